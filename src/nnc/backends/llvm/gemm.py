@@ -1,0 +1,258 @@
+"""Matrix product: c[..., m, n] = sum_k a[..., m, k] * b[..., k, n] + bias[n], with any strides of a and b.
+
+Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Blocks of a
+and b are packed into the worker's scratch, unless so few tiles read an operand that packing does not pay. Items are
+panels along the longer side of c; every element of c is summed over k in one fixed order wherever it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.access import Shape, locate
+from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.packing import Packing
+from nnc.backends.llvm.target import TargetDescription
+from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load_row, nanoseconds
+
+MAX_DEPTH = 384
+BLOCK_COLUMNS = 1024
+FEW_TILES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Sizes, and strides in elements: `*_batch` along the batch axes, `*_rows` etc. along the matrix axes.
+
+    c's columns are contiguous. Operands: a, b, bias when there is one, c.
+    """
+
+    scalar: Scalar
+    batch: Shape
+    rows: int
+    columns: int
+    inner: int
+    a_batch: Shape
+    a_rows: int
+    a_inner: int
+    b_batch: Shape
+    b_inner: int
+    b_columns: int
+    c_batch: Shape
+    c_rows: int
+    bias: bool = False
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None: every worker packs for itself."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """The packed blocks of a and b."""
+        blocks = _Blocks(self, target)
+        return aligned(blocks.a_bytes) + aligned(blocks.b_bytes)
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is one panel of one matrix of the batch."""
+        blocks = _Blocks(self, module.target)
+        products = float(math.prod(self.batch) * self.rows * self.columns * self.inner)
+        with phase(module, name) as writer:
+            if blocks.items:
+                _Writer(blocks, writer).write()
+        return (Phase(name, blocks.items, nanoseconds(module.target, self.scalar, products)),)
+
+
+class _Blocks:
+    """Sizes of tiles, blocks and buffers for one problem on one target."""
+
+    def __init__(self, problem: Gemm, target: TargetDescription) -> None:
+        self.problem = problem
+        self.tile = tile = choose_tile(target, problem.scalar, problem.rows, problem.columns)
+        size = problem.scalar.size
+        row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
+        self.by_columns = column_tiles >= row_tiles
+        self.panels = max(row_tiles, column_tiles) if min(row_tiles, column_tiles) else 0
+        self.items = math.prod(problem.batch) * self.panels
+        limit = min(MAX_DEPTH, target.level_one_bytes // (tile.columns * size))
+        self.depth = max(1, ceiling(problem.inner, ceiling(max(problem.inner, 1), limit)))
+        fitting = target.level_two_bytes // 2 // (self.depth * size) // tile.rows * tile.rows
+        self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
+        self.block_columns = min(column_tiles, BLOCK_COLUMNS // tile.columns) * tile.columns
+        self.ragged_rows = problem.rows % tile.rows != 0
+        self.ragged_columns = problem.columns % tile.columns != 0
+        self.a_direct = column_tiles <= FEW_TILES
+        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1
+        self.a_packing = Packing(
+            problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows
+        )
+        self.b_packing = Packing(
+            problem.scalar, tile.lanes, tile.columns, problem.b_columns, problem.b_inner, self.ragged_columns
+        )
+        self.a_panel = self.a_packing.elements(self.depth)
+        self.b_panel = self.b_packing.elements(self.depth)
+        self.a_bytes = 0 if self.a_direct else self.block_rows // tile.rows * self.a_panel * size
+        self.b_bytes = 0 if self.b_direct else self.block_columns // tile.columns * self.b_panel * size
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """Where the matrices of one item begin."""
+
+    a: Value
+    b: Value
+    c: Value
+    bias: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of c: rows [row, row + rows), columns [column, column + columns), steps [k, k + depth) of the sum."""
+
+    row: Value
+    rows: Value
+    column: Value
+    columns: Value
+    k: Value
+    depth: Value
+
+
+class _Writer:
+    """Writes the loops of a matrix product."""
+
+    def __init__(self, blocks: _Blocks, writer: PhaseWriter) -> None:
+        self.s = blocks
+        self.w = writer
+        self.b: Builder = writer.b
+        self.problem = blocks.problem
+        self.a_buffer = writer.scratch
+        self.b_buffer = self.b.offset(writer.scratch, aligned(blocks.a_bytes) // self.scalar.size, self.scalar)
+
+    @property
+    def scalar(self) -> Scalar:
+        return self.problem.scalar
+
+    def write(self) -> None:
+        """for matrix of the batch: the panels of it that are in [begin, end)"""
+        b, w, panels, problem = self.b, self.w, self.s.panels, self.problem
+        count = 4 if problem.bias else 3
+        pointers = [w.argument(index) for index in range(count)]
+        bias = pointers[2] if problem.bias else None
+        if not problem.batch:
+            self._matrix(_Matrices(pointers[0], pointers[1], pointers[-1], bias), w.begin, w.end)
+            return
+        with b.loop(w.begin // panels, (w.end - 1) // panels + 1) as matrix:
+            starts = locate(b, matrix, problem.batch, (problem.a_batch, problem.b_batch, problem.c_batch))
+            a, right, c = (
+                b.offset(pointer, start, self.scalar)
+                for pointer, start in zip((pointers[0], pointers[1], pointers[-1]), starts, strict=True)
+            )
+            low = b.greatest(w.begin - matrix * panels, 0)
+            high = b.least(w.end - matrix * panels, panels)
+            self._matrix(_Matrices(a, right, c, bias), low, high)
+
+    def _matrix(self, m: _Matrices, low: Value, high: Value) -> None:
+        """Panels [low, high) of one matrix: for columns, for k, for rows."""
+        b, s, problem = self.b, self.s, self.problem
+        rows, columns = (b.constant(0), b.constant(problem.rows)), (b.constant(0), b.constant(problem.columns))
+        if s.by_columns:
+            columns = (low * s.tile.columns, b.least(high * s.tile.columns, problem.columns))
+        else:
+            rows = (low * s.tile.rows, b.least(high * s.tile.rows, problem.rows))
+        with (
+            b.loop(columns[0], columns[1], s.block_columns) as column,
+            b.loop(0, max(problem.inner, 1), s.depth) as k,
+        ):
+            width = b.least(columns[1] - column, s.block_columns)
+            depth = b.least(problem.inner - k, s.depth)
+            if not s.b_direct:
+                self._pack_b(m, column, width, k, depth)
+            with b.loop(rows[0], rows[1], s.block_rows) as row:
+                height = b.least(rows[1] - row, s.block_rows)
+                block = _Block(row, height, column, width, k, depth)
+                if not s.a_direct:
+                    self._pack_a(m, block)
+                self._tiles(m, block)
+
+    def _pack_a(self, m: _Matrices, block: _Block) -> None:
+        b, s, problem = self.b, self.s, self.problem
+        with b.loop(0, block.rows, s.tile.rows) as row:
+            source = b.offset(
+                m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar
+            )
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.scalar)
+            s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
+
+    def _pack_b(self, m: _Matrices, column: Value, width: Value, k: Value, depth: Value) -> None:
+        b, s, problem = self.b, self.s, self.problem
+        with b.loop(0, width, s.tile.columns) as panel_column:
+            start = (column + panel_column) * problem.b_columns + k * problem.b_inner
+            panel = b.offset(self.b_buffer, panel_column // s.tile.columns * s.b_panel, self.scalar)
+            s.b_packing.pack(b, b.offset(m.b, start, self.scalar), width - panel_column, depth, panel)
+
+    def _tiles(self, m: _Matrices, block: _Block) -> None:
+        b, tile = self.b, self.s.tile
+        with b.loop(0, block.columns, tile.columns) as column:
+            masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
+            with b.loop(0, block.rows, tile.rows) as row:
+                acc = Accumulators.zeros(b, tile, self.scalar)
+                self._sum(m, block, row, column, masks, acc)
+                self._finish(m, block, row, column, masks, acc)
+
+    def _sum(
+        self, m: _Matrices, block: _Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
+    ) -> None:
+        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
+        b, s, problem, scalar = self.b, self.s, self.problem, self.scalar
+        if s.a_direct:
+            last = block.rows - 1
+            lanes = [b.least(row + i, last) if s.ragged_rows else row + i for i in range(s.tile.rows)]
+            starts = [(block.row + lane) * problem.a_rows + block.k * problem.a_inner for lane in lanes]
+            left = [b.offset(m.a, start, scalar) for start in starts]
+            left_step = problem.a_inner
+        else:
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, scalar)
+            left = [b.offset(panel, i, scalar) for i in range(s.tile.rows)]
+            left_step = s.tile.rows
+        if s.b_direct:
+            right = b.offset(m.b, block.k * problem.b_inner + block.column + column, scalar)
+            right_step, right_masks = problem.b_inner, masks
+        else:
+            right = b.offset(self.b_buffer, column // s.tile.columns * s.b_panel, scalar)
+            right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
+        with b.loop(0, block.depth) as k:
+            vectors = load_row(b, right, k * right_step, s.tile, scalar, right_masks)
+            factors = [b.load(place, k * left_step, Type(scalar)) for place in left]
+            acc.multiply(factors, vectors)
+
+    def _finish(
+        self, m: _Matrices, block: _Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
+    ) -> None:
+        """c = acc, plus what earlier blocks of k left in c, plus the bias after the last one"""
+        b, s = self.b, self.s
+        bias = self._bias(m, block, column, masks)
+        for i, slots in enumerate(acc.slots):
+            with b.when(b.compare("<", row + i, block.rows)) if s.ragged_rows else b.always():
+                start = (block.row + row + i) * self.problem.c_rows + block.column + column
+                place = b.offset(m.c, start, self.scalar)
+                for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
+                    value = self._add_earlier(slot.get(), place, j * s.tile.lanes, block, mask)
+                    b.store(value + bias[j] if bias else value, place, j * s.tile.lanes, mask)
+
+    def _add_earlier(self, value: Value, place: Value, index: int, block: _Block, mask: Value | None) -> Value:
+        if self.s.depth >= self.problem.inner:
+            return value
+        b = self.b
+        later = b.splat(b.compare(">", block.k, 0), value.type.lanes)
+        return value + b.load(place, index, value.type, later if mask is None else b.both(mask, later))
+
+    def _bias(self, m: _Matrices, block: _Block, column: Value, masks: Sequence[Value | None]) -> list[Value]:
+        """The bias in the last block of k; zero, not read, before."""
+        if m.bias is None:
+            return []
+        b, tile = self.b, self.s.tile
+        if self.s.depth < self.problem.inner:
+            last = b.splat(b.compare(">=", block.k + block.depth, self.problem.inner), tile.lanes)
+            masks = [last if mask is None else b.both(mask, last) for mask in masks]
+        return load_row(b, m.bias, block.column + column, tile, self.scalar, masks)

@@ -1,0 +1,149 @@
+"""IR text → object code → loaded functions, with a cache in the process and one on disk.
+
+    key    = sha256(IR text, target, versions)
+    object = cache[key] or compile(IR text)
+
+An entry on disk is a magic word, the sha256 of the object, the object. It is written to a temporary file and
+renamed, so processes may share the folder; an entry that does not match its checksum is built again; a folder
+that cannot be written is not used. Loading an object needs no parsing and no code generation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from nnc.backends.llvm.builder import Module
+from nnc.backends.llvm.kernel import Generator, NativeKernel
+from nnc.backends.llvm.target import TargetDescription, target_machine
+
+MAGIC = b"NNCOBJ1\n"
+ENTRY_POINT = "kernel"
+
+
+@dataclass(slots=True)
+class ObjectCache:
+    """Object code on disk by key; `folder` None keeps nothing."""
+
+    folder: Path | None
+    hits: int = 0
+    misses: int = 0
+
+    def path(self, key: str) -> Path | None:
+        """Where the entry of `key` is kept."""
+        return self.folder / "objects" / key[:2] / f"{key[2:]}.o" if self.folder else None
+
+    def load(self, key: str) -> bytes | None:
+        """The object of `key`, or None when it is absent, unreadable or does not match its checksum."""
+        path = self.path(key)
+        content = _read(path) if path else None
+        if content is None or not _is_sound(content):
+            self.misses += 1
+            return None
+        self.hits += 1
+        return content[len(MAGIC) + 32 :]
+
+    def store(self, key: str, code: bytes) -> None:
+        """Keep an object; a folder that cannot be written is left alone."""
+        path = self.path(key)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent)
+        except OSError:
+            return
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(MAGIC + hashlib.sha256(code).digest() + code)
+            os.replace(temporary, path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _is_sound(content: bytes) -> bool:
+    start = len(MAGIC) + 32
+    return content.startswith(MAGIC) and hashlib.sha256(content[start:]).digest() == content[len(MAGIC) : start]
+
+
+def source_key(source: str, target: TargetDescription) -> str:
+    """sha256(IR text, target, versions)"""
+    versions = f"{llvmlite.__version__}/{'.'.join(map(str, llvm.llvm_version_info))}"
+    return hashlib.sha256("\0".join((source, target.key, versions)).encode()).hexdigest()
+
+
+def compile_source(source: str, target: TargetDescription) -> bytes:
+    """Object code for IR text. Loops come vectorized and unrolled from our generators: LLVM's own passes for that are off."""
+    module = llvm.parse_assembly(source)
+    module.verify()
+    machine = target_machine(target)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+@dataclass(slots=True)
+class Jit:
+    """Kernels loaded into this process, by generator and by hash."""
+
+    target: TargetDescription
+    cache: ObjectCache
+    _engine: llvm.LLJIT | None = None
+    _kernels: dict[Generator, NativeKernel] = field(default_factory=dict)
+    _symbols: dict[str, llvm.ResourceTracker] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def kernel(self, generator: Generator) -> NativeKernel:
+        """The loaded kernel of `generator`, generated and compiled at most once."""
+        with self._lock:
+            found = self._kernels.get(generator)
+            if found is None:
+                found = self._kernels[generator] = self._make(generator)
+            return found
+
+    def _make(self, generator: Generator) -> NativeKernel:
+        module = Module(self.target)
+        phases = generator.emit(module, ENTRY_POINT)
+        key, addresses = self.load(module, tuple(phase.symbol for phase in phases))
+        workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
+        return NativeKernel(phases, addresses, workspace, scratch, key)
+
+    def load(self, module: Module, symbols: Sequence[str]) -> tuple[str, tuple[int, ...]]:
+        """Compile and load a module; its key and the addresses of `symbols`."""
+        source = str(module)
+        key = source_key(source, self.target)
+        with self._lock:
+            if key not in self._symbols:
+                self._symbols[key] = self._link(key, source, symbols)
+            tracker = self._symbols[key]
+            return key, tuple(int(tracker[symbol]) for symbol in symbols)
+
+    def _link(self, key: str, source: str, symbols: Sequence[str]) -> llvm.ResourceTracker:
+        code = self.cache.load(key)
+        if code is None:
+            code = compile_source(source, self.target)
+            self.cache.store(key, code)
+        if self._engine is None:
+            self._engine = llvm.create_lljit_compiler(target_machine(self.target))
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in symbols:
+            library.export_symbol(symbol)
+        return library.link(self._engine, key)

@@ -1,0 +1,367 @@
+"""Reductions: y[kept] = finish(combine over reduced axes of prepare(x[kept, reduced])): sum, mean, max, min, norm; argmax.
+
+Along a contiguous reduced axis the lanes of a few accumulators share the work and are folded in halves at the end; along
+a contiguous kept axis every lane is its own output. A long reduction with few outputs is cut into a fixed number of
+parts, whose results a second phase combines: parts depend on the shape alone, so bits do not depend on threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from nnc.backends.llvm.access import Access, Shape, collapse, contiguous, locate
+from nnc.backends.llvm.builder import I64, Builder, Module, Scalar, Type, Value, Variable
+from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.pointwise import computed
+from nnc.backends.llvm.target import TargetDescription
+
+ACCUMULATORS = 4
+PARTS = 32
+PART_ELEMENTS = 4096
+FEW_ITEMS = 16
+NANOSECONDS_PER_VECTOR = 0.5
+
+Step = Callable[[Builder, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: how values are combined, from where, and what is done before and after."""
+
+    combine: str
+    neutral: float
+    prepare: Step
+    finish: Callable[[Builder, Value, int], Value]
+
+
+def _same(b: Builder, x: Value) -> Value:
+    return x
+
+
+def _result(b: Builder, x: Value, count: int) -> Value:
+    return x
+
+
+RULES: dict[str, Rule] = {
+    "sum": Rule("add", 0.0, _same, _result),
+    "mean": Rule("add", 0.0, _same, lambda b, x, count: x / float(count)),
+    "maximum": Rule("maximum", -math.inf, _same, _result),
+    "minimum": Rule("minimum", math.inf, _same, _result),
+    "norm2": Rule("add", 0.0, lambda b, x: x * x, lambda b, x, count: b.intrinsic("llvm.sqrt", x)),
+}
+
+
+def neutral(b: Builder, rule: Rule, kind: Type) -> Value:
+    """The value that changes nothing when combined."""
+    scalar = kind.scalar
+    if scalar.floating or rule.neutral == 0.0:
+        return b.constant(rule.neutral, kind)
+    low = -(2 ** (8 * scalar.size - 1)) if scalar.signed else 0
+    high = 2 ** (8 * scalar.size - (1 if scalar.signed else 0)) - 1
+    return b.constant(low if rule.neutral < 0 else high, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`rule` over the axes of `shape` marked in `reduced`; y is contiguous over the kept axes."""
+
+    rule: str
+    shape: Shape
+    x: Access
+    reduced: tuple[bool, ...]
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The results of the parts."""
+        nest = _Nest.of(self, target)
+        return aligned(nest.parts * nest.outputs * computed(self.x.scalar).size) if nest.parts > 1 else 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase, or two when the reduction is cut into parts."""
+        nest = _Nest.of(self, module.target)
+        if nest.parts == 1:
+            return (_write(module, name, nest, source=0, result=1, finished=True),)
+        first = _write(module, f"{name}_parts", nest, source=0, result=2, finished=False)
+        second = nest.combining(module.target)
+        return first, _write(module, f"{name}_whole", second, source=2, result=1, finished=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops: kept axes outside, reduced axes inside, the first reduced axis cut into parts."""
+
+    rule: Rule
+    stored: Scalar
+    written: Scalar
+    offset: int
+    kept: Shape
+    kept_strides: Shape
+    reduced: Shape
+    reduced_strides: Shape
+    lanes: int
+    along_kept: bool
+    count: int
+    parts: int
+
+    @classmethod
+    def of(cls, problem: Reduction, target: TargetDescription) -> _Nest:
+        """The nest of a reduction, with merged axes."""
+        sizes = tuple(1 if gone else size for size, gone in zip(problem.shape, problem.reduced, strict=True))
+        output = tuple(
+            0 if gone else stride for stride, gone in zip(contiguous(sizes), problem.reduced, strict=True)
+        )
+        marks = tuple(int(gone) for gone in problem.reduced)
+        kept, kept_strides = _select(problem, output, marks, 0)
+        reduced, reduced_strides = _select(problem, output, marks, 1)
+        axes = [axis for axis, size in enumerate(problem.shape) if size != 1]
+        along_kept = bool(kept) and (not reduced or not problem.reduced[axes[-1]])
+        scalar = computed(problem.x.scalar)
+        count = math.prod(size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone)
+        lanes = target.lanes(8 * scalar.size)
+        rule = RULES[problem.rule]
+        nest = cls(
+            rule, problem.x.scalar, problem.x.scalar, problem.x.offset, kept, kept_strides,
+            reduced or (1,), reduced_strides or (0,), lanes, along_kept, count, 1,
+        )  # fmt: skip
+        return nest._cut()
+
+    def _cut(self) -> _Nest:
+        """The same nest in parts, when it has few items and much work."""
+        work = self.count * self.outputs
+        if self.items >= FEW_ITEMS or work < 2 * PART_ELEMENTS:
+            return self
+        whole = self.reduced[0] if len(self.reduced) > 1 else ceiling(self.reduced[0], 8 * self.lanes)
+        length = ceiling(self.reduced[0], min(PARTS, ceiling(work, PART_ELEMENTS), whole))
+        return replace(self, parts=ceiling(self.reduced[0], length))
+
+    def combining(self, target: TargetDescription) -> _Nest:
+        """The nest of the second phase: the parts' results, one row per part."""
+        scalar = computed(self.stored)
+        rule = Rule(self.rule.combine, self.rule.neutral, _same, self.rule.finish)
+        return _Nest(
+            rule, scalar, self.written, 0, (self.outputs,), (1,), (self.parts,), (self.outputs,),
+            target.lanes(8 * scalar.size), True, self.count, 1,
+        )  # fmt: skip
+
+    @property
+    def outputs(self) -> int:
+        return math.prod(self.kept)
+
+    @property
+    def block(self) -> int:
+        """Outputs of one item: a few vectors along a kept axis, else one."""
+        if not self.along_kept:
+            return 1
+        return self.lanes * max(1, min(ACCUMULATORS, ceiling(self.kept[-1], self.lanes)))
+
+    @property
+    def blocks(self) -> int:
+        """Items along the last kept axis."""
+        return ceiling(self.kept[-1], self.block) if self.along_kept else 1
+
+    @property
+    def items(self) -> int:
+        """Items of one part."""
+        return math.prod(self.kept[:-1]) * self.blocks if self.along_kept else self.outputs
+
+
+def _select(problem: Reduction, output: Shape, marks: Shape, mark: int) -> tuple[Shape, Shape]:
+    """Sizes and strides of the axes whose mark is `mark`, merged."""
+    axes = [axis for axis in range(len(problem.shape)) if marks[axis] == mark]
+    sizes = tuple(problem.shape[axis] for axis in axes)
+    steps = tuple(problem.x.strides[axis] for axis in axes)
+    shape, (strides, _) = collapse(sizes, [steps, tuple(output[axis] for axis in axes)])
+    return shape, strides
+
+
+def _write(module: Module, name: str, nest: _Nest, *, source: int, result: int, finished: bool) -> Phase:
+    vectors = nest.parts * nest.items * max(nest.block // nest.lanes, 1) * ceiling(nest.count, nest.parts)
+    cost = vectors * NANOSECONDS_PER_VECTOR / (1 if nest.along_kept else nest.lanes)
+    with phase(module, name) as writer:
+        if nest.outputs:
+            _Writer(nest, writer, source, result, finished).write()
+    return Phase(name, nest.items * nest.parts if nest.outputs else 0, cost)
+
+
+class _Writer:
+    """Writes one phase of a reduction."""
+
+    def __init__(self, nest: _Nest, writer: PhaseWriter, source: int, result: int, finished: bool) -> None:
+        self.nest = nest
+        self.b = writer.b
+        self.w = writer
+        self.x = self.b.offset(writer.argument(source), nest.offset, nest.stored)
+        self.y = writer.argument(result)
+        self.scalar = computed(nest.stored)
+        self.finished = finished
+
+    def write(self) -> None:
+        """for item: where it starts, which part it is, its loops"""
+        b, nest = self.b, self.nest
+        with b.loop(self.w.begin, self.w.end) as item:
+            part, place = item // nest.items, item % nest.items
+            length = ceiling(nest.reduced[0], nest.parts)
+            low = part * length
+            high = b.least(low + length, nest.reduced[0])
+            if nest.along_kept:
+                self._columns(part, place, low, high)
+            else:
+                self._row(part, place, low, high)
+
+    def _load(self, index: Value, stride: int, mask: Value | None) -> Value:
+        b, kind = self.b, Type(self.nest.stored, self.nest.lanes)
+        if stride == 1:
+            value = b.load(self.x, index, kind, mask)
+        else:
+            value = b.gather(self.x, index, stride, kind, mask)
+        value = self.nest.rule.prepare(b, b.cast(value, self.scalar))
+        return value if mask is None else b.choose(mask, value, neutral(b, self.nest.rule, value.type))
+
+    def _store(self, value: Value, index: Value, mask: Value | None = None) -> None:
+        b, nest = self.b, self.nest
+        if self.finished:
+            value = b.cast(nest.rule.finish(b, value, nest.count), nest.written)
+        b.store(value, self.y, index, mask)
+
+    def _accumulate(self, slot: Variable, value: Value) -> None:
+        slot.set(self.b.combine(self.nest.rule.combine, slot.get(), value))
+
+    def _slots(self, count: int) -> list[Variable]:
+        kind = Type(self.scalar, self.nest.lanes)
+        return [self.b.variable(neutral(self.b, self.nest.rule, kind)) for _ in range(count)]
+
+    def _reduced_loops(self, stack: ExitStack, start: Value, low: Value, high: Value, axes: int) -> Value:
+        """Open loops over the first `axes` reduced axes; the offset inside them."""
+        nest = self.nest
+        for axis in range(axes):
+            bounds = (low, high) if axis == 0 else (self.b.constant(0), self.b.constant(nest.reduced[axis]))
+            start = start + stack.enter_context(self.b.loop(*bounds)) * nest.reduced_strides[axis]
+        return start
+
+    def _row(self, part: Value, place: Value, low: Value, high: Value) -> None:
+        """One output: the lanes of the accumulators walk the last reduced axis."""
+        b, nest = self.b, self.nest
+        (start,) = locate(b, place, nest.kept or (1,), (nest.kept_strides or (0,),))
+        last = len(nest.reduced) - 1
+        unroll = ACCUMULATORS if nest.reduced[-1] >= ACCUMULATORS * nest.lanes else 1
+        slots = self._slots(unroll)
+        with ExitStack() as stack:
+            start = self._reduced_loops(stack, start, low, high, last)
+            bounds = (low, high) if last == 0 else (b.constant(0), b.constant(nest.reduced[-1]))
+            self._run(start, *bounds, slots)
+        total = slots[0].get()
+        for slot in slots[1:]:
+            total = b.combine(nest.rule.combine, total, slot.get())
+        self._store(b.fold(total, nest.rule.combine), part * nest.outputs + place)
+
+    def _run(self, start: Value, low: Value, high: Value, slots: Sequence[Variable]) -> None:
+        b, lanes, stride = self.b, self.nest.lanes, self.nest.reduced_strides[-1]
+        step = lanes * len(slots)
+        whole = (high - low) // step * step + low
+        if len(slots) > 1:
+            with b.loop(low, whole, step) as index:
+                for number, slot in enumerate(slots):
+                    self._accumulate(slot, self._load(start + (index + number * lanes) * stride, stride, None))
+        else:
+            whole = low
+        with b.loop(whole, high, lanes) as index:
+            mask = b.mask(high - index, lanes)
+            self._accumulate(slots[0], self._load(start + index * stride, stride, mask))
+
+    def _columns(self, part: Value, place: Value, low: Value, high: Value) -> None:
+        """A block of outputs: every lane is its own sum; few vectors are helped by reading several rows at once."""
+        b, nest = self.b, self.nest
+        row, column = place // nest.blocks, place % nest.blocks * nest.block
+        (start,) = locate(b, row, nest.kept[:-1] or (1,), (nest.kept_strides[:-1] or (0,),))
+        vectors = nest.block // nest.lanes
+        rest = b.constant(nest.kept[-1]) - column
+        ragged = nest.kept[-1] % nest.block != 0
+        masks = [b.mask(rest - j * nest.lanes, nest.lanes) if ragged else None for j in range(vectors)]
+        rows = max(1, ACCUMULATORS // vectors)
+        slots = [self._slots(vectors) for _ in range(rows)]
+        last = len(nest.reduced) - 1
+        with ExitStack() as stack:
+            inner = start + column * nest.kept_strides[-1]
+            inner = self._reduced_loops(stack, inner, low, high, last)
+            bounds = (low, high) if last == 0 else (b.constant(0), b.constant(nest.reduced[-1]))
+            self._walk(inner, *bounds, slots, masks)
+        base = part * nest.outputs + row * nest.kept[-1] + column
+        for j, mask in enumerate(masks):
+            total = slots[0][j].get()
+            for group in slots[1:]:
+                total = b.combine(nest.rule.combine, total, group[j].get())
+            self._store(total, base + j * nest.lanes, mask)
+
+    def _walk(
+        self, start: Value, low: Value, high: Value, slots: Sequence[Sequence[Variable]], masks: Sequence[Value | None]
+    ) -> None:
+        """Rows [low, high) of a block: len(slots) rows at a time, then the rest one by one."""
+        b, rows = self.b, len(slots)
+        whole = (high - low) // rows * rows + low
+        if rows > 1:
+            with b.loop(low, whole, rows) as index:
+                for number, group in enumerate(slots):
+                    self._gather_row(start, index + number, group, masks)
+        else:
+            whole = low
+        with b.loop(whole, high) as index:
+            self._gather_row(start, index, slots[0], masks)
+
+    def _gather_row(
+        self, start: Value, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]
+    ) -> None:
+        nest = self.nest
+        stride = nest.kept_strides[-1]
+        for j, (slot, mask) in enumerate(zip(group, masks, strict=True)):
+            place = start + index * nest.reduced_strides[-1] + j * nest.lanes * stride
+            self._accumulate(slot, self._load(place, stride, mask))
+
+
+@dataclass(frozen=True, slots=True)
+class Argmax:
+    """y[kept] = the first index of the largest x along `axis`, as i64; a NaN is larger than everything."""
+
+    shape: Shape
+    x: Access
+    axis: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is one output."""
+        kept = tuple(size for axis, size in enumerate(self.shape) if axis != self.axis)
+        strides = tuple(stride for axis, stride in enumerate(self.x.strides) if axis != self.axis)
+        items = math.prod(kept)
+        with phase(module, name) as w:
+            x = w.b.offset(w.argument(0), self.x.offset, self.x.scalar)
+            y = w.argument(1)
+            with w.b.loop(w.begin, w.end) as item:
+                (start,) = locate(w.b, item, kept or (1,), (strides or (0,),))
+                w.b.store(self._position(w.b, w.b.offset(x, start, self.x.scalar)), y, item)
+        return (Phase(name, items, float(items * self.shape[self.axis])),)
+
+    def _position(self, b: Builder, x: Value) -> Value:
+        stride, kind = self.x.strides[self.axis], Type(self.x.scalar)
+        best = b.variable(b.cast(b.load(x, 0, kind), computed(kind.scalar)))
+        position = b.variable(b.constant(0, Type(I64)))
+        with b.loop(1, self.shape[self.axis]) as index:
+            value, before = b.cast(b.load(x, index * stride, kind), computed(kind.scalar)), best.get()
+            better = b.compare(">", value, before)
+            if value.type.scalar.floating:
+                fresh = b.both(b.unordered(value), b.opposite(b.unordered(before)))
+                better = b.either(better, fresh)
+            best.set(b.choose(better, value, before))
+            position.set(b.choose(better, index, position.get()))
+        return position.get()

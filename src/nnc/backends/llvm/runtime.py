@@ -1,0 +1,223 @@
+"""Native programs: a table of steps that one call runs on all workers.
+
+    program = NativeProgram(launches);  program.run()
+
+Workers are Python daemon threads that live in native code, one pool per process; they are started by the first
+program that wants more than one worker, and a forked child starts its own. Two Python threads that run programs at
+once take turns. A barrier stands before a step only where it touches memory that an earlier step of another worker
+touches and one of the two writes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.llvm import interpreter
+from nnc.backends.llvm.jit import Jit
+from nnc.backends.llvm.kernel import ALIGNMENT, NativeKernel, aligned
+
+# A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
+SERIAL_NANOSECONDS = 4000.0
+EVERYBODY, FIRST = -1, 0
+WINDOW = 64
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes [begin, end) of the process's memory."""
+
+    begin: int
+    end: int
+
+    def overlaps(self, other: Range) -> bool:
+        """True when a byte is in both."""
+        return self.begin < other.end and other.begin < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with the addresses it runs on; `reads` and `writes` are the memory it touches, workspace included."""
+
+    kernel: NativeKernel
+    addresses: tuple[int, ...]
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One phase of a launch: what the interpreter's table holds, and what it touches."""
+
+    function: int
+    table: int
+    items: int
+    owner: int
+    launch: Launch
+
+
+def steps_of(launch: Launch, table: int) -> list[Step]:
+    """The steps of a launch whose array of addresses begins at `table`."""
+    kernel = launch.kernel
+    return [
+        Step(address, table, phase.items, FIRST if phase.cost < SERIAL_NANOSECONDS else EVERYBODY, launch)
+        for phase, address in zip(kernel.phases, kernel.addresses, strict=True)
+        if phase.items > 0
+    ]
+
+
+def conflict(first: Launch, second: Launch) -> bool:
+    """True when one writes what the other reads or writes."""
+    return (
+        _touch(first.writes, second.reads) or _touch(first.writes, second.writes) or _touch(first.reads, second.writes)
+    )
+
+
+def _touch(left: Iterable[Range], right: Sequence[Range]) -> bool:
+    return any(a.overlaps(b) for a in left for b in right)
+
+
+def barriers(steps: Sequence[Step]) -> list[bool]:
+    """barrier[i]: all workers must meet before step i."""
+    found = []
+    shared: list[Step] = []
+    owned: list[Step] = []
+    for step in steps:
+        rivals = shared if step.owner == FIRST else [*shared, *owned]
+        needed = len(shared) >= WINDOW or any(conflict(rival.launch, step.launch) for rival in rivals)
+        if needed:
+            shared, owned = [], []
+        (owned if step.owner == FIRST else shared).append(step)
+        found.append(needed)
+    return found
+
+
+def allocate(size: int) -> NDArray[np.uint8]:
+    """`size` bytes at an aligned address."""
+    raw: NDArray[np.uint8] = np.zeros(size + ALIGNMENT, dtype=np.uint8)
+    skip = -raw.ctypes.data % ALIGNMENT
+    return raw[skip : skip + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The interpreter's functions as Python sees them; calls release the interpreter lock."""
+
+    launch: Callable[[int], None]
+    release: Callable[[int], None]
+    work: Callable[[int, int, int], None]
+
+    @classmethod
+    def load(cls, jit: Jit) -> Entry:
+        """Compile and load the interpreter."""
+        module = interpreter.emit_interpreter(jit.target)
+        symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK)
+        _, (launch, release, work) = jit.load(module, symbols)
+        one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        return cls(one(launch), one(release), three(work))
+
+
+@dataclass(slots=True)
+class Pool:
+    """The workers of a process and the control block they share with the main thread."""
+
+    entry: Entry
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _control: Words = field(default_factory=lambda: _control_block(1))
+    _scratch: NDArray[np.uint8] = field(default_factory=lambda: allocate(0))
+
+    def run(self, steps: Words, count: int, workers: int, scratch: int) -> None:
+        """Run `count` steps on `workers` workers, each with `scratch` bytes of its own."""
+        with self._lock:
+            if workers > 1 and workers > len(self._threads) + 1:
+                self._start(workers)
+            stride = aligned(scratch)
+            if stride * workers > self._scratch.nbytes:
+                self._scratch = allocate(stride * workers)
+            control = self._control
+            control[interpreter.STEPS] = steps.ctypes.data
+            control[interpreter.COUNT] = count
+            control[interpreter.WORKERS] = workers
+            control[interpreter.SCRATCH] = self._scratch.ctypes.data
+            control[interpreter.STRIDE] = stride // 8
+            self.entry.launch(control.ctypes.data)
+
+    def _start(self, workers: int) -> None:
+        self._stop()
+        self._control = _control_block(workers)
+        for worker in range(1, workers):
+            arguments = (self._control.ctypes.data, worker, 0)
+            thread = threading.Thread(target=self.entry.work, args=arguments, name=f"nnc-worker-{worker}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _stop(self) -> None:
+        """End the workers: each gets a ticket whose program is empty, and sees the stop flag."""
+        if not self._threads:
+            return
+        self._control[interpreter.STOP] = 1
+        self._control[interpreter.COUNT] = 0
+        self._control[interpreter.WORKERS] = len(self._threads) + 1
+        self.entry.release(self._control.ctypes.data)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def close(self) -> None:
+        """End all workers; a later run starts new ones."""
+        with self._lock:
+            self._stop()
+
+    def forget(self) -> None:
+        """In a forked child: the parent's workers do not exist here."""
+        self._lock = threading.Lock()
+        self._threads = []
+        self._control = _control_block(1)
+
+
+def _control_block(workers: int) -> Words:
+    return allocate(8 * interpreter.control_slots(workers)).view(np.int64)
+
+
+def make_pool(jit: Jit) -> Pool:
+    """A pool that ends its workers with the interpreter and starts afresh in forked children."""
+    pool = Pool(Entry.load(jit))
+    atexit.register(pool.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.forget)
+    return pool
+
+
+class NativeProgram:
+    """Launches laid out as one table; `run` is one native call."""
+
+    def __init__(self, pool: Pool, launches: Sequence[Launch], workers: int) -> None:
+        self._pool = pool
+        self._workers = workers
+        self._addresses = [np.array(launch.addresses, dtype=np.int64) for launch in launches]
+        pairs = zip(launches, self._addresses, strict=True)
+        steps = [step for launch, table in pairs for step in steps_of(launch, table.ctypes.data)]
+        if all(step.owner == FIRST for step in steps):
+            self._workers = 1
+        flags = barriers(steps)
+        rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
+        self._table = np.array(rows, dtype=np.int64).reshape(-1)
+        self._count = len(steps)
+        self.barriers = sum(flags)
+        self.scratch = max((launch.kernel.scratch for launch in launches), default=0)
+
+    def run(self) -> None:
+        """Run all steps and return when the last one is done."""
+        if self._count:
+            self._pool.run(self._table, self._count, self._workers, self.scratch)

@@ -1,0 +1,104 @@
+"""Register tiles: acc[i, j] += a[i, k] * b[k, j] for a block of C that stays in registers over the whole k loop.
+
+A tile is `rows` broadcasts against `vectors` vectors. Its size comes from the target: accumulators, one row of b and
+one broadcast must fit the register file, and there must be enough of them to hide the latency of an FMA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.builder import Builder, Scalar, Type, Value, Variable
+from nnc.backends.llvm.kernel import ceiling
+from nnc.backends.llvm.target import TargetDescription
+
+FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
+CYCLES_PER_NANOSECOND = 3.0
+MAX_VECTORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """rows * (vectors * lanes) elements of C."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of one row."""
+        return self.vectors * self.lanes
+
+    @property
+    def cycles(self) -> float:
+        """About how many cycles one step of k takes."""
+        return max(
+            self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE, FMA_LATENCY
+        )
+
+
+def candidates(target: TargetDescription, scalar: Scalar) -> list[Tile]:
+    """Every tile that fits the registers, largest first."""
+    lanes = target.lanes(8 * scalar.size)
+    tiles = [
+        Tile(rows, vectors, lanes)
+        for vectors in range(1, MAX_VECTORS + 1)
+        for rows in range(1, target.vector_registers)
+        if rows * vectors + vectors + 1 <= target.vector_registers
+    ]
+    return sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors, tile.vectors))
+
+
+def choose_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int) -> Tile:
+    """The tile that covers rows x columns in fewest cycles; the largest of equals."""
+    return min(
+        candidates(target, scalar),
+        key=lambda tile: ceiling(rows, tile.rows) * ceiling(columns, tile.columns) * tile.cycles,
+    )
+
+
+def nanoseconds(target: TargetDescription, scalar: Scalar, products: float) -> float:
+    """About how long one worker needs for so many multiply-adds."""
+    return products / (target.lanes(8 * scalar.size) * FMA_PER_CYCLE * CYCLES_PER_NANOSECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """The registers of a tile: slots[i][j]."""
+
+    b: Builder
+    tile: Tile
+    scalar: Scalar
+    slots: tuple[tuple[Variable, ...], ...]
+
+    @classmethod
+    def zeros(cls, b: Builder, tile: Tile, scalar: Scalar) -> Accumulators:
+        """acc = 0"""
+        zero = b.zero(Type(scalar, tile.lanes))
+        rows = tuple(tuple(b.variable(zero) for _ in range(tile.vectors)) for _ in range(tile.rows))
+        return cls(b, tile, scalar, rows)
+
+    def multiply(self, left: Sequence[Value], right: Sequence[Value]) -> None:
+        """acc[i][j] += left[i] * right[j]; left are scalars, right vectors."""
+        for row, factor in zip(self.slots, left, strict=True):
+            spread = self.b.splat(factor, self.tile.lanes)
+            for slot, vector in zip(row, right, strict=True):
+                slot.set(self.b.fma(spread, vector, slot.get()))
+
+
+def load_row(
+    b: Builder, pointer: Value, index: Value | int, tile: Tile, scalar: Scalar, masks: Sequence[Value | None]
+) -> list[Value]:
+    """The vectors of one row of a tile."""
+    kind = Type(scalar, tile.lanes)
+    start = b.offset(pointer, index, scalar)
+    return [b.load(start, j * tile.lanes, kind, mask) for j, mask in enumerate(masks)]
+
+
+def column_masks(b: Builder, tile: Tile, columns: Value, ragged: bool) -> list[Value | None]:
+    """masks[j][lane]: column j * lanes + lane is below `columns`; None everywhere when nothing is ragged."""
+    if not ragged:
+        return [None] * tile.vectors
+    return [b.mask(columns - j * tile.lanes, tile.lanes) for j in range(tile.vectors)]

@@ -1,0 +1,68 @@
+"""The backend that dispatch sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnc.backends.reference.arrays import ReferenceKernel
+from nnc.backends.reference.catalog import KERNELS
+from nnc.core.command import AnyCommand
+from nnc.core.device import CPU
+from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumpyKernel:
+    """A command bound to its NumPy function; needs no workspace."""
+
+    command: AnyCommand
+    function: ReferenceKernel
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Always 0: NumPy allocates its own temporaries."""
+        return 0
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning."""
+        arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
+        results = [tensor.numpy() for tensor in outputs if tensor is not None]
+        with np.errstate(all="ignore"):
+            self.function(self.command.attrs, arrays, results)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceBackend:
+    """Every operator of nnc.ops, in NumPy: slow, plain, and the oracle for the others."""
+
+    name: str = "reference"
+
+    def absence(self) -> str:
+        """Never absent: NumPy is a dependency of the package."""
+        return ""
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why the command is not claimed: an operator of somebody else, or tensors that are not in host memory."""
+        if command.op not in KERNELS:
+            return "no kernel"
+        if any(spec is not None and spec.device.kind != CPU.kind for spec in (*inputs, *outputs)):
+            return "tensors outside host memory"
+        return ""
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel:
+        """The kernel of a command that `refusal` did not refuse."""
+        return NumpyKernel(command, KERNELS[command.op])
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """Runs the calls one after another."""
+        fixed = tuple(calls)
+
+        def run() -> None:
+            for call in fixed:
+                call.kernel.run(call.inputs, call.outputs, call.workspace)
+
+        return run

@@ -1,0 +1,26 @@
+"""Sum over axes, and broadcasting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.ops.broadcast import BroadcastAttrs, ReduceAttrs
+
+
+def total(x: Array, attrs: ReduceAttrs) -> Array:
+    """Sum over the axes: of floats in f64, of integers in i64 (modulo 2^64)."""
+    dtype = np.float64 if x.dtype.kind == "f" else np.int64
+    return np.asarray(np.sum(x, axis=attrs.axes, keepdims=attrs.keepdims, dtype=dtype))
+
+
+def reduce_sum(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = sum over axes of x[kept, reduced]."""
+    write(outputs[0], total(widen(inputs[0]), attrs))
+
+
+def broadcast_to(attrs: BroadcastAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[i…] = x[i… with 0 where x has size 1]."""
+    (x,) = inputs
+    assert x is not None
+    write(outputs[0], x)

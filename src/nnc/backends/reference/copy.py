@@ -1,0 +1,13 @@
+"""copy: y[i…] = x[i…]."""
+
+from __future__ import annotations
+
+from nnc.backends.reference.arrays import Inputs, Outputs, write
+from nnc.ops.rules import NoAttrs
+
+
+def copy(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[i…] = x[i…]."""
+    (x,) = inputs
+    assert x is not None
+    write(outputs[0], x)

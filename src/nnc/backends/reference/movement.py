@@ -1,0 +1,39 @@
+"""Movement of elements: transpose, concatenate, embed a region in zeros."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Inputs, Outputs, write
+from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+
+
+def transpose(attrs: TransposeAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y's axis k = x's axis permutation[k]."""
+    (x,) = inputs
+    assert x is not None
+    write(outputs[0], x.transpose(attrs.permutation))
+
+
+def concatenate(attrs: ConcatenateAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = x₀, x₁, … one after another along the axis."""
+    start = 0
+    for x in inputs:
+        assert x is not None
+        stop = start + x.shape[attrs.axis]
+        write(outputs[0][(slice(None),) * attrs.axis + (slice(start, stop),)], x)
+        start = stop
+
+
+def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = zeros but for y.flat[offset + sum(i · strides)] = x[i…], in row-major order of y."""
+    (x,) = inputs
+    assert x is not None
+    flat = np.zeros(math.prod(attrs.shape), x.dtype)
+    byte_strides = tuple(stride * x.dtype.itemsize for stride in attrs.strides)
+    if x.size:
+        region = np.ndarray(x.shape, x.dtype, flat.data, attrs.offset * x.dtype.itemsize, byte_strides)
+        write(region, x)
+    write(outputs[0], flat.reshape(attrs.shape))

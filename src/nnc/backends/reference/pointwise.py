@@ -1,0 +1,104 @@
+"""Pointwise kernels: y[i…] = f(a[i…], b[i…], …), with NumPy broadcasting.
+
+The makers `unary`, `binary` and `predicate` turn a function of arrays into a kernel; the rows that use them are in
+`catalog.py`. What NumPy has no function for is below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
+from nnc.core.dtype import DType
+from nnc.ops.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.rules import NoAttrs
+
+
+def unary(function: Callable[[Array], Array]) -> ReferenceKernel:
+    """The kernel y = function(x)."""
+
+    def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+        write(outputs[0], function(widen(inputs[0])))
+
+    return kernel
+
+
+def binary(function: Callable[[Array, Array], Array]) -> ReferenceKernel:
+    """The kernel y = function(a, b)."""
+
+    def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+        write(outputs[0], function(widen(inputs[0]), widen(inputs[1])))
+
+    return kernel
+
+
+def erf(x: Array) -> Array:
+    """y = 2/√π · ∫₀ˣ e^(-t²) dt, by the C library."""
+    values = map(math.erf, x.ravel().tolist())
+    return np.fromiter(values, np.float64, x.size).reshape(x.shape)
+
+
+def relu(x: Array) -> Array:
+    """y = max(x, 0); nan stays nan."""
+    return np.maximum(x, x.dtype.type(0))
+
+
+def sigmoid(x: Array) -> Array:
+    """y = 1 / (1 + e^-x); where e^-x overflows, 1 / inf is the right 0."""
+    return np.reciprocal(1 + np.exp(-x))
+
+
+def sign(x: Array) -> Array:
+    """y = [x > 0] - [x < 0], so that nan gives 0."""
+    return np.subtract(x > 0, x < 0, dtype=x.dtype)
+
+
+def step(x: Array) -> Array:
+    """y = [x > 0]."""
+    return np.greater(x, 0).astype(x.dtype)
+
+
+def preference(a: Array, b: Array) -> Array:
+    """y = [a > b] + ½ [a = b]."""
+    return np.greater(a, b) + 0.5 * np.equal(a, b)
+
+
+def affine(attrs: AffineAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = scale · x + shift; on integers with integral scale and shift, modulo 2^bits."""
+    x = widen(inputs[0])
+    if x.dtype.kind == "f":
+        write(outputs[0], x * attrs.scale + attrs.shift)
+    else:
+        write(outputs[0], x.astype(np.int64) * int(attrs.scale) + int(attrs.shift))
+
+
+def where(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = a where condition else b."""
+    condition, a, b = inputs
+    assert condition is not None
+    assert a is not None
+    assert b is not None
+    write(outputs[0], np.where(condition, a, b))
+
+
+def cast(attrs: CastAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = x as dtype. From floats to integers: toward zero, saturating, nan to 0. To bool: x ≠ 0."""
+    x = widen(inputs[0])
+    if x.dtype.kind == "f" and attrs.dtype.kind in ("int", "uint"):
+        write(outputs[0], saturated(x, attrs.dtype))
+    else:
+        write(outputs[0], x)
+
+
+def saturated(x: Array, dtype: DType) -> Array:
+    """Floats as integers: toward zero, to the nearest end when outside, nan to 0."""
+    limits = np.iinfo(dtype.numpy.name)
+    low, high = (int(end) for end in (limits.min, limits.max))
+    # In f64 both `low` and `high + 1` are exact, for every integer type.
+    exact = np.trunc(x.astype(np.float64))
+    below, above = exact < low, exact >= float(high + 1)
+    inside = np.where(below | above | np.isnan(exact), 0.0, exact).astype(dtype.numpy)
+    return np.where(below, dtype.numpy.type(low), np.where(above, dtype.numpy.type(high), inside))

@@ -1,0 +1,32 @@
+"""Mean, extrema and their positions over axes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Inputs, Outputs, widen, write
+from nnc.backends.reference.broadcast import total
+from nnc.ops.broadcast import ReduceAttrs
+
+
+def reduce_mean(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = sum over axes of x[kept, reduced] / count."""
+    x = widen(inputs[0])
+    write(outputs[0], total(x, attrs) / math.prod(x.shape[axis] for axis in attrs.axes))
+
+
+def reduce_max(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = largest of x[kept, reduced]; nan when any is nan."""
+    write(outputs[0], np.max(widen(inputs[0]), axis=attrs.axes, keepdims=attrs.keepdims))
+
+
+def reduce_min(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = smallest of x[kept, reduced]; nan when any is nan."""
+    write(outputs[0], np.min(widen(inputs[0]), axis=attrs.axes, keepdims=attrs.keepdims))
+
+
+def argmax(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = first index of the largest of x[kept, reduced]; of the first nan when there is one."""
+    write(outputs[0], np.argmax(widen(inputs[0]), axis=attrs.axes[0], keepdims=attrs.keepdims))

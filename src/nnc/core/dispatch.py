@@ -1,0 +1,128 @@
+"""Dispatch: which backend runs a command on tensors of these specs.
+
+A backend *claims* a command by returning a kernel for the specs at hand; the first claim in the order of
+preference wins. Only `nnc/__init__.py` puts backends into the table, so no upper layer knows their names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nnc.core.command import AnyCommand
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.errors import BackendError
+
+Specs = tuple[TensorSpec | None, ...]
+Tensors = tuple[Tensor | None, ...]
+
+
+class Kernel(Protocol):
+    """A command made ready for fixed specs. `workspace_bytes` is scratch memory that each run needs."""
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch memory, planned by the caller."""
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One kernel with the tensors it runs on."""
+
+    kernel: Kernel
+    inputs: Tensors
+    outputs: Tensors
+    workspace: Tensor | None = None
+
+
+Program = Callable[[], None]
+
+
+class Backend(Protocol):
+    """A family of kernels."""
+
+    @property
+    def name(self) -> str:
+        """Short name for options and reports, such as `llvm`."""
+
+    def absence(self) -> str:
+        """Why this backend cannot be used on this machine; empty when it can."""
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why this backend does not claim the command on these specs; empty when it does."""
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel for a command that `refusal` did not refuse."""
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One callable that runs `calls` (all of this backend) in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A backend and the kernel it offers."""
+
+    backend: Backend
+    kernel: Kernel
+
+
+Key = tuple[AnyCommand, Specs, Specs, str]
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """The table of backends in order of preference, and the kernels already made."""
+
+    backends: dict[str, Backend] = field(default_factory=dict)
+    _claims: dict[Key, Claim] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, backend: Backend) -> None:
+        """Append a backend; earlier ones are preferred."""
+        if backend.name in self.backends:
+            raise BackendError("dispatch", got=f"a second backend named {backend.name}", need="unique names")
+        self.backends[backend.name] = backend
+
+    def backend(self, name: str) -> Backend:
+        """The usable backend called `name`; BackendError with the reason otherwise."""
+        found = self.backends.get(name)
+        if found is None:
+            raise BackendError("backend", got=name, need="one of " + " ".join(self.backends))
+        if reason := found.absence():
+            raise BackendError("backend", got=name, need="a backend present on this machine", fix=reason)
+        return found
+
+    def candidates(self, prefer: str = "") -> list[Backend]:
+        """Usable backends, `prefer` (checked) first."""
+        usable = [backend for backend in self.backends.values() if not backend.absence()]
+        if not prefer:
+            return usable
+        first = self.backend(prefer)
+        return [first, *(backend for backend in usable if backend is not first)]
+
+    def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
+        """The first backend that claims the command, with its kernel (made once per command and specs)."""
+        key = (command, inputs, outputs, prefer)
+        with self._lock:
+            found = self._claims.get(key)
+        if found is not None:
+            return found
+        reasons = []
+        for backend in self.candidates(prefer):
+            if reason := backend.refusal(command, inputs, outputs):
+                reasons.append(f"{backend.name}: {reason}")
+                continue
+            claim = Claim(backend, backend.kernel(command, inputs, outputs))
+            with self._lock:
+                return self._claims.setdefault(key, claim)
+        shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
+        raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
+
+
+DISPATCHER = Dispatcher()

@@ -1,0 +1,82 @@
+"""Element types: one record each, with its NumPy twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from nnc.errors import DTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: `name` as printed (`f32`), `itemsize` in bytes, `kind`, and the NumPy twin."""
+
+    name: str
+    itemsize: int
+    kind: str
+    numpy: np.dtype[np.generic]
+
+    @property
+    def is_float(self) -> bool:
+        """True where gradients may exist."""
+        return self.kind == "float"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _row(name: str, kind: str, numpy: object) -> DType:
+    twin: np.dtype[np.generic] = np.dtype(numpy)  # type: ignore[call-overload]  # ml_dtypes ships no stubs
+    return DType(name, twin.itemsize, kind, twin)
+
+
+F64 = _row("f64", "float", np.float64)
+F32 = _row("f32", "float", np.float32)
+F16 = _row("f16", "float", np.float16)
+BF16 = _row("bf16", "float", ml_dtypes.bfloat16)
+I64 = _row("i64", "int", np.int64)
+I32 = _row("i32", "int", np.int32)
+I16 = _row("i16", "int", np.int16)
+I8 = _row("i8", "int", np.int8)
+U8 = _row("u8", "uint", np.uint8)
+BOOL = _row("bool", "bool", np.bool_)
+
+DTYPES: tuple[DType, ...] = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL)
+_BY_NAME = {dtype.name: dtype for dtype in DTYPES}
+_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """|got − want| ≤ absolute + relative · |want|."""
+
+    relative: float
+    absolute: float
+
+
+# The one tolerance table of the project: a backend, an optimization or a gradient agrees with the
+# reference when every element is inside its row.
+TOLERANCE: dict[DType, Tolerance] = {
+    F64: Tolerance(1e-10, 1e-12),
+    F32: Tolerance(1e-4, 1e-5),
+    F16: Tolerance(1e-2, 1e-3),
+    BF16: Tolerance(2e-2, 1e-2),
+    **{dtype: Tolerance(0.0, 0.0) for dtype in (I64, I32, I16, I8, U8, BOOL)},
+}
+
+
+def dtype_of(value: DType | str | np.dtype[np.generic]) -> DType:
+    """The element type named by `value`: a DType, a name such as "f32", or a NumPy dtype.
+
+    >>> dtype_of("f32"), dtype_of(np.dtype(np.int64))
+    (f32, i64)
+    """
+    if isinstance(value, DType):
+        return value
+    found = _BY_NAME.get(value) if isinstance(value, str) else _BY_NUMPY.get(np.dtype(value))
+    if found is None:
+        raise DTypeError("dtype", got=str(value), need="one of " + " ".join(_BY_NAME))
+    return found

@@ -1,0 +1,198 @@
+"""Safetensors files: tensors by name, written whole or not at all, read without a copy.
+
+    file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
+
+Writing goes to a temporary file in the same folder, is flushed to the disk and renamed over the old file, so a
+crash at any moment leaves the old or the new file. Reading maps the file into memory; nothing in it is executed,
+and every offset is checked against the shapes and the file's size before use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nnc.core.dtype import DTYPES, DType
+from nnc.core.spec import TensorSpec
+from nnc.core.storage import Storage
+from nnc.core.tensor import Tensor
+from nnc.errors import FormatError, UsageError
+
+MAX_HEADER_BYTES = 100_000_000
+ALIGNMENT = 8
+
+Chunk = bytes | memoryview
+
+_NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in DTYPES}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """What a file holds: tensors (views of the mapped file, read-only) and its text metadata."""
+
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+
+def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write all tensors, in order of name, and the metadata. The same content gives the same bytes."""
+    header: dict[str, object] = {}
+    if metadata:
+        header["__metadata__"] = dict(sorted(metadata.items()))
+    start = 0
+    for name, tensor in sorted(tensors.items()):
+        stop = start + tensor.spec.nbytes
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % ALIGNMENT)
+    chunks: list[Chunk] = [len(text).to_bytes(8, "little"), text]
+    chunks += [
+        np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data for _, tensor in sorted(tensors.items())
+    ]
+    write_atomically(Path(path), chunks)
+
+
+def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
+    """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when the folder cannot be written."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def check_writable(path: Path) -> None:
+    """UsageError now rather than after hours of work when `path` could not be written."""
+    if path.is_dir():
+        raise UsageError("file", got=f"{path}, a folder", need="the name of a file")
+    try:
+        handle, probe = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".probe", dir=path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    os.close(handle)
+    os.unlink(probe)
+
+
+def load_tensors(path: Path | str) -> TensorFile:
+    """Map a safetensors file. FormatError says what is wrong with it; nothing is copied."""
+    place = Path(path)
+    try:
+        data = np.memmap(place, dtype=np.uint8, mode="r") if place.stat().st_size else np.empty(0, np.uint8)
+    except OSError as error:
+        raise FormatError(str(place), got=_reason(error), need="a readable safetensors file") from None
+    header, start = _header(place, data)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise _malformed(place, "metadata that is not text")
+    body = Storage(data[start:], "file")
+    tensors: dict[str, Tensor] = {}
+    ranges: list[tuple[int, int]] = []
+    for name, entry in header.items():
+        spec, begin, end = _entry(place, name, entry, body.nbytes)
+        ranges.append((begin, end))
+        tensors[name] = Tensor(spec, body, begin)
+    _check_ranges(place, ranges, body.nbytes)
+    return TensorFile(tensors, metadata)
+
+
+def _header(place: Path, data: np.ndarray) -> tuple[dict[str, object], int]:
+    if len(data) < 8:
+        raise _malformed(place, f"{len(data)} bytes")
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if length > min(MAX_HEADER_BYTES, len(data) - 8):
+        raise _malformed(place, f"a header of {length} bytes in a file of {len(data)}")
+    try:
+        header = json.loads(data[8 : 8 + length].tobytes(), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(place, f"a header that is not JSON ({type(error).__name__})") from None
+    if not isinstance(header, dict):
+        raise _malformed(place, "a header that is not an object")
+    return header, 8 + length
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("duplicate key")
+    return result
+
+
+def _entry(place: Path, name: str, entry: object, available: int) -> tuple[TensorSpec, int, int]:
+    """The spec and byte range of one tensor, checked against each other and against the file."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise _malformed(place, f"an entry for {name!r} without dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not (_are_counts(shape) and _are_counts(offsets) and len(offsets) == 2 and dtype in _DTYPES):
+        raise _malformed(place, f"dtype {dtype!r}, shape {shape!r} or offsets {offsets!r} of {name!r}")
+    try:
+        spec = TensorSpec(tuple(shape), _DTYPES[dtype])
+    except UsageError as error:
+        raise _malformed(place, f"the shape of {name!r}: {error}") from None
+    begin, end = offsets
+    if end - begin != spec.nbytes or end > available:
+        raise _malformed(place, f"bytes {begin}..{end} for {name!r} ({spec}) in {available} bytes of data")
+    return spec, begin, end
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+
+
+def _check_ranges(place: Path, ranges: list[tuple[int, int]], available: int) -> None:
+    """The tensors follow each other without holes or overlaps and fill the file."""
+    position = 0
+    for begin, end in sorted(ranges):
+        if begin != position:
+            raise _malformed(place, f"a hole or an overlap at byte {position} of the data")
+        position = end
+    if position != available:
+        raise _malformed(place, f"{available - position} bytes behind the last tensor")
+
+
+def _malformed(place: Path, got: str) -> FormatError:
+    return FormatError(
+        str(place), got=got, need="a whole safetensors file", fix="write the file again, or name another"
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(str(path), got=_reason(error), need="a file that can be written", fix="name another folder")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

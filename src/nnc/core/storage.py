@@ -1,0 +1,46 @@
+"""Memory: a run of bytes, aligned for vector loads, shared by the tensors that view it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.errors import MemoryLimitError
+
+ALIGNMENT = 64
+
+Bytes = NDArray[np.uint8]
+
+
+class Storage:
+    """`nbytes` bytes whose first address is a multiple of 64, or bytes that somebody else owns."""
+
+    __slots__ = ("__weakref__", "bytes", "label", "read_only")
+
+    def __init__(self, data: Bytes, label: str = "") -> None:
+        self.bytes = data
+        self.label = label
+        self.read_only = not data.flags.writeable
+
+    @classmethod
+    def allocate(cls, nbytes: int, label: str = "") -> Storage:
+        """Fresh memory, not initialized. MemoryLimitError when the system has not that much."""
+        try:
+            raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
+        except MemoryError:
+            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
+        skip = -raw.ctypes.data % ALIGNMENT
+        return cls(raw[skip : skip + nbytes], label)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(self.bytes.nbytes)
+
+    @property
+    def address(self) -> int:
+        """Address of the first byte."""
+        return int(self.bytes.ctypes.data)
+
+    def __repr__(self) -> str:
+        return f"Storage({self.nbytes} bytes{', ' + self.label if self.label else ''})"

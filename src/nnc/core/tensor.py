@@ -1,0 +1,140 @@
+"""Tensors: a spec laid over a storage, at an offset, with strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from nnc.core.dtype import DType, dtype_of
+from nnc.core.spec import Layout, Shape, TensorSpec, check_shape, contiguous_strides
+from nnc.core.storage import Storage
+from nnc.errors import DTypeError, ShapeError
+
+Array = NDArray[np.generic]
+
+
+class Tensor:
+    """element[i…] is at byte `offset + sum(i · strides) · itemsize` of `storage`; strides count elements."""
+
+    __slots__ = ("__weakref__", "_array", "offset", "spec", "storage", "strides")
+
+    def __init__(self, spec: TensorSpec, storage: Storage, offset: int = 0, strides: Shape | None = None) -> None:
+        self.spec = spec
+        self.storage = storage
+        self.offset = offset
+        self.strides = contiguous_strides(spec.shape) if strides is None else strides
+        self._check_bounds()
+        byte_strides = tuple(stride * spec.dtype.itemsize for stride in self.strides)
+        self._array: Array = np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, offset, byte_strides)
+
+    def _check_bounds(self) -> None:
+        if self.spec.elements == 0:
+            return
+        reach = [(size - 1) * stride for size, stride in zip(self.spec.shape, self.strides, strict=True)]
+        first = self.offset + sum(step for step in reach if step < 0) * self.spec.dtype.itemsize
+        last = self.offset + (sum(step for step in reach if step > 0) + 1) * self.spec.dtype.itemsize
+        if first < 0 or last > self.storage.nbytes:
+            raise ShapeError(
+                "tensor",
+                got=f"{self.spec} over bytes {first}..{last}",
+                need=f"bytes inside its storage of {self.storage.nbytes}",
+            )
+
+    @classmethod
+    def empty(cls, spec: TensorSpec, label: str = "") -> Self:
+        """A tensor with fresh, uninitialized memory."""
+        return cls(spec, Storage.allocate(spec.nbytes, label))
+
+    @classmethod
+    def zeros(cls, spec: TensorSpec, label: str = "") -> Self:
+        """A tensor of zeros."""
+        tensor = cls.empty(spec, label)
+        tensor.storage.bytes.fill(0)
+        return tensor
+
+    @classmethod
+    def from_numpy(cls, value: ArrayLike, dtype: DType | str | None = None, *, layout: Layout = Layout.NHWC) -> Self:
+        """A tensor over `value`'s own memory where NumPy can give it (no copy), else over a copy.
+
+        >>> tensor = Tensor.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+        >>> print(tensor.spec, tensor.shares_memory)
+        f32[2, 3] True
+        """
+        array = np.asarray(value)
+        if dtype is not None:
+            array = array.astype(dtype_of(dtype).numpy, copy=False)
+        spec = TensorSpec(array.shape, dtype_of(array.dtype), layout)
+        if any(stride < 0 or stride % array.itemsize for stride in array.strides) or array.dtype.byteorder == ">":
+            array = np.array(array, dtype=spec.dtype.numpy, order="C")
+        flat = np.lib.stride_tricks.as_strided(
+            array, (_span(array),), (array.itemsize,), writeable=array.flags.writeable
+        )
+        storage = Storage(flat.view(np.uint8), "numpy")
+        return cls(spec, storage, 0, tuple(stride // array.itemsize for stride in array.strides))
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes, slowest axis first."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.spec.dtype
+
+    @property
+    def address(self) -> int:
+        """Address of element [0, …, 0]."""
+        return self.storage.address + self.offset
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True when the elements lie in row-major order without holes."""
+        return bool(self._array.flags.c_contiguous)
+
+    @property
+    def shares_memory(self) -> bool:
+        """True when the storage belongs to an arena or to somebody else: the bytes may be reused."""
+        return self.storage.label in ("arena", "numpy") or self.storage.nbytes != self.spec.nbytes
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array over the same memory (no copy)."""
+        return self._array
+
+    def reshape(self, shape: Iterable[int]) -> Tensor:
+        """The same elements under another shape; the tensor must be contiguous."""
+        target = TensorSpec(check_shape(shape, "reshape"), self.dtype, self.spec.layout, self.spec.device)
+        if target.elements != self.spec.elements or not self.is_contiguous:
+            raise ShapeError(
+                "reshape", got=f"{self.spec} to {list(target.shape)}", need="equal counts, contiguous memory"
+            )
+        return Tensor(target, self.storage, self.offset)
+
+    def view(self, spec: TensorSpec, offset: int, strides: Shape) -> Tensor:
+        """A strided view: `offset` and `strides` in elements, relative to this tensor's first element."""
+        if spec.dtype is not self.dtype:
+            raise DTypeError("view", got=f"{spec.dtype} over {self.dtype}", need="one element type")
+        return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
+
+    def copy_from(self, value: ArrayLike) -> None:
+        """Write `value` (same shape after broadcasting) into this tensor's memory."""
+        np.copyto(self._array, np.asarray(value), casting="same_kind")
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}"
+
+
+def _span(array: Array) -> int:
+    """Elements from the first to the last that `array` touches, for non-negative strides."""
+    if array.size == 0:
+        return 0
+    return int(
+        1
+        + sum((size - 1) * (stride // array.itemsize) for size, stride in zip(array.shape, array.strides, strict=True))
+    )

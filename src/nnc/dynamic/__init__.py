@@ -1,0 +1,6 @@
+"""L4: variables on real tensors; what is executed is recorded as a symbolic graph, which gives the gradients."""
+
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.variable import Variable
+
+__all__ = ["DynamicGraph", "Variable"]

@@ -1,0 +1,139 @@
+"""Every exception that nnc raises on purpose, in one tree.
+
+    NncError
+    ├── UsageError                a call, a file or an option that the caller can mend
+    │   ├── ShapeError            shapes that an operator's rule does not allow
+    │   ├── DTypeError            element types that an operator's rule does not allow
+    │   ├── LayoutError           memory layouts that an operator's rule does not allow
+    │   ├── DeviceError           tensors on different or unknown devices
+    │   ├── AttributeValueError   a value that an operator's attribute does not allow
+    │   ├── ArityError            wrong number of inputs or outputs
+    │   ├── RegistryError         unknown, duplicate or contradictory registration
+    │   ├── GraphError            an edit that would break a graph
+    │   │   ├── KeyOverflowError  more nodes than the key width can count
+    │   │   ├── UnknownKeyError   a key that this graph never made or has removed
+    │   │   ├── CycleError        an order was asked of a cyclic graph
+    │   │   ├── StaleError        a column or fact older than its graph
+    │   │   └── SymbolError       a symbol misused: written twice, of another graph
+    │   ├── NotDifferentiableError a gradient was asked through an operator that has none
+    │   ├── PlanningError         a memory problem that is malformed or cannot be met
+    │   │   └── MemoryLimitError  the smallest plan found is above the limit
+    │   ├── BackendError          an unknown or absent backend, or nobody claims a command
+    │   ├── FormatError           a file that is not what it should be
+    │   └── DataError             an unknown data set or malformed data
+    └── VerificationError         our own bug: a rule that must hold was found broken
+
+Messages follow one form: `op: got …; need …. Fix: …. (file.py:12)`. Values are never printed.
+"""
+
+from __future__ import annotations
+
+
+class NncError(Exception):
+    """The root of all exceptions raised by nnc."""
+
+
+class UsageError(NncError):
+    """Something the caller can mend.
+
+    The parts stay readable on the exception: `subject` (usually the operator), `got`, `need`, `fix`, and
+    `origin`, the `file:line` of the user's call when it is known.
+    """
+
+    def __init__(self, subject: str, *, got: str = "", need: str = "", fix: str = "", origin: str = "") -> None:
+        self.subject = subject
+        self.got = got
+        self.need = need
+        self.fix = fix
+        self.origin = origin
+        super().__init__(subject)
+
+    def __str__(self) -> str:
+        parts = (f"got {self.got}" if self.got else "", f"need {self.need}" if self.need else "")
+        clauses = [part for part in parts if part]
+        text = self.subject + (": " + "; ".join(clauses) if clauses else "")
+        if self.fix:
+            text += f". Fix: {self.fix}"
+        if self.origin:
+            text += f" ({self.origin})"
+        return text
+
+
+class ShapeError(UsageError):
+    """Shapes that an operator's rule does not allow."""
+
+
+class DTypeError(UsageError):
+    """Element types that an operator's rule does not allow."""
+
+
+class LayoutError(UsageError):
+    """Memory layouts that an operator's rule does not allow."""
+
+
+class DeviceError(UsageError):
+    """Tensors on different or unknown devices."""
+
+
+class AttributeValueError(UsageError):
+    """A value that an operator's attribute does not allow."""
+
+
+class ArityError(UsageError):
+    """Wrong number of inputs or outputs."""
+
+
+class RegistryError(UsageError):
+    """Unknown, duplicate or contradictory registration."""
+
+
+class GraphError(UsageError):
+    """An edit that would break a graph."""
+
+
+class KeyOverflowError(GraphError):
+    """More nodes than the key width can count."""
+
+
+class UnknownKeyError(GraphError):
+    """A key that this graph never made or has removed."""
+
+
+class CycleError(GraphError):
+    """An order was asked of a cyclic graph."""
+
+
+class StaleError(GraphError):
+    """A column or fact that is older than its graph."""
+
+
+class SymbolError(GraphError):
+    """A symbol misused: written twice, read before written, or of another graph."""
+
+
+class NotDifferentiableError(UsageError):
+    """A gradient was asked through an operator that has none."""
+
+
+class PlanningError(UsageError):
+    """A memory problem that is malformed or cannot be met."""
+
+
+class MemoryLimitError(PlanningError):
+    """The smallest plan found is above the limit."""
+
+
+class BackendError(UsageError):
+    """An unknown or absent backend, or a command that nobody claims."""
+
+
+class FormatError(UsageError):
+    """A file that is not what it should be."""
+
+
+class DataError(UsageError):
+    """An unknown data set or malformed data."""
+
+
+class VerificationError(NncError):
+    """Our own bug: a rule that must hold was found broken."""

@@ -1,0 +1,92 @@
+"""Checkpoints: everything that decides how training goes on, in one safetensors file.
+
+    model.<path>                 parameters
+    optimizer.<path>.<state>     optimizer state
+    metadata "nnc"               JSON: format version, architecture, updates done, where the data stands
+
+The same state gives the same bytes. No time, host or path is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.tensor import Tensor
+from nnc.errors import FormatError
+from nnc.nn.data import BatchState
+from nnc.nn.model import Model
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far training has come: updates done and the next batch."""
+
+    updates: int
+    batches: BatchState
+    batch_size: int
+
+
+def save_checkpoint(path: Path | str, model: Model, position: Position) -> None:
+    """Write the model, its optimizer state and the position; the old file stays until the new one is whole."""
+    facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
+    save_tensors(path, _tensors(model), {"nnc": json.dumps(facts, sort_keys=True)})
+
+
+def load_checkpoint(path: Path | str, model: Model) -> Position:
+    """Set the model and its optimizer state; FormatError when the file is not a checkpoint of this model."""
+    file = load_tensors(path)
+    position = _position(path, file.metadata, model)
+    wanted = _tensors(model)
+    if wanted.keys() != file.tensors.keys():
+        raise _foreign(path, f"tensors {_some(wanted.keys() ^ file.tensors.keys())} in only one of file and model")
+    for name, tensor in wanted.items():
+        if (tensor.shape, tensor.dtype) != (file.tensors[name].shape, file.tensors[name].dtype):
+            raise _foreign(path, f"{name} of {file.tensors[name].spec}, not {tensor.spec}")
+    for name, tensor in wanted.items():
+        tensor.copy_from(file.tensors[name].numpy())
+    model.updates = position.updates
+    return position
+
+
+def describe(model: Model) -> str:
+    """The architecture as text: layers, input and optimizer, without values."""
+    return f"{model.layer!r} on {model.dtype}{list(model.input_shape)} by {model.optimizer!r}"
+
+
+def _tensors(model: Model) -> dict[str, Tensor]:
+    weights = {f"model.{path}": tensor for path, tensor in model.parameters.items()}
+    return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
+
+
+def _position(path: Path | str, metadata: Mapping[str, str], model: Model) -> Position:
+    try:
+        facts = json.loads(metadata["nnc"])
+        version, architecture, place = facts["version"], facts["architecture"], facts["position"]
+        position = Position(int(place["updates"]), BatchState(**place["batches"]), int(place["batch_size"]))
+    except (KeyError, TypeError, ValueError):
+        raise _foreign(path, "a safetensors file without a checkpoint's facts") from None
+    if version != VERSION:
+        raise _foreign(path, f"checkpoint version {version}")
+    if architecture != describe(model):
+        raise _foreign(path, f"a checkpoint of {architecture}")
+    return position
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+
+
+def _foreign(path: Path | str, got: str) -> FormatError:
+    return FormatError(
+        str(path),
+        got=got,
+        need="a checkpoint of this model",
+        fix="name another file, or build the model it was made of",
+    )

@@ -1,0 +1,18 @@
+"""Data sets that ship with nnc, and batches drawn from any data set.
+
+    digits = load("digits")
+    for batch in Batches(digits.train, 64, seed=0):
+        ...                             # batch.inputs, batch.labels
+
+`load` reads by name from the table `DATA_SETS`. `Batches` gives the same order for the same seed on every
+machine, and its `state()` is enough to go on at exactly the next batch.
+"""
+
+from __future__ import annotations
+
+from nnc.nn.data.batches import Batch, Batches, BatchState
+from nnc.nn.data.catalog import DATA_SETS, load
+from nnc.nn.data.data_set import DataSet, Split
+from nnc.nn.data.digits import load_digits
+
+__all__ = ["DATA_SETS", "Batch", "BatchState", "Batches", "DataSet", "Split", "load", "load_digits"]

@@ -1,0 +1,66 @@
+"""Training: epochs over batches, with a say after each batch and a clean stop at any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nnc.errors import AttributeValueError
+from nnc.nn.checkpoint import Position
+from nnc.nn.data import Batches
+from nnc.nn.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After one update: where training stands and how this epoch has gone so far (since training was taken up)."""
+
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    examples: int
+    loss: float
+    score: float
+    epoch_done: bool
+
+
+Listener = Callable[[Progress], None]
+
+
+def fit(
+    model: Model,
+    batches: Batches,
+    epochs: int,
+    *,
+    listener: Listener | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Train until `epochs` epochs are done, from wherever `batches` stands; True when all were.
+
+    `stop` is asked after each update; when it says so, training ends there and can be taken up again from
+    `batches.state()` with the same result as without the stop.
+    """
+    if epochs < 0:
+        raise AttributeValueError("fit", got=f"epochs={epochs}", need="epochs ≥ 0")
+    while batches.state().epoch < epochs:
+        epoch, loss, score, examples = batches.state().epoch, 0.0, 0.0, 0
+        for batch in batches:
+            batch_loss, batch_score = model.train_on_batch(batch.inputs, batch.labels)
+            loss += batch_loss * len(batch)
+            score += batch_score
+            examples += len(batch)
+            if listener is not None:
+                done = batches.state().epoch > epoch
+                count = model.updates - epoch * len(batches)
+                listener(
+                    Progress(epoch, epochs, count, len(batches), examples, loss / examples, score / examples, done)
+                )
+            if stop():
+                return batches.state().epoch >= epochs
+    return True
+
+
+def position_of(model: Model, batches: Batches, batch_size: int) -> Position:
+    """What a checkpoint must remember beside the tensors."""
+    return Position(model.updates, batches.state(), batch_size)

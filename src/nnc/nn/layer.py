@@ -1,0 +1,64 @@
+"""Layers: values that build operators on operands, symbols and eager variables alike.
+
+A layer holds no tensors. It asks its scope for parameters by name; the scope decides what they are (symbols of a
+graph that is compiled, or variables of a dynamic graph) and gives each a path such as `0.weight`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nnc.core.spec import Shape, TensorSpec
+from nnc.errors import ShapeError
+from nnc.nn.initializers import Initializer
+from nnc.ops.operand import Operand
+
+T = TypeVar("T", bound=Operand)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSpec:
+    """A parameter without its value: where it is in the model, what it is, how it starts."""
+
+    path: str
+    spec: TensorSpec
+    initializer: Initializer
+
+
+@dataclass(frozen=True, slots=True)
+class Scope(Generic[T]):
+    """Where a layer stands in the model: a path, and the source of parameters."""
+
+    resolve: Callable[[ParameterSpec], T]
+    path: str = ""
+
+    def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
+        """The parameter `name` of this layer, of `like`'s element type and device."""
+        spec = TensorSpec(shape, like.spec.dtype, like.spec.layout, like.spec.device)
+        return self.resolve(ParameterSpec(self._join(name), spec, initializer))
+
+    def inside(self, name: str) -> Scope[T]:
+        """The scope of a part of this layer."""
+        return Scope(self.resolve, self._join(name))
+
+    def _join(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+
+class Layer(ABC):
+    """A function of operands with parameters. Subclasses are frozen dataclasses: their fields are their options."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply this layer to `x`, with parameters from `scope`."""
+
+
+def require_rank(layer: str, x: Operand, rank: int, axes: str) -> None:
+    """ShapeError unless `x` has `rank` dimensions."""
+    if x.spec.rank != rank:
+        raise ShapeError(layer, got=str(x.spec), need=f"{rank} dimensions [{axes}]")

@@ -1,0 +1,20 @@
+"""Layers, one file per family."""
+
+from nnc.nn.layers.activation import GELU, ReLU, Sigmoid, Softmax, Tanh
+from nnc.nn.layers.convolution import Convolution
+from nnc.nn.layers.dense import Dense
+from nnc.nn.layers.pooling import AveragePool, MaxPool
+from nnc.nn.layers.shape import Flatten
+
+__all__ = [
+    "GELU",
+    "AveragePool",
+    "Convolution",
+    "Dense",
+    "Flatten",
+    "MaxPool",
+    "ReLU",
+    "Sigmoid",
+    "Softmax",
+    "Tanh",
+]

@@ -1,0 +1,37 @@
+"""Convolution layer in two dimensions over [batch, height, width, channels]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.errors import AttributeValueError
+from nnc.nn.initializers import he_uniform, zeros
+from nnc.nn.layer import Layer, Scope, T, require_rank
+from nnc.ops import convolution, window_of
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution(Layer):
+    """`filters` filters of `kernel` × `kernel`; padding "same" keeps the size at stride 1."""
+
+    filters: int
+    kernel: int = 3
+    stride: int = 1
+    padding: int | str = "same"
+    dilation: int = 1
+    groups: int = 1
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.filters, self.kernel, self.groups) < 1:
+            got = f"filters={self.filters}, kernel={self.kernel}, groups={self.groups}"
+            raise AttributeValueError("Convolution", got=got, need="all ≥ 1")
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`."""
+        require_rank("Convolution", x, 4, "batch, height, width, channels")
+        window = window_of(self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        shape = (self.kernel, self.kernel, x.shape[-1] // self.groups, self.filters)
+        weight = scope.parameter("weight", shape, x, he_uniform)
+        bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
+        return convolution(x, weight, bias, window=window, groups=self.groups)

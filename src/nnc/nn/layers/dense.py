@@ -1,0 +1,30 @@
+"""Dense (fully connected) layer: y[…, units] = x[…, features] @ weight[features, units] + bias[units]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.nn.initializers import he_uniform, zeros
+from nnc.nn.layer import Layer, Scope, T
+from nnc.ops import gemm
+
+
+@dataclass(frozen=True, slots=True)
+class Dense(Layer):
+    """Fully connected layer of `units` outputs."""
+
+    units: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise AttributeValueError("Dense", got=f"units={self.units}", need="units ≥ 1")
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to the last axis of `x`."""
+        if x.spec.rank < 2:
+            raise ShapeError("Dense", got=str(x.spec), need="at least two dimensions [batch, features]")
+        weight = scope.parameter("weight", (x.shape[-1], self.units), x, he_uniform)
+        bias = scope.parameter("bias", (self.units,), x, zeros) if self.bias else None
+        return gemm(x, weight, bias)

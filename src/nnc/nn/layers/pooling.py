@@ -1,0 +1,38 @@
+"""Pooling layers in two dimensions over [batch, height, width, channels]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.nn.layer import Layer, Scope, T, require_rank
+from nnc.ops import average_pool, max_pool, window_of
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool(Layer):
+    """Largest element of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
+
+    kernel: int = 2
+    stride: int = 0
+    padding: int = 0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`."""
+        require_rank("MaxPool", x, 4, "batch, height, width, channels")
+        window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
+        return max_pool(x, (self.kernel, self.kernel), window)
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePool(Layer):
+    """Mean of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
+
+    kernel: int = 2
+    stride: int = 0
+    padding: int = 0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`."""
+        require_rank("AveragePool", x, 4, "batch, height, width, channels")
+        window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
+        return average_pool(x, (self.kernel, self.kernel), window)

@@ -1,0 +1,254 @@
+"""Models: a layer with parameters, compiled steps for training and evaluation, and what they cost in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.core.dtype import F32, DType
+from nnc.core.spec import Shape, TensorSpec, check_shape
+from nnc.core.tensor import Tensor
+from nnc.errors import FormatError, ShapeError, UsageError
+from nnc.nn.combine import Sequential
+from nnc.nn.initializers import generator_for
+from nnc.nn.layer import Layer, ParameterSpec, Scope
+from nnc.nn.losses import Loss, SoftmaxCrossEntropy
+from nnc.nn.optimizers import Adam, Optimizer
+from nnc.ops.operand import T
+from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSummary:
+    """One line of a model's summary."""
+
+    name: str
+    layer: str
+    output: Shape
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMemory:
+    """Bytes of a training step, before anything of it is allocated; weights and state live outside the arena."""
+
+    step: MemoryStatement
+    weights: int
+    gradients: int
+    optimizer_state: int
+
+    @property
+    def total(self) -> int:
+        """Arena, weights and optimizer state together."""
+        return self.step.arena + self.weights + self.optimizer_state
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A compiled graph with the symbols that a step writes and reads. `scalars` are the optimizer's inputs by name."""
+
+    compiled: Compiled
+    inputs: Symbol
+    target: Symbol | None
+    results: tuple[Symbol, ...]
+
+    def run(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
+        """Write the batch, run, and give the results as arrays over the step's own memory."""
+        self.compiled.write(self.inputs, inputs)
+        if self.target is not None and target is not None:
+            self.compiled.write(self.target, target)
+        self.compiled.run()
+        return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Mean loss and mean score (accuracy, for classes) over `count` examples."""
+
+    loss: float
+    score: float
+    count: int
+
+
+class Model:
+    """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
+
+    Parameters start from `seed`; the same seed gives the same bits. Steps are compiled once per batch size.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        input_shape: Iterable[int],
+        *,
+        loss: Loss | None = None,
+        optimizer: Optimizer | None = None,
+        seed: int = 0,
+        dtype: DType = F32,
+        backend: str = "",
+    ) -> None:
+        self.layer = layer
+        self.input_shape = check_shape(input_shape, "input_shape")
+        self.loss = SoftmaxCrossEntropy() if loss is None else loss
+        self.optimizer = Adam() if optimizer is None else optimizer
+        self.seed = seed
+        self.dtype = dtype
+        self.backend = backend
+        self.parameters: dict[str, Tensor] = {}
+        self.output_shape = self._initialize()
+        self.states: dict[str, Tensor] = {
+            f"{path}.{name}": Tensor.zeros(tensor.spec)
+            for path, tensor in self.parameters.items()
+            for name in self.optimizer.state_names()
+        }
+        self.scalars = {name: Tensor.zeros(TensorSpec((), dtype)) for name in self.optimizer.scalars(1)}
+        self.updates = 0
+        self._steps: dict[tuple[str, int], Step] = {}
+
+    # ---- parameters
+
+    def _initialize(self) -> Shape:
+        """Build once on a batch of one to find the parameters, and give them their first values."""
+
+        def resolve(parameter: ParameterSpec) -> Symbol:
+            if parameter.path not in self.parameters:
+                values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
+                self.parameters[parameter.path] = Tensor.empty(parameter.spec, "parameter")
+                self.parameters[parameter.path].copy_from(values.astype(parameter.spec.dtype.numpy))
+            return graph.input(parameter.spec, parameter.path)
+
+        graph = SymbolicGraph("probe")
+        return self.layer.build(Scope(resolve), self._input(graph, 1)).shape[1:]
+
+    def apply(self, x: T, parameters: Mapping[str, T]) -> T:
+        """The layer on any operand (a symbol or an eager variable), with parameters of the same kind by path."""
+        return self.layer.build(Scope(lambda parameter: parameters[parameter.path]), x)
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of all parameters by path."""
+        return {path: np.array(tensor.numpy()) for path, tensor in self.parameters.items()}
+
+    def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
+        """Set all parameters; FormatError lists missing, unexpected and misshapen ones, and then nothing is set."""
+        missing = sorted(self.parameters.keys() - values.keys())
+        unexpected = sorted(values.keys() - self.parameters.keys())
+        shared = self.parameters.keys() & values.keys()
+        misshapen = sorted(path for path in shared if np.shape(values[path]) != self.parameters[path].shape)
+        if missing or unexpected or misshapen:
+            found = [("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen)]
+            got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found if names)
+            raise FormatError("state", got=got, need=f"the {len(self.parameters)} parameters of this model")
+        for path, tensor in self.parameters.items():
+            tensor.copy_from(values[path])
+
+    def summary(self) -> tuple[LayerSummary, ...]:
+        """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
+        graph = SymbolicGraph("summary")
+        return tuple(_summarize(self.layer, "", self._input(graph, 1), graph)[0])
+
+    # ---- steps
+
+    def training_step(self, batch: int) -> Step:
+        """The compiled step of one update for `batch` examples; its results are the loss and the score."""
+        return self._step("train", batch)
+
+    def evaluation_step(self, batch: int) -> Step:
+        """The compiled forward step with loss and score for `batch` examples."""
+        return self._step("evaluate", batch)
+
+    def prediction_step(self, batch: int) -> Step:
+        """The compiled forward step for `batch` examples; its result is the output."""
+        return self._step("predict", batch)
+
+    def memory(self, batch: int) -> ModelMemory:
+        """The bytes of a training step for `batch` examples; nothing of it is allocated."""
+        weights = sum(tensor.spec.nbytes for tensor in self.parameters.values())
+        state = sum(tensor.spec.nbytes for tensor in self.states.values())
+        return ModelMemory(self.training_step(batch).compiled.memory(), weights, weights, state)
+
+    def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
+        return graph.input(TensorSpec((batch, *self.input_shape), self.dtype), "input")
+
+    def _step(self, kind: str, batch: int) -> Step:
+        if batch < 1:
+            raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
+        if (kind, batch) not in self._steps:
+            self._steps[kind, batch] = self._compile(kind, batch)
+        return self._steps[kind, batch]
+
+    def _compile(self, kind: str, batch: int) -> Step:
+        graph = SymbolicGraph(kind)
+        symbols = {path: graph.input(tensor.spec, path) for path, tensor in self.parameters.items()}
+        given = {symbol: self.parameters[path] for path, symbol in symbols.items()}
+        x = self._input(graph, batch)
+        output = self.apply(x, symbols)
+        if kind == "predict":
+            return Step(compile(graph, [output], given=given, backend=self.backend), x, None, (output,))
+        target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
+        target = graph.input(target_spec, "target")
+        results = (self.loss.build(output, target), self.loss.score(output, target))
+        if kind == "evaluate":
+            return Step(compile(graph, results, given=given, backend=self.backend), x, target, results)
+        minimized = minimize(graph, self.optimizer.command(), results[:1], list(symbols.values()))
+        for update in minimized.updates:
+            given.update({state: self.states[state.name] for state in update.states})
+        given.update({symbol: self.scalars[name] for name, symbol in minimized.scalars.items()})
+        compiled = compile(graph, results, given=given, carry=minimized.carries(), backend=self.backend)
+        return Step(compiled, x, target, results)
+
+    # ---- use
+
+    def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
+        """One update; returns the batch's mean loss and its summed score."""
+        self.updates += 1
+        for name, value in self.optimizer.scalars(self.updates).items():
+            self.scalars[name].copy_from(np.asarray(value, dtype=self.dtype.numpy))
+        loss, score = self.training_step(len(np.asarray(inputs))).run(inputs, target)
+        return float(loss.item()), float(score.item())
+
+    def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: int = 256) -> Evaluation:
+        """Mean loss and score over all examples."""
+        loss = score = 0.0
+        examples, targets = np.asarray(inputs), np.asarray(target)
+        for start, stop in _spans(len(examples), batch_size):
+            batch_loss, batch_score = self.evaluation_step(stop - start).run(examples[start:stop], targets[start:stop])
+            loss += float(batch_loss.item()) * (stop - start)
+            score += float(batch_score.item())
+        count = max(len(examples), 1)
+        return Evaluation(loss / count, score / count, len(examples))
+
+    def predict(self, inputs: ArrayLike, batch_size: int = 256) -> NDArray[np.generic]:
+        """The output for every example."""
+        examples = np.asarray(inputs)
+        result = np.empty((len(examples), *self.output_shape), self.dtype.numpy)
+        for start, stop in _spans(len(examples), batch_size):
+            result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
+        return result
+
+
+def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """[0, size), [size, 2 · size), … up to `count`."""
+    if size < 1:
+        raise UsageError("batch size", got=str(size), need="an integer ≥ 1")
+    for start in range(0, count, size):
+        yield start, min(start + size, count)
+
+
+def _summarize(layer: Layer, name: str, x: Symbol, graph: SymbolicGraph) -> tuple[list[LayerSummary], Symbol]:
+    if isinstance(layer, Sequential):
+        rows: list[LayerSummary] = []
+        for part, inner in layer.parts:
+            inner_rows, x = _summarize(inner, f"{name}.{part}" if name else part, x, graph)
+            rows.extend(inner_rows)
+        return rows, x
+    found: dict[str, int] = {}
+
+    def resolve(parameter: ParameterSpec) -> Symbol:
+        found[parameter.path] = parameter.spec.elements
+        return graph.input(parameter.spec, parameter.path)
+
+    y = layer.build(Scope(resolve, name), x)
+    return [LayerSummary(name, repr(layer), y.shape[1:], sum(found.values()))], y

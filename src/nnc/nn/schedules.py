@@ -1,0 +1,42 @@
+"""Learning-rate schedules: the rate of update `step`, which is 1 at the first."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+
+class Schedule(ABC):
+    """A rate that depends on the step."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Schedule):
+    """The same rate at every step."""
+
+    value: float
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine(Schedule):
+    """rate = end + (start - end) · (1 + cos(π · min(step - 1, steps) / steps)) / 2 (Loshchilov & Hutter 2017)."""
+
+    start: float
+    steps: int
+    end: float = 0.0
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+        progress = min(step - 1, self.steps) / self.steps
+        return self.end + (self.start - self.end) * (1.0 + math.cos(math.pi * progress)) / 2.0

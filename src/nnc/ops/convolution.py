@@ -1,0 +1,152 @@
+"""Convolution and its two gradients. The three are bilinear, and each one's gradients are the other two.
+
+    forward:          y[n, o…, f] = sum_{k…, c} x[n, o·stride + k·dilation - before…, c] · w[k…, c, f] + bias[f]
+    data gradient:    x'[n, i…, c] = sum over all (o, k) with o·stride + k·dilation - before = i of g[n, o…, f] · w[k…, c, f]
+    weight gradient:  w'[k…, c, f] = sum_{n, o…} x[n, o·stride + k·dilation - before…, c] · g[n, o…, f]
+
+x is [batch, spatial…, channels]; w is [kernel…, channels / groups, filters]. With groups, filter f reads the
+channels of its own group only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnc.core.spec import TensorSpec
+from nnc.errors import DTypeError, ShapeError
+from nnc.ops.broadcast import reduce_sum
+from nnc.ops.operand import T, apply
+from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+from nnc.ops.window import Window, output_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionAttrs:
+    """The window and the number of channel groups."""
+
+    window: Window
+    groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionGradientAttrs:
+    """As the forward, with the spatial sizes that a stride forgets: of the data, or of the kernel."""
+
+    window: Window
+    groups: int
+    sizes: tuple[int, ...]
+
+
+def _check(subject: str, x: TensorSpec, w: TensorSpec, groups: int, rank: int) -> None:
+    shown = f"x={x}, w={w}, groups={groups}"
+    if x.rank != rank + 2 or w.rank != rank + 2:
+        raise ShapeError(
+            subject, got=shown, need=f"x[batch, {rank} spatial, channels], w[{rank} kernel, channels, filters]"
+        )
+    if x.dtype is not w.dtype:
+        raise DTypeError(subject, got=shown, need="one element type", fix="cast() one of them")
+    if groups < 1 or x.shape[-1] != w.shape[-2] * groups or w.shape[-1] % groups:
+        need = f"x's channels ({x.shape[-1]}) == w's channels ({w.shape[-2]}) · groups ({groups}), filters divisible by groups"
+        raise ShapeError(subject, got=shown, need=need)
+
+
+def _infer(attrs: ConvolutionAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
+    x, w, bias = specs
+    assert x is not None
+    assert w is not None
+    rank = len(attrs.window.strides)
+    _check("convolution", x, w, attrs.groups, rank)
+    if bias is not None and (bias.shape != (w.shape[-1],) or bias.dtype is not x.dtype):
+        raise ShapeError("convolution", got=f"w={w}, bias={bias}", need=f"bias {x.dtype}[{w.shape[-1]}]")
+    spatial = output_sizes("convolution", x.shape[1:-1], w.shape[:-2], attrs.window)
+    return (replace(x, shape=(x.shape[0], *spatial, w.shape[-1])),)
+
+
+def _infer_data(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
+    g, w = specs
+    x = replace(g, shape=(g.shape[0], *attrs.sizes, w.shape[-2] * attrs.groups))
+    _check("convolution_data_gradient", x, w, attrs.groups, len(attrs.window.strides))
+    return (x,)
+
+
+def _infer_weight(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
+    x, g = specs
+    w = replace(x, shape=(*attrs.sizes, x.shape[-1] // attrs.groups, g.shape[-1]))
+    _check("convolution_weight_gradient", x, w, attrs.groups, len(attrs.window.strides))
+    return (w,)
+
+
+def _gradient(call: Applied[ConvolutionAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    x, w = call.inputs[:2]
+    window, groups = call.attrs.window, call.attrs.groups
+    data = data_gradient(g, w, window, groups, x.shape[1:-1]) if call.needed[0] else None
+    weight = weight_gradient(x, g, window, groups, w.shape[:-2]) if call.needed[1] else None
+    bias = reduce_sum(g, tuple(range(g.spec.rank - 1))) if len(call.inputs) > 2 and call.needed[2] else None
+    return (data, weight, bias)
+
+
+def _data_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
+    (h,) = gradients
+    assert h is not None
+    g, w = call.inputs
+    window, groups = call.attrs.window, call.attrs.groups
+    back = apply(CONVOLUTION, ConvolutionAttrs(window, groups), h, w, None) if call.needed[0] else None
+    weight = weight_gradient(h, g, window, groups, w.shape[:-2]) if call.needed[1] else None
+    return (back, weight)
+
+
+def _weight_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
+    (h,) = gradients
+    assert h is not None
+    x, g = call.inputs
+    window, groups = call.attrs.window, call.attrs.groups
+    data = data_gradient(g, h, window, groups, x.shape[1:-1]) if call.needed[0] else None
+    back = apply(CONVOLUTION, ConvolutionAttrs(window, groups), x, h, None) if call.needed[1] else None
+    return (data, back)
+
+
+CONVOLUTION = operator(
+    "convolution",
+    ConvolutionAttrs,
+    ("x", "w", "bias"),
+    infer=_infer,
+    gradient=_gradient,
+    pattern=Pattern.FUSABLE_OUTPUT,
+    optional=(2,),
+    doc="y[n, o…, f] = sum_{k…, c} x[n, o·stride + k·dilation - before…, c] · w[k…, c, f] + bias[f]",
+)
+CONVOLUTION_DATA_GRADIENT = operator(
+    "convolution_data_gradient",
+    ConvolutionGradientAttrs,
+    ("g", "w"),
+    ("x",),
+    infer=_infer_data,
+    gradient=_data_gradient_gradient,
+    doc="the gradient of convolution by its data (a transposed convolution)",
+)
+CONVOLUTION_WEIGHT_GRADIENT = operator(
+    "convolution_weight_gradient",
+    ConvolutionGradientAttrs,
+    ("x", "g"),
+    ("w",),
+    infer=_infer_weight,
+    gradient=_weight_gradient_gradient,
+    doc="the gradient of convolution by its weights",
+)
+
+
+def convolution(x: T, w: T, bias: T | None = None, *, window: Window, groups: int = 1) -> T:
+    """Cross-correlation of x with the filters w, as deep learning calls convolution."""
+    return apply(CONVOLUTION, ConvolutionAttrs(window, groups), x, w, bias)
+
+
+def data_gradient(g: T, w: T, window: Window, groups: int, sizes: tuple[int, ...]) -> T:
+    """Gradient by the data, whose spatial sizes are `sizes`."""
+    return apply(CONVOLUTION_DATA_GRADIENT, ConvolutionGradientAttrs(window, groups, sizes), g, w)
+
+
+def weight_gradient(x: T, g: T, window: Window, groups: int, sizes: tuple[int, ...]) -> T:
+    """Gradient by the weights, whose kernel sizes are `sizes`."""
+    return apply(CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs(window, groups, sizes), x, g)

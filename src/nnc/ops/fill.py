@@ -1,0 +1,64 @@
+"""fill: a constant tensor. y[…] = value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nnc.core.command import Command
+from nnc.core.dtype import DType, dtype_of
+from nnc.core.spec import TensorSpec
+from nnc.errors import AttributeValueError
+from nnc.ops.operand import T
+from nnc.ops.rules import NotDifferentiable, Pattern, Specs, operator
+
+
+@dataclass(frozen=True, slots=True)
+class FillAttrs:
+    """The value and the spec of the result."""
+
+    value: float
+    spec: TensorSpec
+
+
+def _infer(attrs: FillAttrs, specs: Specs) -> Specs:
+    low, high = integer_range(attrs.spec.dtype)
+    integral = float(attrs.value).is_integer() and low <= attrs.value <= high
+    if not (attrs.spec.dtype.is_float or integral):
+        raise AttributeValueError("fill", got=f"a value that {attrs.spec.dtype} cannot hold", need=f"an integer {low}..{high}")
+    return (attrs.spec,)
+
+
+def integer_range(dtype: DType) -> tuple[float, float]:
+    """Least and largest value of an integer or truth type; without ends for floats.
+
+    >>> integer_range(dtype_of("i8")), integer_range(dtype_of("bool"))
+    ((-128, 127), (0, 1))
+    """
+    bits = 8 * dtype.itemsize
+    if dtype.kind == "int":
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    ends = {"bool": (0, 1), "uint": (0, (1 << bits) - 1)}
+    return ends.get(dtype.kind, (-math.inf, math.inf))
+
+
+FILL = operator(
+    "fill",
+    FillAttrs,
+    (),
+    infer=_infer,
+    gradient=NotDifferentiable("it has no inputs"),
+    pattern=Pattern.ELEMENTWISE,
+    doc="y[…] = value",
+)
+
+
+def fill_like(x: T, value: float) -> T:
+    """A tensor of `value` with the spec of `x`; `x` is not read."""
+    return x.apply(Command(FILL, FillAttrs(float(value), x.spec)), ())[0]
+
+
+def scalar_like(x: T, value: float) -> T:
+    """A scalar of `x`'s element type; `x` is not read."""
+    spec = TensorSpec((), x.spec.dtype, x.spec.layout, x.spec.device)
+    return x.apply(Command(FILL, FillAttrs(float(value), spec)), ())[0]

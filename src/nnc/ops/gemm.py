@@ -1,0 +1,79 @@
+"""Matrix product with optional bias, batched over leading axes.
+
+    y[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]
+
+`transpose_a` reads a as [k, m], `transpose_b` reads b as [n, k]. Leading axes broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnc.core.spec import TensorSpec, broadcast_shapes
+from nnc.errors import DTypeError, ShapeError
+from nnc.ops.broadcast import reduce_sum, sum_to
+from nnc.ops.operand import Operand, T, apply
+from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+
+
+@dataclass(frozen=True, slots=True)
+class GemmAttrs:
+    """Which operands are read transposed."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+def _infer(attrs: GemmAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
+    a, b, bias = specs
+    assert a is not None
+    assert b is not None
+    shown = f"a={a}, b={b}" + (f", bias={bias}" if bias else "")
+    if a.rank < 2 or b.rank < 2:
+        raise ShapeError("gemm", got=shown, need="at least two dimensions each", fix="reshape vectors to matrices")
+    if a.dtype is not b.dtype or (bias is not None and bias.dtype is not a.dtype):
+        raise DTypeError("gemm", got=shown, need="one element type", fix="cast() one of them")
+    rows, inner = reversed(a.shape[-2:]) if attrs.transpose_a else a.shape[-2:]
+    other, columns = reversed(b.shape[-2:]) if attrs.transpose_b else b.shape[-2:]
+    if inner != other:
+        mirrored = b.shape[-1] == inner and not attrs.transpose_b
+        fix = "set transpose_b=True" if mirrored else "make the inner sizes equal"
+        raise ShapeError("gemm", got=shown, need=f"a's k ({inner}) == b's k ({other})", fix=fix)
+    if bias is not None and bias.shape != (columns,):
+        raise ShapeError("gemm", got=shown, need=f"bias of shape [{columns}]")
+    batch = broadcast_shapes("gemm", a.shape[:-2], b.shape[:-2])
+    return (replace(a, shape=(*batch, rows, columns)),)
+
+
+def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    a, b, *rest = call.inputs
+    flip_a, flip_b = call.attrs.transpose_a, call.attrs.transpose_b
+    left: Operand | None = None
+    right: Operand | None = None
+    if call.needed[0]:
+        product = gemm(b, g, transpose_a=flip_b, transpose_b=True) if flip_a else gemm(g, b, transpose_b=not flip_b)
+        left = sum_to(product, a.shape)
+    if call.needed[1]:
+        product = gemm(g, a, transpose_a=True, transpose_b=flip_a) if flip_b else gemm(a, g, transpose_a=not flip_a)
+        right = sum_to(product, b.shape)
+    bias = reduce_sum(g, tuple(range(g.spec.rank - 1))) if rest and call.needed[2] else None
+    return (left, right, bias)
+
+
+GEMM = operator(
+    "gemm",
+    GemmAttrs,
+    ("a", "b", "bias"),
+    infer=_infer,
+    gradient=_gradient,
+    pattern=Pattern.FUSABLE_OUTPUT,
+    optional=(2,),
+    doc="y[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]",
+)
+
+
+def gemm(a: T, b: T, bias: T | None = None, *, transpose_a: bool = False, transpose_b: bool = False) -> T:
+    """y = a @ b + bias, batched over leading axes; `transpose_*` read the last two axes swapped."""
+    return apply(GEMM, GemmAttrs(transpose_a, transpose_b), a, b, bias)

@@ -1,0 +1,153 @@
+"""Movement of elements: transpose, concatenate, take a region, embed a region in zeros.
+
+transpose:    y[i₀, i₁, …] = x[…] with y's axis k = x's axis permutation[k]
+concatenate:  y = x₀, x₁, … one after another along an axis
+embed:        y is zero but for y[offset + i · stride …] = x[i…]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnc.core.command import Command
+from nnc.core.spec import Shape, contiguous_strides
+from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.copy import contiguous
+from nnc.ops.operand import T, apply
+from nnc.ops.rules import Applied, Gradients, Inplace, Pattern, Specs, operator
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeAttrs:
+    """`permutation[k]` is the input axis that becomes output axis k."""
+
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatenateAttrs:
+    """The axis along which the inputs follow each other."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedAttrs:
+    """The result's shape and where the input lies in its memory (offset and strides in elements)."""
+
+    shape: Shape
+    offset: int
+    strides: Shape
+
+
+def _infer_transpose(attrs: TransposeAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    if sorted(attrs.permutation) != list(range(x.rank)):
+        raise AttributeValueError(
+            "transpose", got=f"{list(attrs.permutation)} for {x}", need=f"a permutation of {x.rank} axes"
+        )
+    return (replace(x, shape=tuple(x.shape[axis] for axis in attrs.permutation)),)
+
+
+def _infer_concatenate(attrs: ConcatenateAttrs, specs: Specs) -> Specs:
+    first = specs[0]
+    axis = attrs.axis
+    if not 0 <= axis < first.rank:
+        raise AttributeValueError("concatenate", got=f"axis {axis} for {first}", need=f"0 ≤ axis < {first.rank}")
+    for other in specs[1:]:
+        if other.dtype is not first.dtype:
+            raise DTypeError("concatenate", got=f"{first}, {other}", need="one element type")
+        if other.shape[:axis] + other.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
+            raise ShapeError("concatenate", got=f"{first}, {other}", need=f"equal sizes except on axis {axis}")
+    total = sum(spec.shape[axis] for spec in specs)
+    return (replace(first, shape=(*first.shape[:axis], total, *first.shape[axis + 1 :])),)
+
+
+def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    return (replace(x, shape=attrs.shape),)
+
+
+def _transpose_gradient(call: Applied[TransposeAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    inverse = tuple(call.attrs.permutation.index(axis) for axis in range(len(call.attrs.permutation)))
+    return (transpose(g, inverse),)
+
+
+def _concatenate_gradient(call: Applied[ConcatenateAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    axis, start, parts = call.attrs.axis, 0, []
+    for operand in call.inputs:
+        stop = start + operand.shape[axis]
+        parts.append(slice_axis(g, axis, start, stop))
+        start = stop
+    return tuple(parts)
+
+
+def _embed_gradient(call: Applied[EmbedAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    whole = g if g.strides == contiguous_strides(g.shape) else contiguous(g)
+    return (whole.alias(call.inputs[0].spec, whole.offset + call.attrs.offset, call.attrs.strides),)
+
+
+TRANSPOSE = operator(
+    "transpose",
+    TransposeAttrs,
+    ("x",),
+    infer=_infer_transpose,
+    gradient=_transpose_gradient,
+    pattern=Pattern.INJECTIVE,
+    doc="y's axis k = x's axis permutation[k]",
+)
+CONCATENATE = operator(
+    "concatenate",
+    ConcatenateAttrs,
+    ("x",),
+    infer=_infer_concatenate,
+    gradient=_concatenate_gradient,
+    inplace=Inplace(),
+    pattern=Pattern.INJECTIVE,
+    variadic=True,
+    doc="y = x₀, x₁, … one after another along the axis",
+)
+EMBED = operator(
+    "embed",
+    EmbedAttrs,
+    ("x",),
+    infer=_infer_embed,
+    gradient=_embed_gradient,
+    pattern=Pattern.INJECTIVE,
+    doc="y = zeros but for y.flat[offset + sum(i · strides)] = x[i…]",
+)
+
+
+def transpose(x: T, permutation: tuple[int, ...] | None = None) -> T:
+    """Permute axes; reverse them when no permutation is given."""
+    order = tuple(reversed(range(x.spec.rank))) if permutation is None else tuple(permutation)
+    return x if order == tuple(range(x.spec.rank)) else apply(TRANSPOSE, TransposeAttrs(order), x)
+
+
+def concatenate(operands: tuple[T, ...] | list[T], axis: int = 0) -> T:
+    """The operands one after another along `axis`."""
+    if not operands:
+        raise ShapeError("concatenate", got="no operands", need="at least one")
+    rank = operands[0].spec.rank
+    attrs = ConcatenateAttrs(axis + rank if axis < 0 else axis)
+    return operands[0] if len(operands) == 1 else operands[0].apply(Command(CONCATENATE, attrs), operands)[0]
+
+
+def slice_axis(x: T, axis: int, start: int, stop: int) -> T:
+    """x[start:stop] along `axis`: a view, no copy."""
+    size = x.shape[axis]
+    if not 0 <= start <= stop <= size:
+        raise ShapeError("slice", got=f"{start}:{stop} on axis {axis} of {x.spec}", need=f"0 ≤ start ≤ stop ≤ {size}")
+    spec = replace(x.spec, shape=(*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))
+    return x.alias(spec, x.offset + start * x.strides[axis], x.strides)
+
+
+def embed(x: T, attrs: EmbedAttrs) -> T:
+    """`x` laid into a zero tensor of `attrs.shape`."""
+    return apply(EMBED, attrs, x)

@@ -1,0 +1,54 @@
+"""What operators are applied to: tensor symbols, eager variables, anything with a spec and an `apply`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self, TypeVar
+
+from nnc.core.command import AnyCommand, Command
+from nnc.core.spec import Shape, TensorSpec
+from nnc.graph import Op
+
+
+class Operand(ABC):
+    """A value that commands read and write. One functional API serves every layer through it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def spec(self) -> TensorSpec:
+        """Shape, element type, layout and device."""
+
+    @abstractmethod
+    def apply(self, command: AnyCommand, inputs: Sequence[Self | None]) -> tuple[Self, ...]:
+        """Apply `command` to `inputs` in this operand's own world (append a node, or run it)."""
+
+    @abstractmethod
+    def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Self:
+        """A view of this operand's elements, without a copy; `offset` and `strides` in elements of the root."""
+
+    @property
+    @abstractmethod
+    def strides(self) -> Shape:
+        """Strides in elements over the memory of the root."""
+
+    @property
+    @abstractmethod
+    def offset(self) -> int:
+        """Elements between the root's first element and this operand's."""
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes, slowest axis first."""
+        return self.spec.shape
+
+
+A = TypeVar("A")
+T = TypeVar("T", bound=Operand)
+
+
+def apply(op: Op[A], attrs: A, first: T, *rest: T | None) -> T:
+    """The single output of `op` on the operands."""
+    return first.apply(Command(op, attrs), (first, *rest))[0]

@@ -1,0 +1,432 @@
+"""Pointwise operators: y[i…] = f(a[i…], b[i…], …), with NumPy broadcasting.
+
+One row per operator: key, formula, derivative. A derivative is written in operators of this file, so it can
+be differentiated again, to any order. It names what it reads: `y` where the output suffices, so that the
+input may be freed or overwritten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nnc.core.dtype import BOOL, DType
+from nnc.core.spec import broadcast_shapes
+from nnc.errors import AttributeValueError, DTypeError
+from nnc.graph import Op
+from nnc.ops.broadcast import sum_to
+from nnc.ops.fill import fill_like
+from nnc.ops.operand import Operand, T, apply
+from nnc.ops.rules import (
+    FLOATS,
+    NUMBERS,
+    Applied,
+    Gradients,
+    Inplace,
+    NoAttrs,
+    NotDifferentiable,
+    Pattern,
+    Specs,
+    check_kinds,
+    operator,
+)
+
+# Integers of larger magnitude are not exact in f64, the type of an attribute.
+EXACT = 2**53
+
+Unary = Callable[[Operand, Operand, Operand], Operand]
+Binary = Callable[[Operand, Operand, Operand, Operand], Operand | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AffineAttrs:
+    """y = scale · x + shift."""
+
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CastAttrs:
+    """The element type of the result."""
+
+    dtype: DType
+
+
+def _infer_same(attrs: object, specs: Specs) -> Specs:
+    """One spec for all operands after broadcasting."""
+    first = specs[0]
+    for other in specs[1:]:
+        if other.dtype is not first.dtype:
+            got = ", ".join(map(str, specs))
+            raise DTypeError("pointwise", got=got, need="one element type", fix="cast() one of them")
+    return (replace(first, shape=broadcast_shapes("pointwise", *(spec.shape for spec in specs))),)
+
+
+def _same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
+    """The rule of one spec for all operands, of these kinds."""
+
+    def infer(attrs: NoAttrs, specs: Specs) -> Specs:
+        check_kinds(kinds, *specs)
+        return _infer_same(attrs, specs)
+
+    return infer
+
+
+def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    check_kinds(NUMBERS, x)
+    integral = all(value.is_integer() and abs(value) <= EXACT for value in (attrs.scale, attrs.shift))
+    if not (x.dtype.is_float or integral):
+        raise AttributeValueError("affine", got=f"{x}", need="integral scale and shift", fix="cast() x to a float type")
+    return specs
+
+
+def _infer_predicate(attrs: NoAttrs, specs: Specs) -> Specs:
+    return (replace(_infer_same(attrs, specs)[0], dtype=BOOL),)
+
+
+def _infer_where(attrs: NoAttrs, specs: Specs) -> Specs:
+    condition, a, b = specs
+    if condition.dtype is not BOOL:
+        raise DTypeError(
+            "where", got=f"condition {condition}", need="bool", fix="compare first, for example greater(x, y)"
+        )
+    (both,) = _infer_same(attrs, (a, b))
+    return (replace(both, shape=broadcast_shapes("where", condition.shape, both.shape)),)
+
+
+def _infer_cast(attrs: CastAttrs, specs: Specs) -> Specs:
+    return (replace(specs[0], dtype=attrs.dtype),)
+
+
+def _unary(name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOATS) -> Op[NoAttrs]:
+    """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
+
+    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+        (g,) = gradients
+        assert g is not None
+        return (derivative(g, call.inputs[0], call.outputs[0]),)
+
+    return operator(
+        name,
+        NoAttrs,
+        ("x",),
+        infer=_same(kinds),
+        gradient=gradient,
+        inplace=Inplace(allowed=((0, 0),)),
+        pattern=Pattern.ELEMENTWISE,
+        doc=doc,
+    )
+
+
+def _binary(name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS) -> Op[NoAttrs]:
+    """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
+
+    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+        (g,) = gradients
+        assert g is not None
+        a, b = call.inputs
+        sides = [
+            rule(g, a, b, call.outputs[0]) if wanted else None
+            for rule, wanted in zip((left, right), call.needed, strict=True)
+        ]
+        return tuple(
+            None if side is None else sum_to(side, operand.shape) for side, operand in zip(sides, (a, b), strict=True)
+        )
+
+    inplace = Inplace(allowed=((0, 0), (1, 0)))
+    return operator(
+        name,
+        NoAttrs,
+        ("a", "b"),
+        infer=_same(kinds),
+        gradient=gradient,
+        inplace=inplace,
+        pattern=Pattern.BROADCAST,
+        doc=doc,
+    )
+
+
+def _predicate(name: str, doc: str) -> Op[NoAttrs]:
+    reason = NotDifferentiable("a truth value does not change smoothly")
+    return operator(
+        name, NoAttrs, ("a", "b"), infer=_infer_predicate, gradient=reason, pattern=Pattern.BROADCAST, doc=doc
+    )
+
+
+def _affine_gradient(call: Applied[AffineAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    return (affine(g, call.attrs.scale),)
+
+
+def _cast_gradient(call: Applied[CastAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    source = call.inputs[0].spec.dtype
+    return (cast(g, source) if source.is_float and call.attrs.dtype.is_float else None,)
+
+
+def _where_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    condition, a, b = call.inputs
+    zero = fill_like(g, 0.0)
+    left = sum_to(where(condition, g, zero), a.shape) if call.needed[1] else None
+    right = sum_to(where(condition, zero, g), b.shape) if call.needed[2] else None
+    return (None, left, right)
+
+
+AFFINE = operator(
+    "affine",
+    AffineAttrs,
+    ("x",),
+    infer=_infer_affine,
+    gradient=_affine_gradient,
+    inplace=Inplace(allowed=((0, 0),)),
+    pattern=Pattern.ELEMENTWISE,
+    doc="y = scale · x + shift",
+)
+CAST = operator(
+    "cast",
+    CastAttrs,
+    ("x",),
+    infer=_infer_cast,
+    gradient=_cast_gradient,
+    pattern=Pattern.ELEMENTWISE,
+    doc="y = x as dtype; floats become integers toward zero, saturating, nan as 0",
+)
+WHERE = operator(
+    "where",
+    NoAttrs,
+    ("condition", "a", "b"),
+    infer=_infer_where,
+    gradient=_where_gradient,
+    inplace=Inplace(allowed=((1, 0), (2, 0))),
+    pattern=Pattern.BROADCAST,
+    doc="y = a where condition else b",
+)
+
+EXP = _unary("exp", "y = e^x", lambda g, x, y: multiply(g, y))
+LOG = _unary("log", "y = ln x", lambda g, x, y: divide(g, x))
+SQRT = _unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y))
+RECIPROCAL = _unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0))
+SQUARE = _unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), NUMBERS)
+TANH = _unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)))
+SIGMOID = _unary("sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))))
+RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS)
+SIN = _unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
+COS = _unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
+ERF = _unary(
+    "erf", "y = erf x", lambda g, x, y: multiply(g, affine(exp(affine(square(x), -1.0)), 2.0 / math.sqrt(math.pi)))
+)
+ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS)
+SIGN = _unary("sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
+STEP = _unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
+
+ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS)
+SUBTRACT = _binary("subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS)
+MULTIPLY = _binary("multiply", "y = a · b", lambda g, a, b, y: multiply(g, b), lambda g, a, b, y: multiply(g, a), NUMBERS)
+DIVIDE = _binary(
+    "divide",
+    "y = a / b",
+    lambda g, a, b, y: divide(g, b),
+    lambda g, a, b, y: affine(divide(multiply(g, y), b), -1.0),
+)
+MAXIMUM = _binary(
+    "maximum",
+    "y = the larger of a, b; equal operands share the gradient; nan wins",
+    lambda g, a, b, y: multiply(g, preference(a, b)),
+    lambda g, a, b, y: multiply(g, preference(b, a)),
+    NUMBERS,
+)
+MINIMUM = _binary(
+    "minimum",
+    "y = the smaller of a, b; equal operands share the gradient; nan wins",
+    lambda g, a, b, y: multiply(g, preference(b, a)),
+    lambda g, a, b, y: multiply(g, preference(a, b)),
+    NUMBERS,
+)
+POWER = _binary(
+    "power",
+    "y = a^b",
+    lambda g, a, b, y: multiply(g, multiply(b, power(a, affine(b, 1.0, -1.0)))),
+    lambda g, a, b, y: multiply(g, multiply(y, log(a))),
+)
+PREFERENCE = _binary(
+    "preference",
+    "y = 1 where a > b, ½ where a = b, else 0",
+    lambda g, a, b, y: None,
+    lambda g, a, b, y: None,
+)
+
+EQUAL = _predicate("equal", "y = a == b")
+NOT_EQUAL = _predicate("not_equal", "y = a != b")
+LESS = _predicate("less", "y = a < b")
+LESS_EQUAL = _predicate("less_equal", "y = a <= b")
+GREATER = _predicate("greater", "y = a > b")
+GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
+
+_NONE = NoAttrs()
+
+
+def affine(x: T, scale: float = 1.0, shift: float = 0.0) -> T:
+    """y = scale · x + shift."""
+    return apply(AFFINE, AffineAttrs(float(scale), float(shift)), x)
+
+
+def cast(x: T, dtype: DType) -> T:
+    """y = x as `dtype`; the same operand when it already is."""
+    return x if x.spec.dtype is dtype else apply(CAST, CastAttrs(dtype), x)
+
+
+def where(condition: T, a: T, b: T) -> T:
+    """y = a where `condition` else b."""
+    return apply(WHERE, _NONE, condition, a, b)
+
+
+def exp(x: T) -> T:
+    """y = e^x."""
+    return apply(EXP, _NONE, x)
+
+
+def log(x: T) -> T:
+    """y = ln x."""
+    return apply(LOG, _NONE, x)
+
+
+def sqrt(x: T) -> T:
+    """y = √x."""
+    return apply(SQRT, _NONE, x)
+
+
+def reciprocal(x: T) -> T:
+    """y = 1 / x."""
+    return apply(RECIPROCAL, _NONE, x)
+
+
+def square(x: T) -> T:
+    """y = x²."""
+    return apply(SQUARE, _NONE, x)
+
+
+def tanh(x: T) -> T:
+    """y = tanh x."""
+    return apply(TANH, _NONE, x)
+
+
+def sigmoid(x: T) -> T:
+    """y = 1 / (1 + e^-x)."""
+    return apply(SIGMOID, _NONE, x)
+
+
+def relu(x: T) -> T:
+    """y = max(x, 0); the derivative at 0 is 0."""
+    return apply(RELU, _NONE, x)
+
+
+def sin(x: T) -> T:
+    """y = sin x."""
+    return apply(SIN, _NONE, x)
+
+
+def cos(x: T) -> T:
+    """y = cos x."""
+    return apply(COS, _NONE, x)
+
+
+def erf(x: T) -> T:
+    """y = 2/√π · ∫₀ˣ e^(-t²) dt."""
+    return apply(ERF, _NONE, x)
+
+
+def absolute(x: T) -> T:
+    """y = |x|; the derivative at 0 is 0."""
+    return apply(ABSOLUTE, _NONE, x)
+
+
+def sign(x: T) -> T:
+    """y = -1, 0 or 1 by the sign of x."""
+    return apply(SIGN, _NONE, x)
+
+
+def step(x: T) -> T:
+    """y = 1 where x > 0, else 0."""
+    return apply(STEP, _NONE, x)
+
+
+def gelu(x: T) -> T:
+    """y = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
+    return multiply(affine(x, 0.5), affine(erf(affine(x, 1.0 / math.sqrt(2.0))), 1.0, 1.0))
+
+
+def add(a: T, b: T) -> T:
+    """y = a + b."""
+    return apply(ADD, _NONE, a, b)
+
+
+def subtract(a: T, b: T) -> T:
+    """y = a - b."""
+    return apply(SUBTRACT, _NONE, a, b)
+
+
+def multiply(a: T, b: T) -> T:
+    """y = a · b, element by element."""
+    return apply(MULTIPLY, _NONE, a, b)
+
+
+def divide(a: T, b: T) -> T:
+    """y = a / b."""
+    return apply(DIVIDE, _NONE, a, b)
+
+
+def maximum(a: T, b: T) -> T:
+    """y = the larger of a and b."""
+    return apply(MAXIMUM, _NONE, a, b)
+
+
+def minimum(a: T, b: T) -> T:
+    """y = the smaller of a and b."""
+    return apply(MINIMUM, _NONE, a, b)
+
+
+def power(a: T, b: T) -> T:
+    """y = a^b."""
+    return apply(POWER, _NONE, a, b)
+
+
+def preference(a: T, b: T) -> T:
+    """y = 1 where a > b, ½ where a = b, else 0."""
+    return apply(PREFERENCE, _NONE, a, b)
+
+
+def equal(a: T, b: T) -> T:
+    """y = a == b, as bool."""
+    return apply(EQUAL, _NONE, a, b)
+
+
+def not_equal(a: T, b: T) -> T:
+    """y = a != b, as bool."""
+    return apply(NOT_EQUAL, _NONE, a, b)
+
+
+def less(a: T, b: T) -> T:
+    """y = a < b, as bool."""
+    return apply(LESS, _NONE, a, b)
+
+
+def less_equal(a: T, b: T) -> T:
+    """y = a <= b, as bool."""
+    return apply(LESS_EQUAL, _NONE, a, b)
+
+
+def greater(a: T, b: T) -> T:
+    """y = a > b, as bool."""
+    return apply(GREATER, _NONE, a, b)
+
+
+def greater_equal(a: T, b: T) -> T:
+    """y = a >= b, as bool."""
+    return apply(GREATER_EQUAL, _NONE, a, b)

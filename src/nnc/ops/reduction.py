@@ -1,0 +1,102 @@
+"""Mean, extrema and their positions over axes. (`reduce_sum` is in `broadcast.py`.)
+
+y[kept] = ⊕ over reduced axes of x[kept, reduced]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nnc.core.dtype import I64
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.graph import Op
+from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, reduce_sum, spread
+from nnc.ops.operand import T, apply
+from nnc.ops.pointwise import affine, cast, divide, equal, multiply
+from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Pattern, Specs, operator
+
+
+def _infer_extremum(attrs: ReduceAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    if any(x.shape[axis] == 0 for axis in normalize_axes("reduce", attrs.axes, x.rank)):
+        raise ShapeError("reduce", got=f"{x} over axes {list(attrs.axes)}", need="at least one element to choose from")
+    return infer_reduction(attrs, specs)
+
+
+def _infer_position(attrs: ReduceAttrs, specs: Specs) -> Specs:
+    if len(attrs.axes) != 1:
+        raise AttributeValueError("argmax", got=f"axes {list(attrs.axes)}", need="exactly one axis")
+    return (replace(_infer_extremum(attrs, specs)[0], dtype=I64),)
+
+
+def _mean_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    count = math.prod(call.inputs[0].shape[axis] for axis in call.attrs.axes)
+    return (spread(affine(g, 1.0 / max(count, 1)), call.inputs[0], call.attrs),)
+
+
+def _extremum_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
+    """Equal shares to all positions that hold the extremum."""
+    (g,) = gradients
+    assert g is not None
+    x, y = call.inputs[0], call.outputs[0]
+    hit = cast(equal(x, spread(y, x, call.attrs)), x.spec.dtype)
+    count = spread(reduce_sum(hit, call.attrs.axes, keepdims=call.attrs.keepdims), x, call.attrs)
+    return (multiply(divide(hit, count), spread(g, x, call.attrs)),)
+
+
+def _extremum(name: str, doc: str) -> Op[ReduceAttrs]:
+    return operator(
+        name,
+        ReduceAttrs,
+        ("x",),
+        infer=_infer_extremum,
+        gradient=_extremum_gradient,
+        pattern=Pattern.REDUCTION,
+        doc=doc,
+    )
+
+
+REDUCE_MEAN = operator(
+    "reduce_mean",
+    ReduceAttrs,
+    ("x",),
+    infer=_infer_extremum,
+    gradient=_mean_gradient,
+    pattern=Pattern.REDUCTION,
+    doc="y = mean of x over axes",
+)
+REDUCE_MAX = _extremum("reduce_max", "y = largest x over axes")
+REDUCE_MIN = _extremum("reduce_min", "y = smallest x over axes")
+ARGMAX = operator(
+    "argmax",
+    ReduceAttrs,
+    ("x",),
+    infer=_infer_position,
+    gradient=NotDifferentiable("an index does not change smoothly"),
+    pattern=Pattern.REDUCTION,
+    doc="y = first index of the largest x along the axis, as i64",
+)
+
+
+def reduce_mean(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = mean of x over `axes` (all when None)."""
+    return apply(REDUCE_MEAN, ReduceAttrs(normalize_axes("reduce_mean", axes, x.spec.rank), keepdims), x)
+
+
+def reduce_max(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = largest x over `axes` (all when None)."""
+    return apply(REDUCE_MAX, ReduceAttrs(normalize_axes("reduce_max", axes, x.spec.rank), keepdims), x)
+
+
+def reduce_min(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = smallest x over `axes` (all when None)."""
+    return apply(REDUCE_MIN, ReduceAttrs(normalize_axes("reduce_min", axes, x.spec.rank), keepdims), x)
+
+
+def argmax(x: T, axis: int, *, keepdims: bool = False) -> T:
+    """y = first index of the largest x along `axis`."""
+    return apply(ARGMAX, ReduceAttrs(normalize_axes("argmax", axis, x.spec.rank), keepdims), x)

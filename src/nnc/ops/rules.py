@@ -1,0 +1,152 @@
+"""What every operator must say of itself, and the one function that defines an operator.
+
+`INFER`, `INPLACE`, `GRADIENT` and `PATTERN` are open attributes: each is the column of its own values, and
+anyone may add another without touching this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from nnc.core.spec import TensorSpec
+from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
+from nnc.graph import VARIADIC, Op, OpAttr
+from nnc.ops.operand import Operand
+
+A = TypeVar("A")
+
+Specs = tuple[TensorSpec, ...]
+Gradients = tuple[Operand | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inplace:
+    """Pairs (input, output) that may share memory (`allowed`), and those that must (`enforced`)."""
+
+    allowed: tuple[tuple[int, int], ...] = ()
+    enforced: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied(Generic[A]):
+    """An application of an operator, as its gradient rule sees it.
+
+    `needed[i]` tells whether anybody wants the gradient of input i; a rule may return None there.
+    """
+
+    attrs: A
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    needed: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotDifferentiable:
+    """Why an operator has no gradient."""
+
+    reason: str
+
+
+class Pattern(IntEnum):
+    """How an operator may take part in fusion (NNVM's classes; larger is harder to fuse)."""
+
+    ELEMENTWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    REDUCTION = 3
+    FUSABLE_OUTPUT = 4
+    OPAQUE = 8
+
+
+# `Any`: a column holds rules of all operators; `operator` below checks each rule against its own attrs.
+InferRule = Callable[[Any, Specs], Specs]
+InplaceRule = Callable[[Any], Inplace]
+GradientRule = Callable[[Any, Gradients], Gradients]
+
+INFER = OpAttr[InferRule]("infer")
+INPLACE = OpAttr[InplaceRule]("inplace")
+GRADIENT = OpAttr[GradientRule | NotDifferentiable]("gradient")
+PATTERN = OpAttr[Pattern]("pattern")
+OPTIONAL_INPUTS = OpAttr[tuple[int, ...]]("optional_inputs")
+
+
+# Kinds of element types that an operator accepts.
+FLOATS = ("float",)
+NUMBERS = ("float", "int", "uint")
+
+
+@dataclass(frozen=True, slots=True)
+class NoAttrs:
+    """Attributes of an operator that has none."""
+
+
+def operator(
+    name: str,
+    attributes: type[A],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...] = ("y",),
+    *,
+    infer: Callable[[A, Specs], Specs],
+    gradient: Callable[[Applied[A], Gradients], Gradients] | NotDifferentiable,
+    inplace: Inplace | Callable[[A], Inplace] = Inplace(),
+    pattern: Pattern = Pattern.OPAQUE,
+    optional: tuple[int, ...] = (),
+    variadic: bool = False,
+    doc: str,
+) -> Op[A]:
+    """Define an operator; no rule can be left out. `optional` inputs may be absent; `variadic` takes any number."""
+    op = Op(name, attributes=attributes, inputs=VARIADIC if variadic else inputs, outputs=outputs, doc=doc)
+    INFER.set(op, infer)
+    GRADIENT.set(op, gradient)
+    INPLACE.set(op, inplace if callable(inplace) else lambda attrs: inplace)
+    PATTERN.set(op, pattern)
+    OPTIONAL_INPUTS.set(op, optional)
+    return op
+
+
+def check_arity(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> None:
+    """ArityError when the number of inputs is wrong or a required one is absent."""
+    if op.inputs is VARIADIC:
+        if not specs or None in specs:
+            raise ArityError(op.name, got=f"{len(specs)} inputs", need="one or more, all present")
+        return
+    names: tuple[str, ...] = op.inputs  # type: ignore[assignment]  # ops of this project name their inputs statically
+    absent = [
+        names[index]
+        for index, spec in enumerate(specs[: len(names)])
+        if spec is None and index not in OPTIONAL_INPUTS[op]
+    ]
+    if len(specs) != len(names) or absent:
+        got = f"{len(specs)} inputs" + (f" without {', '.join(absent)}" if absent else "")
+        raise ArityError(op.name, got=got, need=f"{len(names)} ({', '.join(names)})")
+
+
+def check_kinds(kinds: tuple[str, ...], *specs: TensorSpec | None) -> None:
+    """DTypeError when the element type of a present input is of none of the kinds."""
+    if any(spec is not None and spec.dtype.kind not in kinds for spec in specs):
+        got = ", ".join(str(spec) for spec in specs if spec is not None)
+        raise DTypeError("element type", got=got, need=" or ".join(kinds), fix="cast() it first")
+
+
+def infer(op: Op[A], attrs: A, specs: tuple[TensorSpec | None, ...]) -> Specs:
+    """Specs of the outputs; the operator's own rule after the arity check. Errors carry the operator's name."""
+    check_arity(op, specs)
+    try:
+        return INFER[op](attrs, specs)  # type: ignore[arg-type]  # absent optional inputs are handled by the rules
+    except UsageError as error:
+        # Rules are shared by families, so the operator's name is put in here, once for all of them.
+        error.subject = op.name
+        raise
+
+
+def differentiate(op: Op[A], applied: Applied[A], gradients: Gradients) -> Gradients:
+    """Gradients of the inputs from those of the outputs; NotDifferentiableError with the operator's reason."""
+    rule = GRADIENT[op]
+    if isinstance(rule, NotDifferentiable):
+        raise NotDifferentiableError(
+            op.name, got="a gradient asked of its inputs", need="a differentiable operator", fix=rule.reason
+        )
+    return rule(applied, gradients)

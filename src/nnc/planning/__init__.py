@@ -1,0 +1,33 @@
+"""Memory planning as data to data: `Problem` (blocks with lives) to `Plan` (an offset per block) with a certificate.
+
+    plan = solve(problem)        arena_bytes >= lower_bound(problem)        faults(problem, plan) == ()
+
+Nothing here knows tensors or graphs. Only the standard library is needed; NumPy makes very large problems faster.
+
+>>> problem = Problem((Block("a", 64, 0, 2), Block("b", 32, 1, 3), Block("c", 64, 2, 4)))
+>>> plan = solve(problem)
+>>> plan.arena_bytes, plan.lower_bound, plan.optimal, faults(problem, plan)
+(96, 96, True, ())
+"""
+
+from __future__ import annotations
+
+from nnc.planning.bound import lower_bound
+from nnc.planning.plan import Plan, Witness
+from nnc.planning.portfolio import SOLVERS, solve
+from nnc.planning.problem import Block, Interference, Problem
+from nnc.planning.read import read_csv
+from nnc.planning.verify import faults
+
+__all__ = [
+    "SOLVERS",
+    "Block",
+    "Interference",
+    "Plan",
+    "Problem",
+    "Witness",
+    "faults",
+    "lower_bound",
+    "read_csv",
+    "solve",
+]

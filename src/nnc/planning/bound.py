@@ -1,0 +1,108 @@
+"""The lower bound of a problem and what proves it.
+
+    bound = sum over memories of  max over steps of  sum(reserved[b] for b alive at the step)
+
+Under explicit interference the steps are replaced by cliques of the interference graph, the heaviest that a greedy
+start and a bounded branch and bound find.
+"""
+
+from __future__ import annotations
+
+from nnc.planning.plan import Witness
+from nnc.planning.problem import Problem, bits
+
+CLIQUE_STEPS = 2_000
+GREEDY_STARTS = 64
+
+
+def lower_bound(problem: Problem) -> int:
+    """The bytes that every valid plan of `problem` needs at least, over all kinds of memory."""
+    return sum(sum(problem.blocks[i].reserved for i in witness.blocks) for witness in witnesses(problem).values())
+
+
+def witnesses(problem: Problem) -> dict[str, Witness]:
+    """For each kind of memory the blocks that prove its part of the bound."""
+    members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
+    for i, block in enumerate(problem.blocks):
+        if block.size:
+            members[block.memory].append(i)
+    if problem.interference is None:
+        return {memory: _peak(problem, blocks) for memory, blocks in members.items()}
+    return {memory: _heaviest_clique(problem, blocks) for memory, blocks in members.items()}
+
+
+def _peak(problem: Problem, members: list[int]) -> Witness:
+    """The first step at which the most bytes are alive, deaths counted before births."""
+    blocks = problem.blocks
+    events = [(blocks[i].upper, -blocks[i].reserved) for i in members if not blocks[i].empty]
+    events += [(blocks[i].lower, blocks[i].reserved) for i in members if not blocks[i].empty]
+    alive = highest = step = 0
+    for moment, change in sorted(events):
+        alive += change
+        if alive > highest:
+            highest, step = alive, moment
+    return Witness(step, tuple(i for i in members if blocks[i].lower <= step < blocks[i].upper))
+
+
+def _heaviest_clique(problem: Problem, members: list[int]) -> Witness:
+    """Blocks are renumbered from the heaviest down, so the lowest bit of a set is its heaviest block."""
+    assert problem.interference is not None
+    order = sorted(members, key=lambda i: (-problem.blocks[i].reserved, i))
+    weight = [problem.blocks[i].reserved for i in order]
+    rank = {block: place for place, block in enumerate(order)}
+    rows = [sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in order]
+    around = [weight[i] + sum(weight[j] for j in bits(row)) for i, row in enumerate(rows)]
+    starts = sorted(range(len(order)), key=lambda i: -around[i])[:GREEDY_STARTS]
+    best = max((_greedy_clique(rows, i) for i in starts), key=lambda clique: _total(weight, clique), default=[])
+    clique = sorted(order[i] for i in _branch(rows, weight, best))
+    return Witness(max((problem.blocks[i].lower for i in clique), default=0), tuple(clique))
+
+
+def _total(weight: list[int], clique: list[int]) -> int:
+    return sum(weight[i] for i in clique)
+
+
+def _greedy_clique(rows: list[int], start: int) -> list[int]:
+    """Grow from `start` by the heaviest block that interferes with all taken so far."""
+    clique, candidates = [start], rows[start]
+    while candidates:
+        chosen = _lowest(candidates)
+        clique.append(chosen)
+        candidates &= rows[chosen]
+    return clique
+
+
+def _lowest(row: int) -> int:
+    return (row & -row).bit_length() - 1
+
+
+def _branch(rows: list[int], weight: list[int], best: list[int]) -> list[int]:
+    """Branch and bound over cliques, at most `CLIQUE_STEPS` of them; returns `best` or a heavier one."""
+    heaviest = _total(weight, best)
+    open_cliques: list[tuple[list[int], int, int]] = [([], (1 << len(rows)) - 1, 0)]
+    for _ in range(CLIQUE_STEPS):
+        if not open_cliques:
+            break
+        clique, candidates, total = open_cliques.pop()
+        if total > heaviest:
+            heaviest, best = total, clique
+        if not candidates or not _may_exceed(rows, weight, candidates, heaviest - total):
+            continue
+        chosen = _lowest(candidates)
+        open_cliques.append((clique, candidates ^ 1 << chosen, total))
+        open_cliques.append(([*clique, chosen], candidates & rows[chosen], total + weight[chosen]))
+    return best
+
+
+def _may_exceed(rows: list[int], weight: list[int], candidates: int, missing: int) -> bool:
+    """A clique takes one block at most from each class of blocks that do not interfere: add the heaviest of each."""
+    while candidates:
+        free = candidates
+        missing -= weight[_lowest(free)]
+        if missing < 0:
+            return True
+        while free:
+            chosen = _lowest(free)
+            candidates ^= 1 << chosen
+            free &= ~(rows[chosen] | 1 << chosen)
+    return False

@@ -1,0 +1,75 @@
+"""What a solver is given and what it gives back: flat lists for one arena.
+
+A solver is a function `(Instance, Effort) -> Layout`. It sees no names, no empty blocks and one kind of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Blocks of one arena as columns; lives are half-open, in `range(steps)`, sizes are the reserved bytes.
+
+    `pinned` maps blocks to fixed offsets, `groups` are companions, `rows` is an explicit interference graph as in
+    `Interference` or `None` for overlap of lives.
+    """
+
+    lower: list[int]
+    upper: list[int]
+    size: list[int]
+    alignment: list[int]
+    pinned: dict[int, int] = field(default_factory=dict)
+    groups: tuple[tuple[int, ...], ...] = ()
+    rows: tuple[int, ...] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return len(self.size)
+
+    @property
+    def steps(self) -> int:
+        """One past the last step at which anything is alive."""
+        return max(self.upper, default=0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether lives alone decide: no pinned block, no companions, no explicit interference."""
+        return not self.pinned and not self.groups and self.rows is None
+
+    def arena(self, offsets: list[int]) -> int:
+        """The bytes that `offsets` take: the highest end of a block."""
+        return max(map(int.__add__, offsets, self.size), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How far to go: stop at an arena of `target` bytes or when the clock passes `deadline`; `seed` for random choices.
+
+    `known` is the smallest arena found so far by others, `None` for none.
+    """
+
+    target: int = 0
+    deadline: float | None = None
+    seed: int = 0
+    known: int | None = None
+
+    @property
+    def expired(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and perf_counter() >= self.deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A solver's answer; `offsets` is `None` if it ran out of effort, `proven` a bound that its search has proven."""
+
+    offsets: list[int] | None
+    proven: int = 0
+
+
+Solver = Callable[[Instance, Effort], Layout]

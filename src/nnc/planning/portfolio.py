@@ -1,0 +1,167 @@
+"""All solvers by name, and the portfolio that runs them from the cheapest on and keeps the best plan.
+
+arena = max over parts of a memory of the part's arena;  stop as soon as it equals the bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from types import MappingProxyType
+
+from nnc.errors import MemoryLimitError, PlanningError
+from nnc.planning.bound import witnesses
+from nnc.planning.instance import Effort, Solver
+from nnc.planning.plan import Plan, Witness
+from nnc.planning.problem import Problem
+from nnc.planning.solvers import greedy, sweep
+from nnc.planning.solvers.normalize import Part, normalize
+from nnc.planning.solvers.search import search
+from nnc.planning.solvers.skyline import skyline
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A solver and what it takes: `general` instances (pinned, companions, explicit interference), how many blocks.
+
+    `turn` is its turn in the portfolio, `None` for solvers that are only run by name.
+    """
+
+    name: str
+    solver: Solver
+    general: bool
+    largest: int = 10**9
+    turn: int | None = None
+
+
+ROWS = (
+    Row("sweep_first_fit", sweep.first_fit, general=False, turn=0),
+    Row("size_first_fit", greedy.first_fit(greedy.by_size), general=True, largest=100_000, turn=1),
+    Row("skyline_twa", skyline("TWA"), general=False, turn=2),
+    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), general=True, largest=6_000, turn=3),
+    Row("sweep_best_fit", sweep.best_fit, general=False, turn=4),
+    Row("skyline_taw", skyline("TAW"), general=False, turn=5),
+    Row("skyline_awt", skyline("AWT"), general=False, turn=6),
+    Row("skyline_tz", skyline("TZ"), general=False, turn=7),
+    Row("size_best_fit", greedy.best_fit(greedy.by_size), general=True, largest=6_000, turn=8),
+    Row("area_first_fit", greedy.first_fit(greedy.by_area), general=True, largest=6_000, turn=9),
+    Row("search", search, general=False, largest=6_000, turn=10),
+    Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), general=True, largest=6_000),
+    Row("width_first_fit", greedy.first_fit(greedy.by_width), general=True, largest=6_000),
+    Row("birth_first_fit", greedy.first_fit(greedy.by_birth), general=True, largest=6_000),
+    Row("birth_best_fit", greedy.best_fit(greedy.by_birth), general=True, largest=6_000),
+)
+
+SOLVERS: Mapping[str, Solver] = MappingProxyType({row.name: row.solver for row in ROWS})
+PORTFOLIO = tuple(sorted((row for row in ROWS if row.turn is not None), key=lambda row: row.turn or 0))
+
+
+@dataclass(slots=True)
+class State:
+    """How far a part is: its best offsets and their arena so far, who found them, and what is proven about it."""
+
+    part: Part
+    offsets: list[int] | None = None
+    arena: int = 0
+    solver: str = ""
+    proven: int = 0
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "portfolio",
+    time_limit: float | None = 10.0,
+    capacity: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The smallest plan of `problem` that `solver` finds within `time_limit` seconds (`None`: no limit).
+
+    With a `capacity`, in bytes over all arenas, a plan that fits is good enough and the search stops there.
+    Raises `MemoryLimitError` if the plan found does not fit, `PlanningError` for an unknown solver, for one that
+    cannot take the problem, and for pinned blocks that share bytes.
+    """
+    begin = perf_counter()
+    proofs = witnesses(problem)
+    bounds = {memory: sum(problem.blocks[i].reserved for i in proof.blocks) for memory, proof in proofs.items()}
+    targets = dict(bounds)
+    if capacity is not None and len(bounds) == 1:
+        targets = {memory: max(bound, capacity) for memory, bound in bounds.items()}
+    deadline = None if time_limit is None else begin + time_limit
+    states = [State(part) for part in normalize(problem)]
+    for row in _rows(solver, states):
+        for state in states:
+            _advance(state, row, Effort(targets[state.part.memory], deadline, seed, state.arena))
+    arenas = {memory: max(_values(states, memory, "arena"), default=0) for memory in bounds}
+    proven = {memory: max(_values(states, memory, "proven"), default=0) for memory in bounds}
+    plan = Plan(
+        offsets=_offsets(problem, states),
+        arena_bytes=sum(arenas.values()),
+        lower_bound=sum(bounds.values()),
+        solver=_names(states) or solver,
+        optimal=all(arenas[memory] <= max(bounds[memory], proven[memory]) for memory in bounds),
+        seconds=perf_counter() - begin,
+        witness=max(proofs.items(), key=lambda item: bounds[item[0]], default=("", Witness(0, ())))[1],
+        arenas=arenas,
+        witnesses=proofs,
+    )
+    if capacity is not None and plan.arena_bytes > capacity:
+        raise MemoryLimitError(
+            "plan",
+            got=f"{plan.arena_bytes} bytes ({'the optimum' if plan.optimal else f'bound {plan.lower_bound}'})",
+            need=f"at most {capacity} bytes",
+            fix="raise the capacity or the time limit, or free blocks at the peak",
+        )
+    return plan
+
+
+def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
+    if solver == "portfolio":
+        return PORTFOLIO
+    chosen = tuple(row for row in ROWS if row.name == solver)
+    if not chosen:
+        raise PlanningError("solve", got=f"solver {solver!r}", need=f"portfolio, {', '.join(SOLVERS)}")
+    if not chosen[0].general and not all(state.part.instance.plain for state in states):
+        raise PlanningError(
+            f"solver {solver}",
+            got="pinned blocks, companions or explicit interference",
+            need="blocks whose lives alone decide",
+            fix="use the portfolio or a greedy order",
+        )
+    return chosen
+
+
+def _advance(state: State, row: Row, effort: Effort) -> None:
+    """Let one solver try to better a part; the first that can take it always runs, however late it is."""
+    instance = state.part.instance
+    if not row.general and not instance.plain:
+        return
+    if state.offsets is not None and (state.arena <= effort.target or instance.count > row.largest or effort.expired):
+        return
+    layout = row.solver(instance, effort)
+    state.proven = max(state.proven, layout.proven)
+    if layout.offsets is None:
+        return
+    arena = instance.arena(layout.offsets)
+    if state.offsets is None or arena < state.arena:
+        state.offsets, state.arena, state.solver = layout.offsets, arena, row.name
+
+
+def _values(states: list[State], memory: str, field: str) -> list[int]:
+    return [getattr(state, field) for state in states if state.part.memory == memory]
+
+
+def _names(states: list[State]) -> str:
+    return "+".join(dict.fromkeys(state.solver for state in states))
+
+
+def _offsets(problem: Problem, states: list[State]) -> tuple[int, ...]:
+    """Offsets per block of the problem; a block without bytes or steps goes where it is pinned, or to 0."""
+    offsets = [block.offset or 0 for block in problem.blocks]
+    for state in states:
+        if state.offsets is None:
+            raise PlanningError("solve", got="no plan within the effort allowed", need="a longer time limit")
+        for block, offset in zip(state.part.blocks, state.offsets, strict=True):
+            offsets[block] = offset
+    return tuple(offsets)

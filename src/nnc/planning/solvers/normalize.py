@@ -1,0 +1,145 @@
+"""From a problem to instances and back: empty blocks dropped, time compressed, split where nothing is alive across.
+
+Only maximal sections are kept: points in time after a birth and before a death. Everything alive at another point
+is alive at one of these too, so overlap between them is overlap anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.errors import PlanningError
+from nnc.planning.instance import Instance
+from nnc.planning.problem import Problem, bits
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An instance whose blocks are `blocks[0]`, `blocks[1]`, … of the problem; parts of one memory share its arena."""
+
+    memory: str
+    blocks: list[int]
+    instance: Instance
+
+
+def normalize(problem: Problem) -> list[Part]:
+    """The instances that solve `problem` together: a plan of each, side by side in time, is a plan of the whole."""
+    members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
+    companions = {block for group in problem.companions for block in group}
+    for i, block in enumerate(problem.blocks):
+        if block.size and (block.lower < block.upper or problem.interference is not None or i in companions):
+            members[block.memory].append(i)
+    parts = []
+    for memory, blocks in members.items():
+        if not blocks:
+            continue
+        instance = _instance(problem, blocks)
+        if instance.plain:
+            parts.extend(_split(memory, blocks, instance))
+        else:
+            parts.append(Part(memory, blocks, instance))
+    return parts
+
+
+def _instance(problem: Problem, blocks: list[int]) -> Instance:
+    chosen = [problem.blocks[i] for i in blocks]
+    rank = {block: place for place, block in enumerate(blocks)}
+    lower, upper = sections([block.lower for block in chosen], [block.upper for block in chosen])
+    pinned = {place: block.offset for place, block in enumerate(chosen) if block.offset is not None}
+    groups = []
+    for group in problem.companions:
+        members = tuple(rank[i] for i in group if i in rank)
+        offset = next((pinned[place] for place in members if place in pinned), None)
+        if offset is not None:
+            pinned.update(dict.fromkeys(members, offset))
+        if len(members) > 1:
+            groups.append(members)
+    rows = None
+    if problem.interference is not None:
+        rows = tuple(sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in blocks)
+    for place, offset in pinned.items():
+        if offset % chosen[place].alignment:
+            raise PlanningError(
+                f"block {chosen[place].name}",
+                got=f"a companion at {offset}",
+                need=f"a multiple of {chosen[place].alignment}",
+            )
+    return Instance(
+        lower,
+        upper,
+        [block.reserved for block in chosen],
+        [block.alignment for block in chosen],
+        pinned,
+        tuple(groups),
+        rows,
+    )
+
+
+def sections(lower: list[int], upper: list[int]) -> tuple[list[int], list[int]]:
+    """Lives in maximal sections: block `i` is alive in the sections `first[i] <= s < last[i]`."""
+    events = sorted(
+        [(moment, 0, i) for i, moment in enumerate(upper)] + [(moment, 1, i) for i, moment in enumerate(lower)]
+    )
+    first, last = [0] * len(lower), [0] * len(lower)
+    section, grew = 0, False
+    for _, birth, i in events:
+        if birth:
+            grew = True
+            first[i] = section
+            continue
+        if grew:
+            section, grew = section + 1, False
+        last[i] = section
+    return first, last
+
+
+def _split(memory: str, blocks: list[int], instance: Instance) -> list[Part]:
+    """Cut where no life crosses; a cut costs nothing and lets each side be planned alone."""
+    order = sorted(range(instance.count), key=lambda i: instance.lower[i])
+    parts: list[list[int]] = []
+    reach = 0
+    for i in order:
+        if instance.lower[i] >= reach:
+            parts.append([])
+        parts[-1].append(i)
+        reach = max(reach, instance.upper[i])
+    if len(parts) == 1:
+        return [Part(memory, blocks, instance)]
+    return [Part(memory, [blocks[i] for i in sorted(part)], _slice(instance, sorted(part))) for part in parts]
+
+
+def _slice(instance: Instance, members: list[int]) -> Instance:
+    start = min(instance.lower[i] for i in members)
+    return Instance(
+        [instance.lower[i] - start for i in members],
+        [instance.upper[i] - start for i in members],
+        [instance.size[i] for i in members],
+        [instance.alignment[i] for i in members],
+    )
+
+
+def totals(instance: Instance) -> list[int]:
+    """`totals[s]` = the bytes alive in section `s`."""
+    change = [0] * (instance.steps + 1)
+    for lower, upper, size in zip(instance.lower, instance.upper, instance.size, strict=True):
+        change[lower] += size
+        change[upper] -= size
+    alive = 0
+    return [alive := alive + step for step in change[:-1]]
+
+
+def conflicts(instance: Instance) -> list[list[int]]:
+    """`conflicts[i]` = the blocks that interfere with block `i`, ascending."""
+    if instance.rows is not None:
+        return [list(bits(row)) for row in instance.rows]
+    found: list[list[int]] = [[] for _ in range(instance.count)]
+    alive: list[int] = []
+    for i in sorted(range(instance.count), key=lambda i: (instance.lower[i], i)):
+        if instance.lower[i] == instance.upper[i]:
+            continue
+        alive = [j for j in alive if instance.upper[j] > instance.lower[i]]
+        for j in alive:
+            found[j].append(i)
+        found[i].extend(alive)
+        alive.append(i)
+    return [sorted(row) for row in found]

@@ -1,0 +1,102 @@
+"""The lowest place first: of all blocks that could go lowest on the skyline, the first in an order; then again.
+
+    floor[s] = height of what stands in section s        offset[i] = max(floor[s] for s in the life of i)
+
+No block is ever put under another, so one height per section is the whole state. Orders are named by their keys:
+T the fullest section of a life, W its length, A size times length, Z the size, all largest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heapreplace, heappop
+
+from nnc.planning.instance import Effort, Instance, Layout, Solver
+from nnc.planning.solvers.normalize import totals
+
+CHUNK = 256
+
+
+class Ranges:
+    """Numbers over which to ask for the largest of a range, and raise a range to one above all in it.
+
+    Two levels: the numbers, and the largest of each chunk of `CHUNK` of them.
+    """
+
+    def __init__(self, values: list[int]) -> None:
+        self.values = values
+        self.chunks = [max(values[start : start + CHUNK]) for start in range(0, len(values), CHUNK)]
+
+    def highest(self, start: int, stop: int) -> int:
+        """`max(values[start:stop])`."""
+        first, last = start // CHUNK + 1, stop // CHUNK
+        if first >= last:
+            return max(self.values[start:stop])
+        edges = max(self.values[start : first * CHUNK])
+        if last * CHUNK < stop:
+            edges = max(edges, max(self.values[last * CHUNK : stop]))
+        return max(edges, max(self.chunks[first:last]))
+
+    def raise_to(self, start: int, stop: int, value: int) -> None:
+        """Set `values[start:stop]`, all of which are at most `value`, to `value`."""
+        self.values[start:stop] = [value] * (stop - start)
+        for chunk in range(start // CHUNK, (stop - 1) // CHUNK + 1):
+            if self.chunks[chunk] < value:
+                self.chunks[chunk] = value
+
+
+def rank(instance: Instance, keys: str) -> list[int]:
+    """Blocks in the order of the letters `keys` (T, W, A, Z), largest first, then earlier births."""
+    width = [upper - lower for lower, upper in zip(instance.lower, instance.upper, strict=True)]
+    columns: dict[str, Callable[[], list[int]]] = {
+        "T": lambda: fullest(instance),
+        "W": lambda: width,
+        "A": lambda: [size * length for size, length in zip(instance.size, width, strict=True)],
+        "Z": lambda: instance.size,
+    }
+    chosen = [columns[key]() for key in keys]
+    ranked = zip(
+        *([-value for value in column] for column in chosen), instance.lower, range(instance.count), strict=True
+    )
+    return [entry[-1] for entry in sorted(ranked)]
+
+
+def fullest(instance: Instance) -> list[int]:
+    """For each block the bytes alive in the fullest section of its life."""
+    ranges = Ranges(totals(instance))
+    return [ranges.highest(lower, upper) for lower, upper in zip(instance.lower, instance.upper, strict=True)]
+
+
+def skyline(keys: str) -> Solver:
+    """The solver that takes, of the blocks that can go lowest, the first in the order `keys`."""
+
+    def solver(instance: Instance, effort: Effort) -> Layout:
+        return Layout(_build(instance, rank(instance, keys), effort))
+
+    return solver
+
+
+def _build(instance: Instance, order: list[int], effort: Effort) -> list[int] | None:
+    """Offsets wait in a heap; they only grow, so the least one that is still true is the least of all."""
+    floor = Ranges([0] * instance.steps)
+    lower = [instance.lower[i] for i in order]
+    upper = [instance.upper[i] for i in order]
+    alignment = [instance.alignment[i] for i in order]
+    offsets = [0] * instance.count
+    heap = [(0, place) for place in range(instance.count)]
+    heapify(heap)
+    patience = 0
+    while heap:
+        offset, place = heap[0]
+        start, stop = lower[place], upper[place]
+        now = -(-floor.highest(start, stop) // alignment[place]) * alignment[place]
+        if now > offset:
+            heapreplace(heap, (now, place))
+            patience += 1
+            if patience & 4095 == 0 and effort.expired:
+                return None
+            continue
+        heappop(heap)
+        offsets[order[place]] = offset
+        floor.raise_to(start, stop, offset + instance.size[order[place]])
+    return offsets

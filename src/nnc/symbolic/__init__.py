@@ -1,0 +1,29 @@
+"""L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
+
+from nnc.symbolic.compile import Compiled, MemoryStatement, compile
+from nnc.symbolic.gradient import backward
+from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.minimize import Minimized, Update, minimize
+from nnc.symbolic.passes import prune
+from nnc.symbolic.verify import faults, verify
+
+__all__ = [
+    "AliasOf",
+    "Compiled",
+    "Dependency",
+    "ExecKey",
+    "ExecSymbol",
+    "MemoryStatement",
+    "Minimized",
+    "Symbol",
+    "SymbolicGraph",
+    "TensorKey",
+    "TensorSymbol",
+    "Update",
+    "backward",
+    "compile",
+    "faults",
+    "minimize",
+    "prune",
+    "verify",
+]

@@ -1,0 +1,120 @@
+"""Liveness over a fixed serial order, and in-place folding.
+
+life of a root = [step of its first write, step after its last use), in steps of the order
+a graph input lives from step 0; a wanted output lives to the end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nnc.ops.rules import INPLACE
+from nnc.symbolic.compile.order import Needs
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+
+
+@dataclass(slots=True)
+class Life:
+    """A block of memory: roots that take it over from each other, and from which step to which it is needed.
+
+    The scratch memory of a kernel is a block without roots that lives for one step.
+    """
+
+    roots: list[TensorKey]
+    lower: int
+    upper: int
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Lives:
+    """Every planned root's block (several roots may share one after folding), and scratch memory by step."""
+
+    steps: int
+    of: dict[TensorKey, Life] = field(default_factory=dict)
+    workspaces: dict[int, Life] = field(default_factory=dict)
+
+    def blocks(self) -> tuple[Life, ...]:
+        """Distinct blocks that take memory, in order of birth."""
+        distinct = {id(life): life for life in (*self.of.values(), *self.workspaces.values()) if life.nbytes}
+        return tuple(sorted(distinct.values(), key=lambda life: (life.lower, life.roots[:1])))
+
+
+def find_lives(graph: SymbolicGraph, order: Sequence[ExecKey], needs: Needs, bound: frozenset[TensorKey]) -> Lives:
+    """Lives of all roots that the order touches, except `bound` ones, whose memory is somebody else's."""
+    lives = Lives(len(order))
+    for step, key in enumerate(order):
+        for root in needs.reads[key]:
+            if root not in lives.of and root not in bound:
+                lives.of[root] = Life([root], 0, step + 1, graph.tensors[root].spec.nbytes)
+        for root in (*needs.reads[key], *needs.writes[key]):
+            if root in bound:
+                continue
+            life = lives.of.setdefault(root, Life([root], step, step + 1, graph.tensors[root].spec.nbytes))
+            life.upper = step + 1
+    for root in needs.kept:
+        if root in lives.of:
+            lives.of[root].upper = len(order) + 1
+    return lives
+
+
+def fold_inplace(graph: SymbolicGraph, order: Sequence[ExecKey], lives: Lives) -> int:
+    """Let outputs take over the memory of inputs that die at the same exec; returns how many did."""
+    return sum(_fold_exec(graph, graph.execs[key], step, lives) for step, key in enumerate(order))
+
+
+def _fold_exec(graph: SymbolicGraph, record: ExecSymbol, step: int, lives: Lives) -> int:
+    folded = 0
+    for source, target in INPLACE[record.command.op](record.command.attrs).allowed:
+        taken = record.inputs[source]
+        if taken is not None and _may_fold(graph, record, source, target, step, lives):
+            old, new = lives.of[graph.root(taken)], lives.of[record.outputs[target]]
+            old.roots.extend(new.roots)
+            old.upper = new.upper
+            for root in new.roots:
+                lives.of[root] = old
+            folded += 1
+    return folded
+
+
+def _may_fold(graph: SymbolicGraph, record: ExecSymbol, source: int, target: int, step: int, lives: Lives) -> bool:
+    """The input is whole, planned, of equal shape and type, dies here, and no disallowed position reads its memory."""
+    taken, written = record.inputs[source], record.outputs[target]
+    assert taken is not None
+    root = graph.root(taken)
+    old, new = lives.of.get(root), lives.of.get(written)
+    if old is None or new is None or old is new or graph.root(written) != written or root != taken:
+        return False
+    one, two = graph.tensors[taken].spec, graph.tensors[written].spec
+    if (one.shape, one.dtype, one.device) != (two.shape, two.dtype, two.device):
+        return False
+    if old.upper != step + 1 or new.lower != step or old.lower == step:
+        return False
+    allowed = {pair[0] for pair in INPLACE[record.command.op](record.command.attrs).allowed if pair[1] == target}
+    others = [
+        position
+        for position, key in enumerate(record.inputs)
+        if key is not None and lives.of.get(graph.root(key)) is old
+    ]
+    return all(position in allowed and record.inputs[position] == taken for position in others)
+
+
+def may_overwrite(graph: SymbolicGraph, record: ExecSymbol, new: TensorKey, old: TensorKey) -> bool:
+    """May the exec that writes `new` do so in the memory of `old`, as far as its own reads are concerned?"""
+    if new not in record.outputs:
+        return False
+    pairs = INPLACE[record.command.op](record.command.attrs).allowed
+    allowed = {source for source, target in pairs if target == record.outputs.index(new)}
+    readers = [position for position, key in enumerate(record.inputs) if key is not None and graph.root(key) == old]
+    return all(position in allowed and record.inputs[position] == old for position in readers)
+
+
+def carried_roots(graph: SymbolicGraph, carries: Mapping[TensorKey, TensorKey]) -> dict[TensorKey, TensorKey]:
+    """The carries (new → old) whose writer may write straight into the old value's memory."""
+    direct = {}
+    for new, old in carries.items():
+        writers = graph.writers(new)
+        if len(writers) == 1 and may_overwrite(graph, graph.execs[writers[0]], new, old):
+            direct[new] = old
+    return direct

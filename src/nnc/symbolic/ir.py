@@ -1,0 +1,344 @@
+"""The symbolic graph: commands over tensor symbols in static single assignment form, without memory.
+
+    ┌ Arena[TensorKey, TensorSymbol] ┐      each root is written once (its aliases: at disjoint places)
+    └ Graph[ExecSymbol, Dependency, ExecKey] ┘   edges are derived from use, writer → reader
+
+Symbols are records in an arena; `Symbol` is the handle that users hold. An alias names a strided part of its
+root, never of another alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NewType
+
+from nnc.core.command import AnyCommand
+from nnc.core.origin import caller_origin
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.errors import ShapeError, SymbolError, UsageError
+from nnc.graph import Arena, Graph, KeyWidth, ListStorage, StorageFactory
+from nnc.ops.arithmetic import ArithmeticOperand
+from nnc.ops.rules import infer
+from nnc.symbolic.region import Region, overlaps
+
+TensorKey = NewType("TensorKey", int)
+ExecKey = NewType("ExecKey", int)
+
+
+@dataclass(frozen=True, slots=True)
+class AliasOf:
+    """Where an alias lies in its root: `offset` and `strides` in elements."""
+
+    root: TensorKey
+    offset: int
+    strides: Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSymbol:
+    """A tensor without memory; `origin` is the user's line that made it."""
+
+    spec: TensorSpec
+    name: str = ""
+    alias: AliasOf | None = None
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecSymbol:
+    """A command applied to symbols; absent optional inputs are None."""
+
+    command: AnyCommand
+    inputs: tuple[TensorKey | None, ...]
+    outputs: tuple[TensorKey, ...]
+    name: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Why one exec follows another: `tensor` (a root) is written by the first and read by the second."""
+
+    tensor: TensorKey
+
+
+class SymbolicGraph:
+    """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use.
+
+    `storage` decides what becomes of removed records: a list keeps their slots, a dict (for records that grow and
+    shrink without end) gives them back.
+    """
+
+    def __init__(self, name: str = "", storage: StorageFactory = ListStorage) -> None:
+        self.name = name
+        self.execs: Graph[ExecSymbol, Dependency, ExecKey] = Graph(ExecKey, KeyWidth.BITS64, storage)
+        self.tensors: Arena[TensorKey, TensorSymbol] = Arena(TensorKey, KeyWidth.BITS64, storage)
+        self._writers: dict[TensorKey, list[ExecKey]] = {}
+        self._readers: dict[TensorKey, dict[ExecKey, None]] = {}
+
+    # ---- symbols
+
+    def input(self, spec: TensorSpec, name: str = "") -> Symbol:
+        """A symbol that no exec writes: its value comes from outside."""
+        return Symbol(self, self.tensors.new(TensorSymbol(spec, name, None, caller_origin())))
+
+    def alias(self, of: TensorKey, spec: TensorSpec, offset: int, strides: Shape) -> Symbol:
+        """A symbol for a part of `of`'s root, at `offset` and `strides` elements of the root's memory."""
+        root = self.root(of)
+        base = self.tensors[root].spec
+        region = Region(spec.shape, offset, strides)
+        if spec.dtype is not base.dtype or not region.inside(base.elements):
+            got = f"{spec} at {offset}, strides {list(strides)} of {base}"
+            raise ShapeError("alias", got=got, need="elements inside the root, of its type", origin=caller_origin())
+        record = TensorSymbol(spec, "", AliasOf(root, offset, strides), caller_origin())
+        return Symbol(self, self.tensors.new(record))
+
+    def symbol(self, key: TensorKey) -> Symbol:
+        """The handle for a key of this graph."""
+        self.tensors[key]
+        return Symbol(self, key)
+
+    def rename(self, symbol: Symbol, name: str) -> Symbol:
+        """Give a symbol a name for texts and messages; names are labels, never identity."""
+        key = self.own(symbol)
+        self.tensors.replace(key, replace(self.tensors[key], name=name))
+        return symbol
+
+    def own(self, symbol: Symbol) -> TensorKey:
+        """The key of a symbol of this graph; SymbolError for a symbol of another."""
+        if symbol.graph is not self:
+            raise SymbolError(
+                "symbol", got=f"{symbol} of another graph", need="a symbol of this graph", origin=caller_origin()
+            )
+        return symbol.key
+
+    def root(self, key: TensorKey) -> TensorKey:
+        """The tensor whose memory `key` names: itself unless it is an alias."""
+        alias = self.tensors[key].alias
+        return key if alias is None else alias.root
+
+    def region(self, key: TensorKey) -> Region:
+        """The elements of its root that `key` covers."""
+        record = self.tensors[key]
+        if record.alias is None:
+            return Region(record.spec.shape, 0, contiguous_strides(record.spec.shape))
+        return Region(record.spec.shape, record.alias.offset, record.alias.strides)
+
+    # ---- execs
+
+    def apply(
+        self,
+        command: AnyCommand,
+        inputs: Sequence[Symbol | None],
+        outputs: Sequence[Symbol] | None = None,
+        name: str = "",
+    ) -> tuple[Symbol, ...]:
+        """Append an exec. Fresh output symbols are made unless `outputs` (unwritten symbols or aliases) are given."""
+        origin = caller_origin()
+        keys = tuple(None if symbol is None else self.own(symbol) for symbol in inputs)
+        specs = tuple(None if key is None else self.tensors[key].spec for key in keys)
+        try:
+            results = infer(command.op, command.attrs, specs)
+        except UsageError as error:
+            error.origin = error.origin or origin
+            raise
+        if outputs is None:
+            written = tuple(self.tensors.new(TensorSymbol(spec, "", None, origin)) for spec in results)
+        else:
+            written = tuple(self.own(symbol) for symbol in outputs)
+            self._check_written(command, written, results, origin)
+        self.add_exec(ExecSymbol(command, keys, written, name, origin))
+        return tuple(Symbol(self, key) for key in written)
+
+    def add_exec(self, record: ExecSymbol) -> ExecKey:
+        """Append a record whose keys are of this graph; edges follow from use."""
+        exec_key = self.execs.add_node(record)
+        for root in dict.fromkeys(self.root(key) for key in record.inputs if key is not None):
+            self._readers.setdefault(root, {})[exec_key] = None
+            for writer in self._writers_read(record, root):
+                self.execs.add_edge(writer, exec_key, Dependency(root))
+        for root in dict.fromkeys(self.root(key) for key in record.outputs):
+            self._writers.setdefault(root, []).append(exec_key)
+        return exec_key
+
+    def remove_exec(self, key: ExecKey) -> ExecSymbol:
+        """Take an exec out; its output symbols stay, unwritten."""
+        record = self.execs.remove_node(key)
+        for root in {self.root(tensor) for tensor in record.inputs if tensor is not None}:
+            self._readers[root].pop(key, None)
+        for root in {self.root(tensor) for tensor in record.outputs}:
+            self._writers[root].remove(key)
+        return record
+
+    def remove_tensor(self, key: TensorKey) -> None:
+        """Forget a symbol that no exec names."""
+        if self._readers.get(key) or self._writers.get(key):
+            raise SymbolError("remove", got=f"%{key}, in use", need="a symbol that no exec reads or writes")
+        self._readers.pop(key, None)
+        self._writers.pop(key, None)
+        self.tensors.remove(key)
+
+    def writers(self, key: TensorKey) -> tuple[ExecKey, ...]:
+        """The execs that write `key`'s root, in order of appending."""
+        return tuple(self._writers.get(self.root(key), ()))
+
+    def readers(self, key: TensorKey) -> tuple[ExecKey, ...]:
+        """The execs that read `key`'s root, in order of appending."""
+        return tuple(self._readers.get(self.root(key), ()))
+
+    def inputs_of(self, execs: Iterable[ExecKey]) -> tuple[TensorKey, ...]:
+        """Roots that these execs read and none of them writes, ascending."""
+        chosen = [self.execs[key] for key in execs]
+        written = {self.root(key) for record in chosen for key in record.outputs}
+        read = {self.root(key) for record in chosen for key in record.inputs if key is not None}
+        return tuple(sorted(read - written))
+
+    def needed_for(self, outputs: Iterable[TensorKey], given: Collection[TensorKey] = ()) -> tuple[ExecKey, ...]:
+        """The execs that `outputs` depend on, in topological order; `given` roots need no exec."""
+        found: set[ExecKey] = set()
+        waiting = [self.root(key) for key in outputs]
+        seen = {*given, *waiting}
+        waiting = [root for root in waiting if root not in given]
+        while waiting:
+            for writer in self._writers.get(waiting.pop(), ()):
+                if writer in found:
+                    continue
+                found.add(writer)
+                roots = {self.root(key) for key in self.execs[writer].inputs if key is not None}
+                waiting.extend(sorted(roots - seen))
+                seen |= roots
+        return self.execs.toposort(found)
+
+    def _writers_read(self, record: ExecSymbol, root: TensorKey) -> list[ExecKey]:
+        """Writers of `root` at places that `record` reads."""
+        writers = self._writers.get(root, [])
+        if len(writers) < 2:
+            return writers
+        regions = [self.region(key) for key in record.inputs if key is not None and self.root(key) == root]
+        return [writer for writer in writers if self._writes_any(writer, root, regions)]
+
+    def _writes_any(self, writer: ExecKey, root: TensorKey, regions: list[Region]) -> bool:
+        written = [self.region(key) for key in self.execs[writer].outputs if self.root(key) == root]
+        return any(overlaps(one, other) for one in written for other in regions)
+
+    def _check_written(
+        self, command: AnyCommand, written: tuple[TensorKey, ...], results: tuple[TensorSpec, ...], origin: str
+    ) -> None:
+        """Given outputs must have the inferred specs and must not have been written at these places."""
+        got = [self.tensors[key].spec for key in written]
+        if [spec.shape for spec in got] != [spec.shape for spec in results] or [s.dtype for s in got] != [
+            s.dtype for s in results
+        ]:
+            shown, wanted = ", ".join(map(str, got)), ", ".join(map(str, results))
+            raise ShapeError(command.op.name, got=f"outputs {shown}", need=wanted, origin=origin)
+        for index, key in enumerate(written):
+            earlier = [other for other in written[:index] if self.root(other) == self.root(key)]
+            taken = any(overlaps(self.region(other), self.region(key)) for other in earlier)
+            if taken or any(
+                self._writes_any(writer, self.root(key), [self.region(key)]) for writer in self.writers(key)
+            ):
+                raise SymbolError(
+                    command.op.name, got=f"%{key}, already written", need="each symbol written once", origin=origin
+                )
+
+    # ---- copies and text
+
+    def subgraph(
+        self, execs: Iterable[ExecKey], tensors: Iterable[TensorKey] = ()
+    ) -> tuple[SymbolicGraph, Mapping[TensorKey, TensorKey]]:
+        """A new graph with these execs (in this order) and tensors, and the map from old to new tensor keys."""
+        result = SymbolicGraph(self.name)
+        mapped: dict[TensorKey, TensorKey] = {}
+
+        def carry(key: TensorKey) -> TensorKey:
+            if key not in mapped:
+                record = self.tensors[key]
+                if record.alias is not None:
+                    record = replace(record, alias=replace(record.alias, root=carry(record.alias.root)))
+                mapped[key] = result.tensors.new(record)
+            return mapped[key]
+
+        for exec_key in execs:
+            record = self.execs[exec_key]
+            inputs = tuple(None if key is None else carry(key) for key in record.inputs)
+            result.add_exec(replace(record, inputs=inputs, outputs=tuple(carry(key) for key in record.outputs)))
+        for key in tensors:
+            carry(key)
+        return result, mapped
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterable[str]:
+        yield f"graph {self.name}".rstrip()
+        order = self.execs.toposort()
+        for key in self.inputs_of(order):
+            yield f"  {self.label(key)} = input"
+        for exec_key in order:
+            record = self.execs[exec_key]
+            outputs = ", ".join(self.label(key) for key in record.outputs)
+            inputs = ", ".join("–" if key is None else self._reference(key) for key in record.inputs)
+            yield f"  {outputs} = {record.command} <- {inputs}" + (f"  # {record.origin}" if record.origin else "")
+
+    def label(self, key: TensorKey) -> str:
+        """`%3 weight: f32[4, 3]`."""
+        record = self.tensors[key]
+        return f"%{key}{' ' + record.name if record.name else ''}: {record.spec}"
+
+    def _reference(self, key: TensorKey) -> str:
+        record = self.tensors[key]
+        if record.alias is None:
+            return f"%{key}"
+        return f"%{record.alias.root}[{record.alias.offset}; {list(record.spec.shape)} by {list(record.alias.strides)}]"
+
+
+class Symbol(ArithmeticOperand):
+    """The handle of a tensor symbol: hashable, comparable by identity of graph and key, with array operators."""
+
+    __slots__ = ("graph", "key")
+
+    def __init__(self, graph: SymbolicGraph, key: TensorKey) -> None:
+        self.graph = graph
+        self.key = key
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape, element type, layout and device."""
+        return self.graph.tensors[self.key].spec
+
+    @property
+    def name(self) -> str:
+        """The label given by the user, or empty."""
+        return self.graph.tensors[self.key].name
+
+    @property
+    def strides(self) -> Shape:
+        """Strides in elements over the root's memory."""
+        return self.graph.region(self.key).strides
+
+    @property
+    def offset(self) -> int:
+        """Elements between the root's first element and this symbol's."""
+        return self.graph.region(self.key).offset
+
+    def apply(self, command: AnyCommand, inputs: Sequence[Symbol | None]) -> tuple[Symbol, ...]:
+        """Append an exec to this symbol's graph."""
+        return self.graph.apply(command, inputs)
+
+    def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Symbol:
+        """A symbol for a part of this symbol's root."""
+        return self.graph.alias(self.key, spec, offset, strides)
+
+    def named(self, name: str) -> Symbol:
+        """This symbol, with a name for texts and messages."""
+        return self.graph.rename(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Symbol) and other.graph is self.graph and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash((id(self.graph), self.key))
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.graph.label(self.key)})"

@@ -1,0 +1,116 @@
+"""What must hold in every symbolic graph, as a table of numbered rules; run at pass borders in debug mode.
+
+S1  every key that an exec names is a live symbol
+S2  an alias lies inside its root, and its root is no alias
+S3  each place of a tensor is written at most once
+S4  the stored specs of outputs are those that the operator infers
+S5  edges are exactly writer → reader
+S6  the graph has no cycle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nnc.core.spec import TensorSpec
+from nnc.errors import CycleError, UsageError, VerificationError
+from nnc.ops.rules import infer
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.region import overlaps
+
+Faults = Iterator[str]
+
+
+def _live_keys(graph: SymbolicGraph) -> Faults:
+    for key, record in graph.execs.items():
+        for tensor in (*record.inputs, *record.outputs):
+            if tensor is not None and tensor not in graph.tensors:
+                yield f"exec {key} names %{tensor}, which does not exist"
+
+
+def _aliases(graph: SymbolicGraph) -> Faults:
+    for key, record in graph.tensors.items():
+        if record.alias is None:
+            continue
+        root = graph.tensors[record.alias.root]
+        if root.alias is not None:
+            yield f"%{key} is an alias of the alias %{record.alias.root}"
+        elif not graph.region(key).inside(root.spec.elements) or root.spec.dtype is not record.spec.dtype:
+            yield f"%{key} ({record.spec}) does not lie inside %{record.alias.root} ({root.spec})"
+
+
+def _single_writes(graph: SymbolicGraph) -> Faults:
+    written: dict[TensorKey, list[tuple[ExecKey, TensorKey]]] = {}
+    for exec_key, record in graph.execs.items():
+        for tensor in record.outputs:
+            root = graph.root(tensor)
+            for other_exec, other in written.get(root, []):
+                if overlaps(graph.region(tensor), graph.region(other)):
+                    yield f"%{root} is written by exec {other_exec} and by exec {exec_key} at a common place"
+            written.setdefault(root, []).append((exec_key, tensor))
+
+
+def _inferred_specs(graph: SymbolicGraph) -> Faults:
+    for key, record in graph.execs.items():
+        stored = [graph.tensors[tensor].spec for tensor in record.outputs]
+        try:
+            inferred = _infer(graph, record)
+        except UsageError as error:
+            yield f"exec {key}: {error}"
+            continue
+        if [(spec.shape, spec.dtype) for spec in stored] != [(spec.shape, spec.dtype) for spec in inferred]:
+            shown, wanted = ", ".join(map(str, stored)), ", ".join(map(str, inferred))
+            yield f"exec {key} ({record.command}) has outputs {shown}; inferred {wanted}"
+
+
+def _infer(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorSpec, ...]:
+    specs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
+    return infer(record.command.op, record.command.attrs, specs)
+
+
+def _edges(graph: SymbolicGraph) -> Faults:
+    for key, record in graph.execs.items():
+        regions = [(graph.root(tensor), graph.region(tensor)) for tensor in record.inputs if tensor is not None]
+        expected = {
+            writer
+            for root, region in regions
+            for writer in graph.writers(root)
+            if any(
+                graph.root(out) == root and overlaps(graph.region(out), region) for out in graph.execs[writer].outputs
+            )
+        }
+        if set(graph.execs.predecessors(key)) != expected:
+            yield f"exec {key} follows {sorted(graph.execs.predecessors(key))}, its reads follow {sorted(expected)}"
+
+
+def _acyclic(graph: SymbolicGraph) -> Faults:
+    try:
+        graph.execs.toposort()
+    except CycleError as error:
+        yield str(error)
+
+
+RULES: tuple[tuple[str, Callable[[SymbolicGraph], Faults]], ...] = (
+    ("S1", _live_keys),
+    ("S2", _aliases),
+    ("S3", _single_writes),
+    ("S4", _inferred_specs),
+    ("S5", _edges),
+    ("S6", _acyclic),
+)
+
+
+def faults(graph: SymbolicGraph) -> tuple[str, ...]:
+    """Every broken rule, as `S3: …`; empty for a valid graph."""
+    found: list[str] = []
+    for name, rule in RULES:
+        found.extend(f"{name}: {fault}" for fault in rule(graph))
+        if found and name == "S1":
+            break
+    return tuple(found)
+
+
+def verify(graph: SymbolicGraph, after: str = "") -> None:
+    """VerificationError with the broken rules and the pass that broke them."""
+    if broken := faults(graph):
+        raise VerificationError(f"symbolic graph{' after ' + after if after else ''}: " + "; ".join(broken))
