@@ -7,7 +7,7 @@ from typing import NewType
 import pytest
 
 from nnc.errors import GraphError, UnknownKeyError
-from nnc.graph import StorageFactory, UndirectedGraph
+from nnc.graph import Column, StorageFactory, UndirectedGraph
 
 BlockKey = NewType("BlockKey", int)
 Blocks = UndirectedGraph[str, int, BlockKey]
@@ -63,3 +63,22 @@ def test_components_and_edits(storage: StorageFactory) -> None:
     assert duplicate.components() == ((0, 4), (1, 3), (2,))
     assert graph.version > duplicate.version
     assert repr(graph) == "UndirectedGraph(BlockKey, 4 nodes, 0 edges, version 10)"
+
+
+def test_a_pair_can_be_joined_again_after_its_edge_or_its_node_is_gone(storage: StorageFactory) -> None:
+    graph = blocks(storage, (0, 1), (1, 2))
+    graph.disconnect(graph.edges()[0])
+    again = graph.connect(BlockKey(1), BlockKey(0), 5)
+    graph.replace_edge(again, 6)
+    assert graph.edge(again).data == 6
+    graph.remove_node(BlockKey(1))
+    assert graph.between(BlockKey(1), BlockKey(2)) is None
+    assert graph.edges() == ()
+
+
+def test_a_column_lies_over_an_undirected_graph(storage: StorageFactory) -> None:
+    graph = blocks(storage, (0, 1))
+    sizes: Column[BlockKey, int] = Column(graph, "size")
+    for key, name in graph.items():
+        sizes[key] = len(name)
+    assert list(sizes.items()) == [(key, 2) for key in graph]

@@ -83,4 +83,4 @@ def test_reachable_is_the_closure_of_successors(graph: TextGraph) -> None:
 
 
 def test_depth_first_walks_any_relation() -> None:
-    assert depth_first([12], lambda number: (number // 2, number // 3) if number > 1 else ()) == (0, 1, 3, 2, 6, 4, 12)
+    assert depth_first([12], lambda number: (number // 2, number // 3) if number > 1 else ()) == (1, 3, 0, 2, 6, 4, 12)

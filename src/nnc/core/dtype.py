@@ -68,15 +68,18 @@ TOLERANCE: dict[DType, Tolerance] = {
 }
 
 
-def dtype_of(value: DType | str | np.dtype[np.generic]) -> DType:
-    """The element type named by `value`: a DType, a name such as "f32", or a NumPy dtype.
+def dtype_of(value: DType | str | np.dtype[np.generic] | type[np.generic]) -> DType:
+    """The element type named by `value`: a DType, a name such as "f32", or a NumPy dtype. DTypeError for others.
 
     >>> dtype_of("f32"), dtype_of(np.dtype(np.int64))
     (f32, i64)
     """
     if isinstance(value, DType):
         return value
-    found = _BY_NAME.get(value) if isinstance(value, str) else _BY_NUMPY.get(np.dtype(value))
+    if isinstance(value, str):
+        found = _BY_NAME.get(value)
+    else:
+        found = _BY_NUMPY.get(np.dtype(value)) if isinstance(value, np.dtype | type) else None
     if found is None:
         raise DTypeError("dtype", got=str(value), need="one of " + " ".join(_BY_NAME))
     return found

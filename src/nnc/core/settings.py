@@ -31,7 +31,7 @@ class Settings:
 def from_environment() -> Settings:
     """NNC_THREADS (≥ 0), NNC_CACHE_DIR (empty = no cache on disk), NNC_DEBUG (1 = poison freed memory, verify)."""
     text = os.environ.get("NNC_THREADS", "0")
-    if not text.isdigit():
+    if not text.isdecimal():
         raise UsageError("NNC_THREADS", got=repr(text), need="an integer ≥ 0")
     folder = os.environ.get("NNC_CACHE_DIR")
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "nnc"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -26,7 +27,10 @@ class Layout(Enum):
 
 def check_shape(shape: Iterable[int], subject: str = "shape") -> Shape:
     """`shape` as a tuple of at most eight Python integers, each ≥ 0; ShapeError otherwise."""
-    dims = tuple(int(dim) for dim in shape)
+    try:
+        dims = tuple(operator.index(dim) for dim in shape)
+    except TypeError:
+        raise ShapeError(subject, got=repr(shape), need="a sequence of integers") from None
     if len(dims) > MAX_DIMENSIONS:
         raise ShapeError(subject, got=f"{len(dims)} dimensions", need=f"at most {MAX_DIMENSIONS}")
     if any(dim < 0 for dim in dims):

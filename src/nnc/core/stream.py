@@ -40,7 +40,7 @@ class Stream:
     """Tasks run one after another on a thread of this stream; kernels release the interpreter lock.
 
     A task that raises stops the stream: later tasks are dropped, signals still fire so that nobody hangs, and
-    the error is raised by the next `drain`.
+    the error is raised by the next `drain` or `close`.
     """
 
     def __init__(self, name: str = "stream", seed: int = 0) -> None:
@@ -72,16 +72,23 @@ class Stream:
         """Block until the stream is idle; raise the first error of its tasks, if any."""
         if self._thread is not None:
             self.emit(Signal("drain")).wait()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        self._raise()
 
     def close(self) -> None:
-        """Finish the queued tasks and end the thread."""
+        """Finish the queued tasks, end the thread, and raise the first error of the tasks, if any."""
+        self._end()
+        self._raise()
+
+    def _end(self) -> None:
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join()
             self._thread = None
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +96,10 @@ class Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # An error of the block itself is the first one; one of the tasks does not hide it.
+        self._end()
+        if error is None:
+            self._raise()
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.core.dtype import DType, dtype_of
-from nnc.core.spec import Layout, Shape, TensorSpec, check_shape, contiguous_strides
+from nnc.core.spec import Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
 from nnc.core.storage import Storage
-from nnc.errors import DTypeError, ShapeError
+from nnc.errors import DTypeError, ShapeError, UsageError
 
 Array = NDArray[np.generic]
 
@@ -27,10 +27,16 @@ class Tensor:
         self.offset = offset
         self.strides = contiguous_strides(spec.shape) if strides is None else strides
         self._check_bounds()
-        byte_strides = tuple(stride * spec.dtype.itemsize for stride in self.strides)
-        self._array: Array = np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, offset, byte_strides)
+        self._array: Array
+        if spec.elements:
+            byte_strides = tuple(stride * spec.dtype.itemsize for stride in self.strides)
+            self._array = np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, offset, byte_strides)
+        else:
+            self._array = np.empty(spec.shape, spec.dtype.numpy)
 
     def _check_bounds(self) -> None:
+        if len(self.strides) != self.spec.rank:
+            raise ShapeError("tensor", got=f"strides {list(self.strides)} for {self.spec}", need="one stride per axis")
         if self.spec.elements == 0:
             return
         reach = [(size - 1) * stride for size, stride in zip(self.spec.shape, self.strides, strict=True)]
@@ -59,16 +65,18 @@ class Tensor:
     def from_numpy(cls, value: ArrayLike, dtype: DType | str | None = None, *, layout: Layout = Layout.NHWC) -> Self:
         """A tensor over `value`'s own memory where NumPy can give it (no copy), else over a copy.
 
+        A copy is made of lists, of elements in foreign byte order or off their alignment, and of negative strides.
+
         >>> tensor = Tensor.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
         >>> print(tensor.spec, tensor.shares_memory)
         f32[2, 3] True
         """
-        array = np.asarray(value)
-        if dtype is not None:
-            array = array.astype(dtype_of(dtype).numpy, copy=False)
-        spec = TensorSpec(array.shape, dtype_of(array.dtype), layout)
-        if any(stride < 0 or stride % array.itemsize for stride in array.strides) or array.dtype.byteorder == ">":
-            array = np.array(array, dtype=spec.dtype.numpy, order="C")
+        array = _as_array(value)
+        twin = dtype_of(array.dtype.newbyteorder("=") if dtype is None else dtype)
+        array = array.astype(twin.numpy, copy=False)
+        spec = TensorSpec(array.shape, twin, layout)
+        if any(stride < 0 or stride % array.itemsize for stride in array.strides) or not array.flags.aligned:
+            array = np.array(array, order="C")
         flat = np.lib.stride_tricks.as_strided(
             array, (_span(array),), (array.itemsize,), writeable=array.flags.writeable
         )
@@ -120,14 +128,28 @@ class Tensor:
         return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
 
     def copy_from(self, value: ArrayLike) -> None:
-        """Write `value` (same shape after broadcasting) into this tensor's memory."""
-        np.copyto(self._array, np.asarray(value), casting="same_kind")
+        """Write `value` (same shape after broadcasting) into this tensor's memory; no cast from floats to integers."""
+        source = _as_array(value)
+        if not self._array.flags.writeable:
+            raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
+        if broadcast_shapes("copy_from", source.shape, self.shape) != self.shape:
+            raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
+        if not np.can_cast(source.dtype, self.dtype.numpy, "same_kind"):
+            raise DTypeError("copy_from", got=f"{source.dtype} into {self.spec}", need="a cast within one kind")
+        np.copyto(self._array, source, casting="same_kind")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self._array, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         return f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}"
+
+
+def _as_array(value: ArrayLike) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ShapeError("tensor", got="rows of different lengths", need="one size per axis") from None
 
 
 def _span(array: Array) -> int:

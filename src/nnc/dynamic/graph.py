@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.concrete.graph import workspace_spec
@@ -134,6 +135,27 @@ class DynamicGraph:
         targets = [self._recorded(variable, "output") for variable in outputs]
         sources = [self._recorded(variable, "input") for variable in inputs]
         return self._backward_recorded(targets, sources) if create_graph else self._backward_cached(targets, sources)
+
+    def apply_gradients(
+        self,
+        optimizer: AnyCommand,
+        parameters: Sequence[Variable],
+        gradients: Sequence[Variable],
+        states: Sequence[Sequence[Variable]],
+        scalars: Sequence[float],
+    ) -> tuple[list[Variable], list[tuple[Variable, ...]]]:
+        """One `optimizer` command per parameter: (new parameters as fresh leaves, new states).
+
+        `scalars` are the command's last inputs, such as the rate. The old variables keep their values.
+        """
+        steering = [self.constant(np.asarray(value, parameters[0].spec.dtype.numpy)) for value in scalars]
+        leaves, following = [], []
+        for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
+            with self.no_grad():
+                updated, *updated_state = self.execute(optimizer, (gradient, parameter, *state, *steering))
+            leaves.append(self.variable(updated.tensor))
+            following.append(tuple(updated_state))
+        return leaves, following
 
     def _recorded(self, variable: Variable, role: str) -> TensorKey:
         if variable.graph is not self or variable.key is None:
@@ -259,7 +281,7 @@ class DynamicGraph:
             queue.extend(self._forget(candidate))
 
     def _forget(self, root: TensorKey) -> list[TensorKey]:
-        """Drop `root` when nobody holds or reads it, with its writer when all its outputs are so; returns what that frees."""
+        """Drop `root` when nobody holds or reads it, with its writer; returns the roots that this may free."""
         record = self.record
         if not self._idle(root):
             return []

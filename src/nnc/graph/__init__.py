@@ -12,7 +12,9 @@ serialize   versioned JSON              frontend    functions from the registry
 from nnc.graph.arena import Arena, DictStorage, KeyWidth, ListStorage, Storage, StorageFactory
 from nnc.graph.attribute import OpAttr, OpColumn, OpRule
 from nnc.graph.codec import (
+    STANDARD,
     Codec,
+    Forms,
     Json,
     JsonObject,
     JsonValue,
@@ -58,6 +60,7 @@ from nnc.graph.view import Edge, EdgeKey, GraphView, Keyed, Topology, Versioned
 __all__ = [
     "GROUP_LEVEL",
     "OP_LEVEL",
+    "STANDARD",
     "VARIADIC",
     "Analysis",
     "Arena",
@@ -69,6 +72,7 @@ __all__ = [
     "Edge",
     "EdgeKey",
     "Fact",
+    "Forms",
     "FactKey",
     "Facts",
     "Graph",

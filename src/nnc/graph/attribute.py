@@ -157,7 +157,8 @@ class OpRule(OpColumn[Callable[..., R]], Generic[P, R]):
 
     def set_group(self, group: Group, rule: Callable[Concatenate[object, P], R], level: int = GROUP_LEVEL) -> None:
         """Give all members of a group a rule that takes any attributes."""
-        group.give(_GroupValue[Callable[..., R]](self, rule, level))
+        grant: _GroupValue[Callable[..., R]] = _GroupValue(self, rule, level)
+        group.give(grant)
 
     def register(
         self, op: Op[A], level: int = OP_LEVEL

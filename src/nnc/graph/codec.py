@@ -1,8 +1,8 @@
 """Between typed values and JSON: a codec is derived from the type hints of frozen dataclasses.
 
 Allowed are bool, int, float, str, None, enums (by member name), tuples, `NewType`s and `Literal`s of these, nested
-frozen dataclasses, unions, and any class with `to_json` and `from_json`. Everything else is refused when the codec is
-made, not when a file is read.
+frozen dataclasses, unions, any class with `to_json` and `from_json`, and classes of others through `Forms`. Everything
+else is refused when the codec is made, not when a file is read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import (
+    Final,
     Generic,
     Literal,
     NewType,
@@ -50,7 +51,8 @@ class JsonValue(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: on Python 3.11 a generic frozen dataclass with slots cannot be called with its type arguments.
+@dataclass(frozen=True)
 class Codec(Generic[T]):
     """`decode(encode(value)) == value`; `decode` takes the place in the file too, for its messages."""
 
@@ -58,12 +60,55 @@ class Codec(Generic[T]):
     decode: Callable[[Json, str], T]
 
 
-def record_codec(record: type[T]) -> Codec[T]:
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The codec of a type that is known only at run time."""
+
+    encode: Callable[[object], Json]
+    decode: Callable[[Json, str], object]
+
+
+class Forms:
+    """JSON forms for classes that cannot have `to_json`, to be given wherever a codec is made.
+
+    It also keeps what was derived with it: reading the type hints of a class costs more than writing many values.
+    """
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self) -> None:
+        self._pairs: dict[object, _Pair] = {}
+
+    def add(self, kind: type[T], codec: Codec[T]) -> Forms:
+        """Write the instances of a class, and of its subclasses, with this codec; gives the forms back."""
+
+        def encode(value: object) -> Json:
+            if not isinstance(value, kind):
+                raise _wrong_value(value, kind.__name__)
+            return codec.encode(value)
+
+        self._pairs[kind] = _Pair(encode, codec.decode)
+        return self
+
+    def pair(self, kind: type[object]) -> _Pair:
+        """The form of a class, derived when it is first asked for."""
+        if kind not in self._pairs:
+            self._pairs[kind] = _class(kind, self)
+        return self._pairs[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._pairs
+
+
+STANDARD: Final = Forms()
+
+
+def record_codec(record: type[T], forms: Forms = STANDARD) -> Codec[T]:
     """The codec of a frozen dataclass, or of any other type that a field may have.
 
     Raises FormatError for a type that has no JSON form.
     """
-    pair = _pair(record)
+    pair = _pair(record, forms)
 
     def decode(data: Json, where: str) -> T:
         value = pair.decode(data, where)
@@ -74,9 +119,9 @@ def record_codec(record: type[T]) -> Codec[T]:
     return Codec(pair.encode, decode)
 
 
-def union_codec(*members: type[T]) -> Codec[T]:
+def union_codec(*members: type[T], forms: Forms = STANDARD) -> Codec[T]:
     """The codec of a closed union of classes: `{"is": class name, "value": ...}`."""
-    pair = _pair(Union[members])  # noqa: UP007 - the members are only known at run time
+    pair = _pair(Union[members], forms)  # noqa: UP007 - the members are only known at run time
 
     def decode(data: Json, where: str) -> T:
         value = pair.decode(data, where)
@@ -92,13 +137,15 @@ def none_codec() -> Codec[None]:
     return Codec(lambda _: None, _decode_none)
 
 
-def encode_call(op: Op[object], attributes: object) -> JsonObject:
+def encode_call(op: Op[object], attributes: object, forms: Forms = STANDARD) -> JsonObject:
     """`{"op": name, "attributes": {...}}`."""
     op.check_attributes(attributes)
-    return {"op": op.name, "attributes": _pair(op.attributes).encode(attributes)}
+    return {"op": op.name, "attributes": _pair(op.attributes, forms).encode(attributes)}
 
 
-def decode_call(registry: Registry, data: Json, where: str = "call") -> tuple[Op[object], object]:
+def decode_call(
+    registry: Registry, data: Json, where: str = "call", forms: Forms = STANDARD
+) -> tuple[Op[object], object]:
     """The operator and its attributes. Raises FormatError for an operator that the registry does not hold."""
     if not isinstance(data, dict) or set(data) != {"op", "attributes"}:
         raise _wrong(where, data, "an object with 'op' and 'attributes'")
@@ -111,49 +158,39 @@ def decode_call(registry: Registry, data: Json, where: str = "call") -> tuple[Op
             fix="import the package that defines it",
         )
     op = registry.op(name)
-    return op, record_codec(op.attributes).decode(data["attributes"], f"{where}.attributes")
+    return op, record_codec(op.attributes, forms).decode(data["attributes"], f"{where}.attributes")
 
 
-# Below, types are run-time objects: a pair encodes and decodes one of them.
+# Below, types are run-time objects.
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    encode: Callable[[object], Json]
-    decode: Callable[[Json, str], object]
-
-
-# Classes met so far: reading the type hints of one costs more than writing many of its values.
-_CLASSES: dict[object, _Pair] = {}
-
-
-def _pair(hint: object) -> _Pair:
+def _pair(hint: object, forms: Forms) -> _Pair:
     if isinstance(hint, NewType):
-        return _pair(hint.__supertype__)
+        return _pair(hint.__supertype__, forms)
     origin = get_origin(hint)
     if origin is Literal:
-        return _literal(get_args(hint))
+        return _literal(get_args(hint), forms)
     if origin is tuple:
-        return _tuple(get_args(hint))
+        return _tuple(get_args(hint), forms)
     if origin in (Union, UnionType):
-        return _union(get_args(hint))
+        return _union(get_args(hint), forms)
     if hint in _SCALARS:
         return _SCALARS[hint]
+    if isinstance(origin, type) and origin in forms:
+        return forms.pair(origin)
     if isinstance(hint, type):
-        if hint not in _CLASSES:
-            _CLASSES[hint] = _class(hint)
-        return _CLASSES[hint]
+        return forms.pair(hint)
     raise _no_form(hint)
 
 
-def _class(kind: type[object]) -> _Pair:
+def _class(kind: type[object], forms: Forms) -> _Pair:
     if issubclass(kind, JsonValue):
         return _self_written(kind)
     if issubclass(kind, Enum):
         return _enum(kind)
     parameters = getattr(kind, "__dataclass_params__", None)
     if is_dataclass(kind) and parameters is not None and parameters.frozen:
-        return _record(kind)
+        return _record(kind, forms)
     raise _no_form(kind)
 
 
@@ -166,10 +203,10 @@ def _self_written(kind: type[JsonValue]) -> _Pair:
     return _Pair(encode, lambda data, where: kind.from_json(data))
 
 
-def _record(kind: type[object]) -> _Pair:
+def _record(kind: type[object], forms: Forms) -> _Pair:
     hints = get_type_hints(kind)
     members = [member for member in fields(kind) if member.init]  # type: ignore[arg-type]  # checked by the caller
-    pairs = {member.name: _pair(hints[member.name]) for member in members}
+    pairs = {member.name: _pair(hints[member.name], forms) for member in members}
     required = {member.name for member in members if not _has_default(member)}
 
     def encode(value: object) -> Json:
@@ -207,9 +244,9 @@ def _enum(kind: type[Enum]) -> _Pair:
     return _Pair(encode, decode)
 
 
-def _literal(values: tuple[object, ...]) -> _Pair:
+def _literal(values: tuple[object, ...], forms: Forms) -> _Pair:
     known = {(type(value), value): value for value in values}
-    pairs = {type(value): _pair(type(value)) for value in values}
+    pairs = {type(value): _pair(type(value), forms) for value in values}
     words = ", ".join(map(repr, values))
 
     def encode(value: object) -> Json:
@@ -226,10 +263,10 @@ def _literal(values: tuple[object, ...]) -> _Pair:
     return _Pair(encode, decode)
 
 
-def _tuple(arguments: tuple[object, ...]) -> _Pair:
+def _tuple(arguments: tuple[object, ...], forms: Forms) -> _Pair:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return _items([_pair(arguments[0])], any_length=True)
-    return _items([_pair(argument) for argument in arguments], any_length=False)
+        return _items([_pair(arguments[0], forms)], any_length=True)
+    return _items([_pair(argument, forms) for argument in arguments], any_length=False)
 
 
 def _items(pairs: list[_Pair], any_length: bool) -> _Pair:
@@ -254,15 +291,11 @@ def _items(pairs: list[_Pair], any_length: bool) -> _Pair:
     return _Pair(encode, decode)
 
 
-def _union(members: tuple[object, ...]) -> _Pair:
+def _union(members: tuple[object, ...], forms: Forms) -> _Pair:
     """None is null; one other member is written as itself; several are told apart by name."""
-    others = {_name(member): member for member in members if member is not NoneType}
-    pairs = {name: _pair(member) for name, member in others.items()}
-    if NoneType not in members:
-        return _tagged(others, pairs)
-    if len(others) == 1:
-        return _optional(next(iter(pairs.values())))
-    return _optional(_tagged(others, pairs))
+    others = [member for member in members if member is not NoneType]
+    inner = _pair(others[0], forms) if len(others) == 1 else _tagged(others, forms)
+    return _optional(inner) if NoneType in members else inner
 
 
 def _optional(inner: _Pair) -> _Pair:
@@ -272,10 +305,11 @@ def _optional(inner: _Pair) -> _Pair:
     )
 
 
-def _tagged(members: dict[str, object], pairs: dict[str, _Pair]) -> _Pair:
-    names = {_run_time_class(member): name for name, member in members.items()}
-    words = " or ".join(members)
-    if len(names) < len(members):
+def _tagged(members: list[object], forms: Forms) -> _Pair:
+    names = {_run_time_class(member): _name(member) for member in members}
+    pairs = {_name(member): _pair(member, forms) for member in members}
+    words = " or ".join(map(_name, members))
+    if len(names) < len(members) or len(pairs) < len(members):
         raise FormatError(words, got="union members of one class", need="classes that differ")
 
     def encode(value: object) -> Json:

@@ -202,9 +202,9 @@ class Op(Generic[A_co]):
     ) -> None:
         _check_attributes_type(name, attributes)
         self.name: Final = name
-        self.attributes: type[A_co] = attributes
-        self.inputs: Names[A_co] = inputs
-        self.outputs: Names[A_co] = outputs
+        self.attributes: Final[type[A_co]] = attributes
+        self.inputs: Final[Names[A_co]] = inputs
+        self.outputs: Final[Names[A_co]] = outputs
         self.registry: Final = registry
         self.doc: Final = doc
         self.level: Final = level
@@ -267,6 +267,16 @@ class AttributeKey:
 class Grant(Protocol):
     """One attribute value that a group gives to each of its members."""
 
+    @property
+    def column(self) -> AttributeKey:
+        """The attribute."""
+        ...
+
+    @property
+    def level(self) -> int:
+        """The level of the value."""
+        ...
+
     def check(self, op: Op[object]) -> None:
         """Raise RegistryError when the operator cannot take the value."""
         ...
@@ -309,6 +319,9 @@ class Group:
     def give(self, grant: Grant) -> None:
         """Give a value to all members, now and later. Raises RegistryError and gives none on a contradiction."""
         with REGISTRATION:
+            if any(other.column is grant.column and other.level == grant.level for other in self._grants):
+                got = f"a second value of {grant.column} and level {grant.level}"
+                raise RegistryError(f"group {self.name}", got=got, need="one value per attribute and level")
             for op in self._members:
                 grant.check(op)
             for op in self._members:

@@ -26,7 +26,8 @@ K = TypeVar("K", bound=int)
 Upgrade = Callable[[JsonObject], JsonObject]
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, for the same reason as `Codec`.
+@dataclass(frozen=True)
 class GraphFormat(Generic[N, E, K]):
     """`load(save(graph))` is structurally equal to the graph.
 

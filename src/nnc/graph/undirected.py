@@ -1,8 +1,8 @@
-"""Undirected graphs: a thin wrapper that stores each edge once, in the order of its ends."""
+"""Undirected graphs: a thin wrapper that stores each edge once, from its smaller key to its larger one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from nnc.errors import GraphError
@@ -20,13 +20,13 @@ K = TypeVar("K", bound=int)
 class UndirectedGraph(Generic[N, E, K]):
     """`a -- b` with data on both: at most one edge between two nodes, none from a node to itself."""
 
-    __slots__ = ("__weakref__", "_graph")
+    __slots__ = ("__weakref__", "_graph", "_pairs")
 
     def __init__(
         self, key_type: Callable[[int], K], width: KeyWidth = KeyWidth.BITS32, storage: StorageFactory = ListStorage
     ) -> None:
-        # An edge runs from the smaller key to the larger one, so a pair is found from either end.
         self._graph: Graph[N, E, K] = Graph(key_type, width, storage)
+        self._pairs: dict[tuple[K, K], EdgeKey] = {}
 
     @property
     def version(self) -> int:
@@ -41,6 +41,13 @@ class UndirectedGraph(Generic[N, E, K]):
 
     def __getitem__(self, key: K) -> N:
         return self._graph[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._graph)
+
+    def items(self) -> Iterator[tuple[K, N]]:
+        """Pairs of key and node record, by ascending key."""
+        return self._graph.items()
 
     def nodes(self) -> tuple[K, ...]:
         """All live keys, ascending."""
@@ -72,9 +79,7 @@ class UndirectedGraph(Generic[N, E, K]):
 
     def between(self, left: K, right: K) -> EdgeKey | None:
         """The edge that joins two nodes, or None."""
-        low, high = min(left, right), max(left, right)
-        leaving, entering = self._graph.out_edges(low), set(self._graph.in_edges(high))
-        return next((edge for edge in leaving if edge in entering), None)
+        return self._pairs.get(_ordered(left, right))
 
     def add_node(self, data: N) -> K:
         """Append a node."""
@@ -82,6 +87,8 @@ class UndirectedGraph(Generic[N, E, K]):
 
     def remove_node(self, key: K) -> N:
         """Take out the node with all its edges and return its record."""
+        for edge in (*self._graph.in_edges(key), *self._graph.out_edges(key)):
+            self._forget(self._graph.edge(edge))
         return self._graph.remove_node(key)
 
     def replace_node(self, key: K, data: N) -> None:
@@ -92,13 +99,25 @@ class UndirectedGraph(Generic[N, E, K]):
         """Join two nodes. Raises GraphError for a node with itself or a pair that is joined already."""
         if left == right:
             raise GraphError(f"edge {left} -- {right}", got="a node and itself", need="two different nodes")
-        if self.between(left, right) is not None:
+        pair = _ordered(left, right)
+        if pair in self._pairs:
             raise GraphError(f"edge {left} -- {right}", got="a pair that is joined already", need="a new pair")
-        return self._graph.add_edge(min(left, right), max(left, right), data)
+        key = self._graph.add_edge(*pair, data)
+        self._pairs[pair] = key
+        return key
 
     def disconnect(self, key: EdgeKey) -> Edge[K, E]:
         """Take the edge out and return its record."""
-        return self._graph.remove_edge(key)
+        edge = self._graph.remove_edge(key)
+        self._forget(edge)
+        return edge
+
+    def replace_edge(self, key: EdgeKey, data: E) -> None:
+        """Give the edge other data; its ends stay."""
+        self._graph.replace_edge(key, data)
+
+    def _forget(self, edge: Edge[K, E]) -> None:
+        del self._pairs[edge.source, edge.target]
 
     def components(self) -> tuple[tuple[K, ...], ...]:
         """The sets of nodes that are joined by paths, keys ascending, in order of their smallest key."""
@@ -115,6 +134,7 @@ class UndirectedGraph(Generic[N, E, K]):
         """A graph with the same keys, records and version, to be changed on its own."""
         duplicate: UndirectedGraph[N, E, K] = UndirectedGraph.__new__(UndirectedGraph)
         duplicate._graph = self._graph.copy()
+        duplicate._pairs = self._pairs.copy()
         return duplicate
 
     def dump(
@@ -131,3 +151,7 @@ class UndirectedGraph(Generic[N, E, K]):
 
     def __repr__(self) -> str:
         return f"Undirected{self._graph!r}"
+
+
+def _ordered(left: K, right: K) -> tuple[K, K]:
+    return (left, right) if left < right else (right, left)

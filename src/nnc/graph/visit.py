@@ -37,7 +37,7 @@ def toposort(graph: Topology[K], keys: Iterable[K] | None = None) -> tuple[K, ..
 
 
 def find_cycle(graph: Topology[K], stuck: set[K]) -> tuple[K, ...]:
-    """The keys of one cycle, in edge order, among nodes that each have a predecessor in `stuck`."""
+    """The keys of one cycle, in edge order from its smallest, among nodes that each have a predecessor in `stuck`."""
     seen: dict[K, int] = {}
     path: list[K] = []
     key = min(stuck)
@@ -45,7 +45,9 @@ def find_cycle(graph: Topology[K], stuck: set[K]) -> tuple[K, ...]:
         seen[key] = len(path)
         path.append(key)
         key = next(source for source in graph.predecessors(key) if source in stuck)
-    return tuple(reversed(path[seen[key] :]))
+    cycle = path[seen[key] :][::-1]
+    first = cycle.index(min(cycle))
+    return (*cycle[first:], *cycle[:first])
 
 
 def cycle_error(cycle: tuple[K, ...]) -> CycleError:

@@ -14,7 +14,7 @@ from nnc.core.spec import Shape, broadcast_shapes, check_shape, contiguous_strid
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.copy import contiguous
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,14 @@ def normalize_axes(subject: str, axes: int | Iterable[int] | None, rank: int) ->
 def infer_reduction(attrs: ReduceAttrs, specs: Specs) -> Specs:
     """The input's spec without the reduced axes."""
     (x,) = specs
-    normalize_axes("reduce", attrs.axes, x.rank)
+    if normalize_axes("reduce", attrs.axes, x.rank) != attrs.axes:
+        raise AttributeValueError("reduce", got=f"axes {list(attrs.axes)}", need="ascending axes ≥ 0")
     return (replace(x, shape=reduced_shape(x.shape, attrs)),)
+
+
+def _infer_sum(attrs: ReduceAttrs, specs: Specs) -> Specs:
+    check_kinds(NUMBERS, *specs)
+    return infer_reduction(attrs, specs)
 
 
 def _infer_broadcast(attrs: BroadcastAttrs, specs: Specs) -> Specs:
@@ -85,7 +91,7 @@ REDUCE_SUM = operator(
     "reduce_sum",
     ReduceAttrs,
     ("x",),
-    infer=infer_reduction,
+    infer=_infer_sum,
     gradient=_sum_gradient,
     pattern=Pattern.REDUCTION,
     doc="y[kept] = sum over axes of x",

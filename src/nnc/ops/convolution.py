@@ -1,7 +1,7 @@
 """Convolution and its two gradients. The three are bilinear, and each one's gradients are the other two.
 
     forward:          y[n, o…, f] = sum_{k…, c} x[n, o·stride + k·dilation - before…, c] · w[k…, c, f] + bias[f]
-    data gradient:    x'[n, i…, c] = sum over all (o, k) with o·stride + k·dilation - before = i of g[n, o…, f] · w[k…, c, f]
+    data gradient:    x'[n, i…, c] = sum_{o…, k…, f} g[n, o…, f] · w[k…, c, f] where o·stride + k·dilation - before = i
     weight gradient:  w'[k…, c, f] = sum_{n, o…} x[n, o·stride + k·dilation - before…, c] · g[n, o…, f]
 
 x is [batch, spatial…, channels]; w is [kernel…, channels / groups, filters]. With groups, filter f reads the
@@ -16,8 +16,8 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
-from nnc.ops.window import Window, output_sizes
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.window import Window, check_layout, output_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class ConvolutionGradientAttrs:
 
 def _check(subject: str, x: TensorSpec, w: TensorSpec, groups: int, rank: int) -> None:
     shown = f"x={x}, w={w}, groups={groups}"
+    check_kinds(NUMBERS, x)
+    check_layout(subject, x)
     if x.rank != rank + 2 or w.rank != rank + 2:
         raise ShapeError(
             subject, got=shown, need=f"x[batch, {rank} spatial, channels], w[{rank} kernel, channels, filters]"
@@ -46,8 +48,21 @@ def _check(subject: str, x: TensorSpec, w: TensorSpec, groups: int, rank: int) -
     if x.dtype is not w.dtype:
         raise DTypeError(subject, got=shown, need="one element type", fix="cast() one of them")
     if groups < 1 or x.shape[-1] != w.shape[-2] * groups or w.shape[-1] % groups:
-        need = f"x's channels ({x.shape[-1]}) == w's channels ({w.shape[-2]}) · groups ({groups}), filters divisible by groups"
-        raise ShapeError(subject, got=shown, need=need)
+        equation = f"x's channels ({x.shape[-1]}) == w's channels ({w.shape[-2]}) · groups ({groups})"
+        raise ShapeError(subject, got=shown, need=f"{equation}, filters divisible by groups")
+
+
+def _check_result(subject: str, g: TensorSpec, x: TensorSpec, w: TensorSpec, window: Window) -> None:
+    """`g` must be what the forward makes of `x` and `w`."""
+    spatial = output_sizes(subject, x.shape[1:-1], w.shape[:-2], window)
+    need = replace(x, shape=(x.shape[0], *spatial, w.shape[-1]))
+    if g != need:
+        raise ShapeError(subject, got=f"g={g}, x={x}, w={w}", need=f"g={need}")
+
+
+def _check_ranks(subject: str, rank: int, *specs: TensorSpec) -> None:
+    if any(spec.rank != rank for spec in specs):
+        raise ShapeError(subject, got=", ".join(map(str, specs)), need=f"{rank} dimensions each")
 
 
 def _infer(attrs: ConvolutionAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
@@ -64,15 +79,19 @@ def _infer(attrs: ConvolutionAttrs, specs: tuple[TensorSpec | None, ...]) -> Spe
 
 def _infer_data(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
     g, w = specs
+    _check_ranks("convolution_data_gradient", len(attrs.window.strides) + 2, g, w)
     x = replace(g, shape=(g.shape[0], *attrs.sizes, w.shape[-2] * attrs.groups))
     _check("convolution_data_gradient", x, w, attrs.groups, len(attrs.window.strides))
+    _check_result("convolution_data_gradient", g, x, w, attrs.window)
     return (x,)
 
 
 def _infer_weight(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
     x, g = specs
-    w = replace(x, shape=(*attrs.sizes, x.shape[-1] // attrs.groups, g.shape[-1]))
+    _check_ranks("convolution_weight_gradient", len(attrs.window.strides) + 2, x, g)
+    w = replace(x, shape=(*attrs.sizes, x.shape[-1] // max(attrs.groups, 1), g.shape[-1]))
     _check("convolution_weight_gradient", x, w, attrs.groups, len(attrs.window.strides))
+    _check_result("convolution_weight_gradient", g, x, w, attrs.window)
     return (w,)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nnc.core.command import Command
-from nnc.core.dtype import DType, dtype_of
+from nnc.core.dtype import DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.operand import T
@@ -25,14 +25,17 @@ def _infer(attrs: FillAttrs, specs: Specs) -> Specs:
     low, high = integer_range(attrs.spec.dtype)
     integral = float(attrs.value).is_integer() and low <= attrs.value <= high
     if not (attrs.spec.dtype.is_float or integral):
-        raise AttributeValueError("fill", got=f"a value that {attrs.spec.dtype} cannot hold", need=f"an integer {low}..{high}")
+        raise AttributeValueError(
+            "fill", got=f"a value that {attrs.spec.dtype} cannot hold", need=f"an integer {low}..{high}"
+        )
     return (attrs.spec,)
 
 
 def integer_range(dtype: DType) -> tuple[float, float]:
     """Least and largest value of an integer or truth type; without ends for floats.
 
-    >>> integer_range(dtype_of("i8")), integer_range(dtype_of("bool"))
+    >>> from nnc.core.dtype import BOOL, I8
+    >>> integer_range(I8), integer_range(BOOL)
     ((-128, 127), (0, 1))
     """
     bits = 8 * dtype.itemsize

@@ -13,7 +13,7 @@ from nnc.core.spec import TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, sum_to
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ def _infer(attrs: GemmAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
     assert a is not None
     assert b is not None
     shown = f"a={a}, b={b}" + (f", bias={bias}" if bias else "")
+    check_kinds(NUMBERS, a)
     if a.rank < 2 or b.rank < 2:
         raise ShapeError("gemm", got=shown, need="at least two dimensions each", fix="reshape vectors to matrices")
     if a.dtype is not b.dtype or (bias is not None and bias.dtype is not a.dtype):

@@ -7,10 +7,11 @@ embed:        y is zero but for y[offset + i · stride …] = x[i…]
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from nnc.core.command import Command
-from nnc.core.spec import Shape, contiguous_strides
+from nnc.core.spec import Shape, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.copy import contiguous
 from nnc.ops.operand import T, apply
@@ -65,7 +66,27 @@ def _infer_concatenate(attrs: ConcatenateAttrs, specs: Specs) -> Specs:
 
 def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
     (x,) = specs
-    return (replace(x, shape=attrs.shape),)
+    shape = check_shape(attrs.shape)
+    if len(attrs.strides) != x.rank or not _lies_apart(x.shape, attrs.strides):
+        raise AttributeValueError(
+            "embed", got=f"strides {list(attrs.strides)} for {x}", need="a place for each element"
+        )
+    reach = [(size - 1) * stride for size, stride in zip(x.shape, attrs.strides, strict=True)]
+    first = attrs.offset + sum(step for step in reach if step < 0)
+    last = attrs.offset + sum(step for step in reach if step > 0)
+    if x.elements and not (first >= 0 and last < math.prod(shape)):
+        raise ShapeError("embed", got=f"{x} at elements {first}..{last}", need=f"a place inside {list(shape)}")
+    return (replace(x, shape=shape),)
+
+
+def _lies_apart(shape: Shape, strides: Shape) -> bool:
+    """True when each stride is longer than all that the shorter ones reach, so that no two elements meet."""
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
 
 
 def _transpose_gradient(call: Applied[TransposeAttrs], gradients: Gradients) -> Gradients:
@@ -141,6 +162,8 @@ def concatenate(operands: tuple[T, ...] | list[T], axis: int = 0) -> T:
 
 def slice_axis(x: T, axis: int, start: int, stop: int) -> T:
     """x[start:stop] along `axis`: a view, no copy."""
+    if not 0 <= axis < x.spec.rank:
+        raise AttributeValueError("slice", got=f"axis {axis} of {x.spec}", need=f"0 ≤ axis < {x.spec.rank}")
     size = x.shape[axis]
     if not 0 <= start <= stop <= size:
         raise ShapeError("slice", got=f"{start}:{stop} on axis {axis} of {x.spec}", need=f"0 ≤ start ≤ stop ≤ {size}")

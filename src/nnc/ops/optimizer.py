@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
-from nnc.ops.rules import Inplace, NotDifferentiable, Specs, operator
+from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
 
 _REASON = NotDifferentiable("an update is the end of a training step; differentiate the loss instead")
 
@@ -44,6 +44,8 @@ class AdamAttrs:
 def _infer_update(subject: str, states: int, specs: tuple[TensorSpec, ...]) -> Specs:
     g, w, *rest = specs
     scalars = rest[states:]
+    check_kinds(FLOATS, *specs[: states + 3])
+    check_kinds(NUMBERS, *scalars)
     if any(spec.shape != w.shape or spec.dtype is not w.dtype for spec in (g, *rest[:states])):
         raise ShapeError(subject, got=", ".join(map(str, specs)), need=f"gradient and state as the parameter, {w}")
     if any(spec.shape != () for spec in scalars):

@@ -16,7 +16,7 @@ from nnc.core.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.graph import Op
 from nnc.ops.broadcast import sum_to
-from nnc.ops.fill import fill_like
+from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.rules import (
     FLOATS,
@@ -87,6 +87,13 @@ def _infer_predicate(attrs: NoAttrs, specs: Specs) -> Specs:
     return (replace(_infer_same(attrs, specs)[0], dtype=BOOL),)
 
 
+def _infer_logical(attrs: NoAttrs, specs: Specs) -> Specs:
+    for spec in specs:
+        if spec.dtype is not BOOL:
+            raise DTypeError("logical", got=", ".join(map(str, specs)), need="bool operands", fix="compare first")
+    return _infer_same(attrs, specs)
+
+
 def _infer_where(attrs: NoAttrs, specs: Specs) -> Specs:
     condition, a, b = specs
     if condition.dtype is not BOOL:
@@ -153,6 +160,21 @@ def _predicate(name: str, doc: str) -> Op[NoAttrs]:
     reason = NotDifferentiable("a truth value does not change smoothly")
     return operator(
         name, NoAttrs, ("a", "b"), infer=_infer_predicate, gradient=reason, pattern=Pattern.BROADCAST, doc=doc
+    )
+
+
+def _logical(name: str, doc: str) -> Op[NoAttrs]:
+    reason = NotDifferentiable("a truth value does not change smoothly")
+    inplace = Inplace(allowed=((0, 0), (1, 0)))
+    return operator(
+        name,
+        NoAttrs,
+        ("a", "b"),
+        infer=_infer_logical,
+        gradient=reason,
+        inplace=inplace,
+        pattern=Pattern.BROADCAST,
+        doc=doc,
     )
 
 
@@ -226,9 +248,17 @@ ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), N
 SIGN = _unary("sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
 STEP = _unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
 
+FLOOR = _unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
+CEIL = _unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
+ROUND = _unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
+EXPM1 = _unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
+LOG1P = _unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
+
 ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS)
 SUBTRACT = _binary("subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS)
-MULTIPLY = _binary("multiply", "y = a · b", lambda g, a, b, y: multiply(g, b), lambda g, a, b, y: multiply(g, a), NUMBERS)
+MULTIPLY = _binary(
+    "multiply", "y = a · b", lambda g, a, b, y: multiply(g, b), lambda g, a, b, y: multiply(g, a), NUMBERS
+)
 DIVIDE = _binary(
     "divide",
     "y = a / b",
@@ -260,6 +290,29 @@ PREFERENCE = _binary(
     "y = 1 where a > b, ½ where a = b, else 0",
     lambda g, a, b, y: None,
     lambda g, a, b, y: None,
+)
+
+LOGICAL_AND = _logical("logical_and", "y = a and b")
+LOGICAL_OR = _logical("logical_or", "y = a or b")
+LOGICAL_XOR = _logical("logical_xor", "y = exactly one of a, b")
+LOGICAL_NOT = operator(
+    "logical_not",
+    NoAttrs,
+    ("x",),
+    infer=_infer_logical,
+    gradient=NotDifferentiable("a truth value does not change smoothly"),
+    inplace=Inplace(allowed=((0, 0),)),
+    pattern=Pattern.ELEMENTWISE,
+    doc="y = not x",
+)
+IS_NAN = operator(
+    "is_nan",
+    NoAttrs,
+    ("x",),
+    infer=_infer_predicate,
+    gradient=NotDifferentiable("a truth value does not change smoothly"),
+    pattern=Pattern.ELEMENTWISE,
+    doc="y = x is not a number",
 )
 
 EQUAL = _predicate("equal", "y = a == b")
@@ -430,3 +483,81 @@ def greater(a: T, b: T) -> T:
 def greater_equal(a: T, b: T) -> T:
     """y = a >= b, as bool."""
     return apply(GREATER_EQUAL, _NONE, a, b)
+
+
+def floor(x: T) -> T:
+    """y = largest integer ≤ x."""
+    return apply(FLOOR, _NONE, x)
+
+
+def ceil(x: T) -> T:
+    """y = smallest integer ≥ x."""
+    return apply(CEIL, _NONE, x)
+
+
+def round(x: T) -> T:
+    """y = nearest integer, halves to even."""
+    return apply(ROUND, _NONE, x)
+
+
+def expm1(x: T) -> T:
+    """y = e^x - 1, accurate near 0."""
+    return apply(EXPM1, _NONE, x)
+
+
+def log1p(x: T) -> T:
+    """y = ln(1 + x), accurate near 0."""
+    return apply(LOG1P, _NONE, x)
+
+
+def logical_and(a: T, b: T) -> T:
+    """y = a and b."""
+    return apply(LOGICAL_AND, _NONE, a, b)
+
+
+def logical_or(a: T, b: T) -> T:
+    """y = a or b."""
+    return apply(LOGICAL_OR, _NONE, a, b)
+
+
+def logical_xor(a: T, b: T) -> T:
+    """y = exactly one of a and b."""
+    return apply(LOGICAL_XOR, _NONE, a, b)
+
+
+def logical_not(x: T) -> T:
+    """y = not x."""
+    return apply(LOGICAL_NOT, _NONE, x)
+
+
+def is_nan(x: T) -> T:
+    """y = x is not a number, as bool."""
+    return apply(IS_NAN, _NONE, x)
+
+
+def clamp(x: T, low: float | None = None, high: float | None = None) -> T:
+    """y = min(max(x, low), high); a bound of None is no bound."""
+    raised = x if low is None else maximum(x, scalar_like(x, low))
+    return raised if high is None else minimum(raised, scalar_like(x, high))
+
+
+def leaky_relu(x: T, slope: float = 0.01) -> T:
+    """y = x where x > 0, else slope · x."""
+    return subtract(relu(x), affine(relu(affine(x, -1.0)), slope))
+
+
+def swish(x: T) -> T:
+    """y = x · sigmoid(x), also called SiLU (Ramachandran et al. 2017)."""
+    return multiply(x, sigmoid(x))
+
+
+def softplus(x: T) -> T:
+    """y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
+    return add(relu(x), log1p(exp(affine(absolute(x), -1.0))))
+
+
+def gelu_tanh(x: T) -> T:
+    """y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu."""
+    cube = multiply(x, square(x))
+    inner = affine(add(x, affine(cube, 0.044715)), math.sqrt(2.0 / math.pi))
+    return multiply(affine(x, 0.5), affine(tanh(inner), 1.0, 1.0))

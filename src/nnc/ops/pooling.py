@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, Specs, operator
-from nnc.ops.window import Window, output_sizes
+from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Specs, check_kinds, operator
+from nnc.ops.window import Window, check_layout, output_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class AveragePoolGradientAttrs:
 
 def _infer(attrs: PoolAttrs, specs: Specs) -> Specs:
     x = specs[0]
-    if x.rank != len(attrs.kernel) + 2:
+    check_kinds(NUMBERS, x)
+    check_layout("pool", x)
+    if x.rank != len(attrs.kernel) + 2 or len(attrs.window.strides) != len(attrs.kernel):
         raise ShapeError(
             "pool", got=f"x={x}, kernel {list(attrs.kernel)}", need=f"x[batch, {len(attrs.kernel)} spatial, channels]"
         )
@@ -47,8 +49,20 @@ def _infer(attrs: PoolAttrs, specs: Specs) -> Specs:
         raise ShapeError(
             "pool", got=f"padding {attrs.window.padding}", need=f"less than the kernel {list(attrs.kernel)}"
         )
+    # A dilated window over data smaller than the dilation could step over all of it.
+    if any(
+        max(edges) > 0 and size < dilation
+        for size, edges, dilation in zip(x.shape[1:-1], attrs.window.padding, attrs.window.dilations, strict=True)
+    ):
+        need = f"sizes ≥ the dilations {list(attrs.window.dilations)} where there is a border"
+        raise ShapeError("pool", got=str(x), need=need)
     spatial = output_sizes("pool", x.shape[1:-1], attrs.kernel, attrs.window)
     return (replace(x, shape=(x.shape[0], *spatial, x.shape[-1])),)
+
+
+def _infer_average(attrs: PoolAttrs, specs: Specs) -> Specs:
+    check_kinds(FLOATS, *specs)
+    return _infer(attrs, specs)
 
 
 def _infer_max_gradient(attrs: PoolAttrs, specs: Specs) -> Specs:
@@ -60,21 +74,23 @@ def _infer_max_gradient(attrs: PoolAttrs, specs: Specs) -> Specs:
 
 def _infer_gather(attrs: PoolAttrs, specs: Specs) -> Specs:
     h, x, y = specs
-    if h.shape != x.shape:
-        raise ShapeError("max_pool_gather", got=f"h={h}, x={x}", need="equal shapes")
+    if h != x:
+        raise ShapeError("max_pool_gather", got=f"h={h}, x={x}", need="equal shapes and element types")
     _check_pooled("max_pool_gather", y, _infer(attrs, (x,))[0])
     return (y,)
 
 
 def _infer_average_gradient(attrs: AveragePoolGradientAttrs, specs: Specs) -> Specs:
     (g,) = specs
+    if g.rank != len(attrs.sizes) + 2:
+        raise ShapeError("average_pool_gradient", got=f"g={g}", need=f"g[batch, {len(attrs.sizes)} spatial, channels]")
     x = replace(g, shape=(g.shape[0], *attrs.sizes, g.shape[-1]))
-    _check_pooled("average_pool_gradient", g, _infer(attrs.pool, (x,))[0])
+    _check_pooled("average_pool_gradient", g, _infer_average(attrs.pool, (x,))[0])
     return (x,)
 
 
 def _check_pooled(subject: str, got: TensorSpec, need: TensorSpec) -> None:
-    if got.shape != need.shape:
+    if got != need:
         raise ShapeError(subject, got=str(got), need=str(need))
 
 
@@ -128,7 +144,12 @@ MAX_POOL_GATHER = operator(
     doc="h at the first position of each window where x equals y",
 )
 AVERAGE_POOL = operator(
-    "average_pool", PoolAttrs, ("x",), infer=_infer, gradient=_average_gradient, doc="y = mean over each window of x"
+    "average_pool",
+    PoolAttrs,
+    ("x",),
+    infer=_infer_average,
+    gradient=_average_gradient,
+    doc="y = mean over each window of x",
 )
 AVERAGE_POOL_GRADIENT = operator(
     "average_pool_gradient",

@@ -15,14 +15,20 @@ from nnc.graph import Op
 from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, reduce_sum, spread
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import affine, cast, divide, equal, multiply
-from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Pattern, Specs, operator
+from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
 
 
 def _infer_extremum(attrs: ReduceAttrs, specs: Specs) -> Specs:
     (x,) = specs
+    check_kinds(NUMBERS, x)
     if any(x.shape[axis] == 0 for axis in normalize_axes("reduce", attrs.axes, x.rank)):
         raise ShapeError("reduce", got=f"{x} over axes {list(attrs.axes)}", need="at least one element to choose from")
     return infer_reduction(attrs, specs)
+
+
+def _infer_mean(attrs: ReduceAttrs, specs: Specs) -> Specs:
+    check_kinds(FLOATS, *specs)
+    return _infer_extremum(attrs, specs)
 
 
 def _infer_position(attrs: ReduceAttrs, specs: Specs) -> Specs:
@@ -64,13 +70,13 @@ REDUCE_MEAN = operator(
     "reduce_mean",
     ReduceAttrs,
     ("x",),
-    infer=_infer_extremum,
+    infer=_infer_mean,
     gradient=_mean_gradient,
     pattern=Pattern.REDUCTION,
     doc="y = mean of x over axes",
 )
-REDUCE_MAX = _extremum("reduce_max", "y = largest x over axes")
-REDUCE_MIN = _extremum("reduce_min", "y = smallest x over axes")
+REDUCE_MAX = _extremum("reduce_max", "y = largest x over axes; nan wins")
+REDUCE_MIN = _extremum("reduce_min", "y = smallest x over axes; nan wins")
 ARGMAX = operator(
     "argmax",
     ReduceAttrs,

@@ -15,13 +15,14 @@ from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, exp, multiply, subtract
-from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, operator
+from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, check_kinds, operator
 
 _NONE = NoAttrs()
 
 
 def _infer_rows(attrs: NoAttrs, specs: Specs) -> Specs:
     (x,) = specs
+    check_kinds(FLOATS, x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise ShapeError("softmax", got=str(x), need="at least one element on the last axis")
     return (x,)
@@ -43,8 +44,9 @@ def _infer_loss(attrs: NoAttrs, specs: Specs) -> Specs:
 
 def _infer_loss_gradient(attrs: NoAttrs, specs: Specs) -> Specs:
     g, p, labels = specs
+    _infer_rows(attrs, (p,))
     _check_labels("softmax_cross_entropy_gradient", p, labels)
-    if g.shape != p.shape[:-1]:
+    if g.shape != p.shape[:-1] or g.dtype is not p.dtype:
         raise ShapeError("softmax_cross_entropy_gradient", got=f"g={g}, p={p}", need=f"g of shape {list(p.shape[:-1])}")
     return (p,)
 
@@ -90,9 +92,10 @@ def _loss_gradient_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gra
 
 def _infer_difference(attrs: NoAttrs, specs: Specs) -> Specs:
     h, p, labels = specs
+    _infer_rows(attrs, (p,))
     _check_labels("label_difference", p, labels)
-    if h.shape != p.shape:
-        raise ShapeError("label_difference", got=f"h={h}, p={p}", need="equal shapes")
+    if h.shape != p.shape or h.dtype is not p.dtype:
+        raise ShapeError("label_difference", got=f"h={h}, p={p}", need="equal shapes and element types")
     return (replace(h, shape=h.shape[:-1]),)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.core.spec import Layout, TensorSpec
+from nnc.errors import AttributeValueError, LayoutError, ShapeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,14 @@ class Window:
             raise AttributeValueError(
                 "window", got=got, need="one entry per spatial axis; strides, dilations ≥ 1; padding ≥ 0"
             )
+
+
+def check_layout(subject: str, spec: TensorSpec) -> None:
+    """LayoutError unless the channels are on the last axis."""
+    if spec.layout is not Layout.NHWC:
+        raise LayoutError(
+            subject, got=str(spec), need="channels last (NHWC)", fix="transpose() the channels to the end"
+        )
 
 
 def output_sizes(subject: str, sizes: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from time import perf_counter
 from types import MappingProxyType
 
 from nnc.errors import MemoryLimitError, PlanningError
+from nnc.planning import arrays
 from nnc.planning.bound import witnesses
 from nnc.planning.instance import Effort, Solver
 from nnc.planning.plan import Plan, Witness
@@ -20,33 +21,38 @@ from nnc.planning.solvers.normalize import Part, normalize
 from nnc.planning.solvers.search import search
 from nnc.planning.solvers.skyline import skyline
 
+LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A solver and what it takes: `general` instances (pinned, companions, explicit interference), how many blocks.
+    """A solver and what the portfolio may ask of it.
 
-    `turn` is its turn in the portfolio, `None` for solvers that are only run by name.
+    `general` solvers take pinned blocks, companions and explicit interference, `largest` is the number of blocks up
+    to which it is worth its time, `turn` its turn in the portfolio, `None` for solvers that only run by name.
     """
 
     name: str
     solver: Solver
-    general: bool
+    general: bool = False
     largest: int = 10**9
     turn: int | None = None
 
 
 ROWS = (
-    Row("sweep_first_fit", sweep.first_fit, general=False, turn=0),
-    Row("size_first_fit", greedy.first_fit(greedy.by_size), general=True, largest=100_000, turn=1),
-    Row("skyline_twa", skyline("TWA"), general=False, turn=2),
-    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), general=True, largest=6_000, turn=3),
-    Row("sweep_best_fit", sweep.best_fit, general=False, turn=4),
-    Row("skyline_taw", skyline("TAW"), general=False, turn=5),
-    Row("skyline_awt", skyline("AWT"), general=False, turn=6),
-    Row("skyline_tz", skyline("TZ"), general=False, turn=7),
-    Row("size_best_fit", greedy.best_fit(greedy.by_size), general=True, largest=6_000, turn=8),
-    Row("area_first_fit", greedy.first_fit(greedy.by_area), general=True, largest=6_000, turn=9),
-    Row("search", search, general=False, largest=6_000, turn=10),
+    Row("peak_best_fit_wz", sweep.peak_best_fit("WZ"), turn=1),
+    Row("sweep_first_fit", sweep.first_fit, turn=2),
+    Row("size_first_fit", greedy.first_fit(greedy.by_size), general=True, largest=LARGEST_WITH_ARRAYS, turn=3),
+    Row("skyline_twa", skyline("TWA"), turn=5),
+    Row("peak_best_fit_zw", sweep.peak_best_fit("ZW"), turn=4),
+    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), general=True, largest=6_000, turn=6),
+    Row("sweep_best_fit", sweep.best_fit, turn=7),
+    Row("skyline_taw", skyline("TAW"), turn=8),
+    Row("skyline_awt", skyline("AWT"), turn=9),
+    Row("skyline_tz", skyline("TZ"), turn=10),
+    Row("size_best_fit", greedy.best_fit(greedy.by_size), general=True, largest=6_000, turn=11),
+    Row("area_first_fit", greedy.first_fit(greedy.by_area), general=True, largest=6_000, turn=12),
+    Row("search", search, largest=6_000, turn=13),
     Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), general=True, largest=6_000),
     Row("width_first_fit", greedy.first_fit(greedy.by_width), general=True, largest=6_000),
     Row("birth_first_fit", greedy.first_fit(greedy.by_birth), general=True, largest=6_000),

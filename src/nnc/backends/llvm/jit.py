@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import llvmlite
-import llvmlite.binding as llvm
+from nnc.backends.llvm.library import VERSION, llvm
 
 from nnc.backends.llvm.builder import Module
 from nnc.backends.llvm.kernel import Generator, NativeKernel
@@ -82,9 +81,8 @@ def _is_sound(content: bytes) -> bool:
 
 
 def source_key(source: str, target: TargetDescription) -> str:
-    """sha256(IR text, target, versions)"""
-    versions = f"{llvmlite.__version__}/{'.'.join(map(str, llvm.llvm_version_info))}"
-    return hashlib.sha256("\0".join((source, target.key, versions)).encode()).hexdigest()
+    """sha256(IR text, target, versions of llvmlite and LLVM)"""
+    return hashlib.sha256("\0".join((source, target.key, VERSION)).encode()).hexdigest()
 
 
 def compile_source(source: str, target: TargetDescription) -> bytes:

@@ -33,16 +33,23 @@ class Packing:
         """The vector type."""
         return Type(self.scalar, self.lanes)
 
+    @property
+    def transposes(self) -> bool:
+        """True when the source is contiguous along k and not along the lanes."""
+        return self.lane_stride != 1 and self.depth_stride == 1
+
+    def extent(self, depth: int) -> int:
+        """Elements that packing `depth` steps writes, but for what a partial last vector overlaps."""
+        return (ceiling(depth, self.lanes) * self.lanes if self.transposes else depth) * self.width
+
     def elements(self, depth: int) -> int:
         """Elements of a panel of `depth`, with room for stores that overlap its end."""
-        return ceiling(depth, self.lanes) * self.lanes * self.width + self.lanes
+        return self.extent(depth) + self.lanes
 
     def pack(self, b: Builder, source: Value, count: Value, depth: Value, panel: Value) -> None:
         """Write one panel of `count` lanes (at most width) and `depth` steps."""
-        if self.lane_stride == 1 or self.depth_stride != 1:
-            self._copy(b, source, count, depth, panel)
-        else:
-            self._transpose(b, source, count, depth, panel)
+        write = self._transpose if self.transposes else self._copy
+        write(b, source, count, depth, panel)
 
     def _copy(self, b: Builder, source: Value, count: Value, depth: Value, panel: Value) -> None:
         """Row by row; a store may overlap the next row, which is written after it."""

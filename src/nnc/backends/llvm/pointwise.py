@@ -107,13 +107,17 @@ CAST, CONSTANT = "cast", "constant"
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives."""
+    """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
+
+    `arguments` tells where the operands are in the array of addresses: in order, when it is empty.
+    """
 
     shape: Shape
     inputs: tuple[Access, ...]
     outputs: tuple[Access, ...]
     instructions: tuple[Instruction, ...]
     results: tuple[int, ...]
+    arguments: tuple[int, ...] = ()
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""
@@ -167,9 +171,10 @@ class _Loops:
     def write(self, w: PhaseWriter) -> None:
         """for item: for vector of the item's run: load, compute, store"""
         b = w.b
+        arguments = self.chain.arguments or range(len(self.scalars))
         pointers = [
             b.offset(w.argument(index), offset, scalar)
-            for index, (offset, scalar) in enumerate(zip(self.offsets, self.scalars, strict=True))
+            for index, offset, scalar in zip(arguments, self.offsets, self.scalars, strict=True)
         ]
         if not self.outer:
             low = w.begin * CHUNK

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 
-import llvmlite.binding as llvm
+from nnc.backends.llvm.library import llvm
 
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
 

@@ -32,8 +32,6 @@ def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
     (x,) = inputs
     assert x is not None
     flat = np.zeros(math.prod(attrs.shape), x.dtype)
-    byte_strides = tuple(stride * x.dtype.itemsize for stride in attrs.strides)
-    if x.size:
-        region = np.ndarray(x.shape, x.dtype, flat.data, attrs.offset * x.dtype.itemsize, byte_strides)
-        write(region, x)
+    indices = np.indices(x.shape, sparse=True)
+    flat[attrs.offset + sum(index * stride for index, stride in zip(indices, attrs.strides, strict=True))] = x
     write(outputs[0], flat.reshape(attrs.shape))

@@ -43,12 +43,14 @@ def erf(x: Array) -> Array:
 
 def relu(x: Array) -> Array:
     """y = max(x, 0); nan stays nan."""
-    return np.maximum(x, x.dtype.type(0))
+    largest: Array = np.maximum(x, x.dtype.type(0))
+    return largest
 
 
 def sigmoid(x: Array) -> Array:
     """y = 1 / (1 + e^-x); where e^-x overflows, 1 / inf is the right 0."""
-    return np.reciprocal(1 + np.exp(-x))
+    y: Array = np.reciprocal(1 + np.exp(-x))
+    return y
 
 
 def sign(x: Array) -> Array:

@@ -63,8 +63,10 @@ def first_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, at the lowest free place."""
 
     def solver(instance: Instance, effort: Effort) -> Layout:
-        if instance.plain and instance.count > LARGEST_FOR_LISTS:
-            return Layout(_many(instance, order(instance)))
+        if instance.plain and instance.count > LARGEST_FOR_LISTS and arrays.AVAILABLE and _uniform(instance):
+            return Layout(
+                arrays.first_fit(instance.lower, instance.upper, instance.size, order(instance), effort.deadline)
+            )
         return place(instance, order(instance), conflicts(instance), tightest=False)
 
     return solver
@@ -79,10 +81,10 @@ def best_fit(order: Order) -> Solver:
     return solver
 
 
-def _many(instance: Instance, order: list[int]) -> list[int] | None:
-    if max(instance.alignment) > 1 and any(size % max(instance.alignment) for size in instance.size):
-        return None
-    return arrays.first_fit(instance.lower, instance.upper, instance.size, order)
+def _uniform(instance: Instance) -> bool:
+    """Whether sums of sizes are aligned for every block, so that alignment needs no thought."""
+    common = lcm(*set(instance.alignment))
+    return not any(size % common for size in instance.size)
 
 
 def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]], *, tightest: bool) -> Layout:

@@ -139,17 +139,19 @@ class Hunt:
 
 
 def _round(hunt: Hunt, limit: int) -> None:
-    """Try the target, then the least that is not refuted (tight is often easier), then halve the way to the best."""
-    goal = max(hunt.effort.target, hunt.fence)
-    for capacity in dict.fromkeys((goal, hunt.fence)):
+    """Try the target, then the least that is not refuted, then three steps from half way up to the best known.
+
+    No capacity is easier for being larger, so each is a chance of its own, and the ladder moves with every find.
+    """
+    for capacity in dict.fromkeys((max(hunt.effort.target, hunt.fence), hunt.fence)):
         _attempt(hunt, capacity, limit)
         if hunt.over:
             return
-    low = goal
-    while hunt.ceiling - low > max(hunt.unit, hunt.fence >> 8) and not hunt.over:
-        middle = (low + hunt.ceiling) // 2 // hunt.unit * hunt.unit
-        if not _attempt(hunt, middle, limit // 4):
-            low = middle
+    for rung in (1, 2, 3):
+        down = (hunt.ceiling - hunt.fence) * rung // 6
+        _attempt(hunt, (hunt.ceiling - max(down, 1)) // hunt.unit * hunt.unit, limit)
+        if hunt.over:
+            return
 
 
 def _attempt(hunt: Hunt, capacity: int, limit: int) -> bool:

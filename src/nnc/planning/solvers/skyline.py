@@ -9,7 +9,7 @@ T the fullest section of a life, W its length, A size times length, Z the size, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heapify, heapreplace, heappop
+from heapq import heapify, heappop, heapreplace
 
 from nnc.planning.instance import Effort, Instance, Layout, Solver
 from nnc.planning.solvers.normalize import totals

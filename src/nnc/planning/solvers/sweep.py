@@ -1,26 +1,42 @@
-"""Blocks in order of birth, into a list of gaps that grow together again: what an allocator at run time would do.
+"""Blocks in order of time, into a list of gaps that grow together again, from the first step on or from the peak out.
 
-The cost is the blocks times the gaps at one moment, a few for networks: 10^5 blocks take a fraction of a second.
+The walk from the first step is what an allocator at run time would do. The walk from the peak stacks what is alive at
+the fullest step without a gap, then goes forward and backward from there; the two sides never meet, and where lives
+are nested, as in training, nothing is lost. The cost is the blocks times the gaps at one moment.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from nnc.planning.instance import Effort, Instance, Layout
+from nnc.planning.instance import Effort, Instance, Layout, Solver
+from nnc.planning.solvers.normalize import totals
 
 Chooser = Callable[[list[int], list[int], int, int], int]
+Event = tuple[int, int, int, int]
 
 
 def first_fit(instance: Instance, effort: Effort) -> Layout:
-    """Each block into the lowest gap that holds it."""
-    return Layout(_sweep(instance, _lowest_gap))
+    """From the first step on, each block into the lowest gap that holds it."""
+    return Layout(_from_start(instance, _lowest_gap))
 
 
 def best_fit(instance: Instance, effort: Effort) -> Layout:
-    """Each block into the tightest gap that holds it, the lowest of equal ones."""
-    return Layout(_sweep(instance, _tightest_gap))
+    """From the first step on, each block into the tightest gap that holds it, the lowest of equal ones."""
+    return Layout(_from_start(instance, _tightest_gap))
+
+
+def peak_best_fit(keys: str) -> Solver:
+    """From the peak out, each block into the tightest gap; the peak is stacked by `keys`, as in `skyline.rank`.
+
+    Only W (the longest life lowest) and Z (the largest lowest) make sense here.
+    """
+
+    def solver(instance: Instance, effort: Effort) -> Layout:
+        return Layout(_from_peak(instance, keys, _tightest_gap))
+
+    return solver
 
 
 def _lowest_gap(starts: list[int], ends: list[int], size: int, alignment: int) -> int:
@@ -39,19 +55,53 @@ def _tightest_gap(starts: list[int], ends: list[int], size: int, alignment: int)
     return best
 
 
-def _sweep(instance: Instance, choose: Chooser) -> list[int]:
-    """Deaths before births at each step, larger births first; the gaps are sorted and the last one has no end."""
-    lower, upper, size = instance.lower, instance.upper, instance.size
-    events = [(upper[i], 0, 0, i) for i in range(instance.count)]
-    events += [(lower[i], 1, -size[i], i) for i in range(instance.count)]
+def _from_start(instance: Instance, choose: Chooser) -> list[int]:
     offsets = [0] * instance.count
-    starts, ends = [0], [2 * sum(size) + sum(instance.alignment)]
-    for _, birth, _, i in sorted(events):
+    _walk(instance, _events(range(instance.count), instance.lower, instance.upper, instance.size), 0, offsets, choose)
+    return offsets
+
+
+def _from_peak(instance: Instance, keys: str, choose: Chooser) -> list[int]:
+    """Time runs backward on the early side: a life `[lower, upper)` becomes `[-upper, -lower)`."""
+    lower, upper, size = instance.lower, instance.upper, instance.size
+    held = totals(instance)
+    peak = held.index(max(held))
+    offsets = [0] * instance.count
+    ground = 0
+    standing = [i for i in range(instance.count) if lower[i] <= peak < upper[i]]
+    columns = {"W": [lower[i] - upper[i] for i in standing], "Z": [-size[i] for i in standing]}
+    for *_, i in sorted(zip(*(columns[key] for key in keys), standing, strict=True)):
+        offsets[i] = -(-ground // instance.alignment[i]) * instance.alignment[i]
+        ground = offsets[i] + size[i]
+    alive = set(standing)
+    late = [i for i in range(instance.count) if lower[i] > peak]
+    _walk(instance, _events(late, lower, upper, size, alive), ground, offsets, choose)
+    early = [i for i in range(instance.count) if upper[i] <= peak]
+    births, deaths = [-moment for moment in upper], [-moment for moment in lower]
+    _walk(instance, _events(early, births, deaths, size, alive), ground, offsets, choose)
+    return offsets
+
+
+def _events(
+    born: Iterable[int], births: list[int], deaths: list[int], size: list[int], alive: Iterable[int] = ()
+) -> list[Event]:
+    """`(moment, is birth, -size, block)` in order: deaths first at each moment, then the larger births first."""
+    chosen = list(born)
+    events = [(deaths[i], 0, 0, i) for i in (*chosen, *alive)]
+    events += [(births[i], 1, -size[i], i) for i in chosen]
+    events.sort()
+    return events
+
+
+def _walk(instance: Instance, events: list[Event], ground: int, offsets: list[int], choose: Chooser) -> None:
+    """Give every block that is born an offset; below `ground` everything is taken, above it is one gap without end."""
+    size, alignment = instance.size, instance.alignment
+    starts, ends = [ground], [ground + 2 * sum(size) + sum(alignment)]
+    for _, birth, _, i in events:
         if birth:
-            offsets[i] = _take(starts, ends, size[i], instance.alignment[i], choose)
+            offsets[i] = _take(starts, ends, size[i], alignment[i], choose)
         else:
             _give(starts, ends, offsets[i], offsets[i] + size[i])
-    return offsets
 
 
 def _take(starts: list[int], ends: list[int], size: int, alignment: int, choose: Chooser) -> int:

@@ -1,0 +1,63 @@
+"""One dense layer as a concrete graph: commands on tensors, wired by hand. Run: python examples/with_commands.py"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.concrete import ConcreteGraph
+from nnc.core.command import Command
+from nnc.core.dtype import I32
+from nnc.core.spec import spec
+from nnc.core.tensor import Tensor
+from nnc.nn.data import Batches, load
+from nnc.nn.initializers import generator_for, he_uniform
+from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.rules import NoAttrs
+from nnc.ops.softmax import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+
+
+def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
+    """Mean loss of each batch (whole batches only) of softmax regression on the pixels."""
+    new = Tensor.empty
+    x, labels = new(spec((batch_size, 64))), new(spec((batch_size,), I32))
+    weight, bias = new(spec((64, 10))), Tensor.zeros(spec((10,)))
+    weight.copy_from(he_uniform(generator_for(0, "dense.weight"), weight.spec).astype(np.float32))
+    weight_state, bias_state = Tensor.zeros(weight.spec), Tensor.zeros(bias.spec)
+    rate = Tensor.from_numpy(np.float32(0.5))
+    share = Tensor.from_numpy(np.full(batch_size, 1.0 / batch_size, np.float32))
+    logits, probability, loss = new(spec((batch_size, 10))), new(spec((batch_size, 10))), new(spec((batch_size,)))
+    weight_gradient, bias_gradient = new(weight.spec), new(bias.spec)
+    update = Command(SGD, SgdAttrs())
+
+    graph = ConcreteGraph()
+    forward = graph.add(Command(GEMM, GemmAttrs()), [x, weight, bias], [logits])
+    entropy = graph.add(
+        Command(SOFTMAX_CROSS_ENTROPY, NoAttrs()), [logits, labels], [loss, probability], after=[forward]
+    )
+    # The gradient of the logits takes over the memory of the logits.
+    back = graph.add(
+        Command(SOFTMAX_CROSS_ENTROPY_GRADIENT, NoAttrs()), [share, probability, labels], [logits], after=[entropy]
+    )
+    by_weight = graph.add(
+        Command(GEMM, GemmAttrs(transpose_a=True)), [x, logits, None], [weight_gradient], after=[back]
+    )
+    by_bias = graph.add(Command(REDUCE_SUM, ReduceAttrs((0,))), [logits], [bias_gradient], after=[back])
+    graph.add(update, [weight_gradient, weight, weight_state, rate], [weight, weight_state], after=[by_weight])
+    graph.add(update, [bias_gradient, bias, bias_state, rate], [bias, bias_state], after=[by_bias])
+
+    losses = []
+    batches = Batches(load("digits").train, batch_size, seed=0, drop_last=True)
+    for _ in range(epochs):
+        for batch in batches:
+            x.copy_from(batch.inputs.reshape(batch_size, 64))
+            labels.copy_from(batch.labels)
+            graph.run()
+            losses.append(float(loss.numpy().mean()))
+    print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
+    return losses
+
+
+if __name__ == "__main__":
+    train()

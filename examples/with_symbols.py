@@ -1,0 +1,60 @@
+"""Digits on the symbolic graph: build, differentiate, plan, compile. Run: python examples/with_symbols.py"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc import ops
+from nnc.core.command import Command
+from nnc.core.dtype import I32
+from nnc.core.spec import spec
+from nnc.core.tensor import Tensor
+from nnc.nn.data import Batches, load
+from nnc.nn.initializers import generator_for, he_uniform, zeros
+from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, minimize
+
+SHAPES = {"conv.weight": (3, 3, 1, 8), "conv.bias": (8,), "head.weight": (128, 10), "head.bias": (10,)}
+
+
+def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
+    """Loss after each update; the same work as with models, so the same losses."""
+    batches = Batches(load("digits").train, batch_size, seed=0)
+    tensors = {path: Tensor.from_numpy(initial_value(path)) for path in SHAPES}
+    states = {path: Tensor.zeros(spec(shape)) for path, shape in SHAPES.items()}
+    steps: dict[int, tuple[Compiled, Symbol, Symbol, Symbol]] = {}
+    losses = []
+    for _ in range(epochs):
+        for batch in batches:
+            if len(batch) not in steps:
+                steps[len(batch)] = build(len(batch), tensors, states)
+            step, x, labels, loss = steps[len(batch)]
+            losses.append(float(step({x: batch.inputs, labels: batch.labels}, loss)[0]))
+    print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; {steps[batch_size][0].memory()}")
+    return losses
+
+
+def build(batch: int, tensors: dict[str, Tensor], states: dict[str, Tensor]) -> tuple[Compiled, Symbol, Symbol, Symbol]:
+    """The training step as a graph: forward, gradients, updates over the old memory."""
+    graph = SymbolicGraph("digits")
+    x, labels = graph.input(spec((batch, 8, 8, 1)), "x"), graph.input(spec((batch,), I32), "labels")
+    weights = {path: graph.input(spec(shape), path) for path, shape in SHAPES.items()}
+    y = ops.convolution(x, weights["conv.weight"], weights["conv.bias"], window=ops.window_of(3, padding="same"))
+    y = ops.max_pool(ops.relu(y), (2, 2), ops.window_of(2, stride=2))
+    logits = ops.reshape(y, (batch, -1)) @ weights["head.weight"] + weights["head.bias"]
+    loss = ops.reduce_mean(ops.softmax_cross_entropy(logits, labels)[0])
+    step = minimize(graph, Command(SGD, SgdAttrs(momentum=0.9)), [loss], list(weights.values()))
+    given = {weights[path]: tensor for path, tensor in tensors.items()}
+    given.update({update.states[0]: states[update.parameter.name] for update in step.updates})
+    given[step.scalars["rate"]] = Tensor.from_numpy(np.float32(0.1))
+    return compile(graph, [loss], given=given, carry=step.carries()), x, labels, loss
+
+
+def initial_value(path: str) -> np.ndarray:
+    """What a model of seed 0 gives the parameter at `path`."""
+    initializer = zeros if path.endswith("bias") else he_uniform
+    return initializer(generator_for(0, path), spec(SHAPES[path])).astype(np.float32)
+
+
+if __name__ == "__main__":
+    train()

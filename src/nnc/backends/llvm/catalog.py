@@ -1,0 +1,379 @@
+"""Which operator is served by which generator: one row per operator.
+
+A row says why it refuses a command on given specs, and makes the generator for operands whose strides are known. A
+row names the inputs that may have any strides; all other operands are made contiguous around the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnc.backends.llvm.access import Access, Shape, broadcast, collapse, contiguous
+from nnc.backends.llvm.builder import BOOL, F16, F32, F64, I64, SCALARS, Scalar
+from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.gemm import Gemm
+from nnc.backends.llvm.kernel import Generator
+from nnc.backends.llvm.movement import concatenate, embed, fill, move
+from nnc.backends.llvm.optimizer import Adam, OptimizerUpdate, Sgd
+from nnc.backends.llvm.pointwise import CAST, OPERATIONS, Instruction, Pointwise
+from nnc.backends.llvm.pooling import KINDS, Pooling
+from nnc.backends.llvm.reduction import Argmax, Reduction
+from nnc.backends.llvm.softmax import Softmax
+from nnc.core.spec import TensorSpec
+from nnc.graph import Op
+from nnc.ops import (
+    broadcast as broadcast_ops,
+    convolution as convolution_ops,
+    copy as copy_ops,
+    fill as fill_ops,
+    gemm as gemm_ops,
+    movement as movement_ops,
+    optimizer as optimizer_ops,
+    pointwise as pointwise_ops,
+    pooling as pooling_ops,
+    reduction as reduction_ops,
+    softmax as softmax_ops,
+)
+from nnc.ops.broadcast import BroadcastAttrs, ReduceAttrs
+from nnc.ops.convolution import ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.fill import FillAttrs
+from nnc.ops.gemm import GemmAttrs
+from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.optimizer import AdamAttrs, SgdAttrs
+from nnc.ops.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
+from nnc.ops.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand as generators see it; strides in elements."""
+
+    scalar: Scalar
+    shape: Shape
+    strides: Shape
+
+    @property
+    def elements(self) -> int:
+        """prod(shape)"""
+        return math.prod(self.shape)
+
+    def access(self, rank: int) -> Access:
+        """This operand inside an iteration of `rank` axes, broadcast where its size is 1."""
+        return Access(self.scalar, broadcast(self.shape, self.strides, rank))
+
+    @property
+    def whole(self) -> Access:
+        """This operand inside an iteration over its own shape."""
+        return Access(self.scalar, self.strides)
+
+
+Views = Sequence[View]
+Specs = Sequence[TensorSpec]
+# `Any`: the table holds rows of all operators; `nnc.core.command.Command` checks attributes against the operator.
+Refuse = Callable[[Any, Specs, Specs], str]
+Generate = Callable[[Any, Views, Views], Generator]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one operator is served. `strided`: inputs with any strides are read where they are."""
+
+    generate: Generate
+    refuse: Refuse
+    strided: bool = False
+
+
+def view_of(spec: TensorSpec) -> View:
+    """The contiguous operand of a spec."""
+    return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape))
+
+
+# -- reasons to refuse
+
+
+def _types(*allowed: Scalar) -> Refuse:
+    names = {scalar.name for scalar in allowed}
+
+    def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
+        found = next((spec for spec in (*inputs, *outputs) if spec.dtype.name not in names), None)
+        return f"element type {found.dtype}" if found else ""
+
+    return refuse
+
+
+def _full(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    empty = any(spec.elements == 0 for spec in (*inputs, *outputs))
+    return "an empty operand" if empty else _types(F32, F64)(attrs, inputs, outputs)
+
+
+def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    rank = inputs[0].rank - 2
+    return f"{rank} spatial axes" if rank not in (1, 2) else _full(attrs, inputs, outputs)
+
+
+def _any_type(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return ""
+
+
+def _floating(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if not s.dtype.is_float), "")
+
+
+def _numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.name == BOOL.name), "")
+
+
+def _cast(attrs: CastAttrs, inputs: Specs, outputs: Specs) -> str:
+    narrow = attrs.dtype.name in ("i16", "i8", "u8") and inputs[0].dtype.is_float
+    return f"a cast of {inputs[0].dtype} to {attrs.dtype}" if narrow else ""
+
+
+def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    if inputs[-1].dtype.kind not in ("int", "uint"):
+        return f"labels of type {inputs[-1].dtype}"
+    return _rows(attrs, inputs[:-1], outputs)
+
+
+def _rows(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    classes = max(spec.shape[-1] if spec.shape else 1 for spec in (*inputs, *outputs))
+    return "no classes" if classes == 0 else _floating(attrs, inputs, outputs)
+
+
+def _summed(attrs: ReduceAttrs, inputs: Specs, outputs: Specs) -> str:
+    return _numeric(attrs, inputs, outputs)
+
+
+# -- generators
+
+
+def _pointwise(name: str) -> Generate:
+    def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
+        numbers = (attrs.scale, attrs.shift) if isinstance(attrs, AffineAttrs) else ()
+        return _chain(Instruction(name, tuple(range(len(inputs))), numbers), inputs, outputs[0])
+
+    return generate
+
+
+def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
+    rank = len(output.shape)
+    sources = tuple(view.access(rank) for view in inputs)
+    return Pointwise(output.shape, sources, (output.whole,), (instruction,), (len(inputs),))
+
+
+def _generate_cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
+    return _chain(Instruction(CAST, (0,), result=attrs.dtype.name), inputs, outputs[0])
+
+
+def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
+    return fill(outputs[0].shape, attrs.value, outputs[0].whole)
+
+
+def _copy(attrs: object, inputs: Views, outputs: Views) -> Generator:
+    rank = len(outputs[0].shape)
+    return move(outputs[0].shape, inputs[0].access(rank), outputs[0].whole)
+
+
+def _broadcast(attrs: BroadcastAttrs, inputs: Views, outputs: Views) -> Generator:
+    return _copy(attrs, inputs, outputs)
+
+
+def _transpose(attrs: TransposeAttrs, inputs: Views, outputs: Views) -> Generator:
+    (x,), (y,) = inputs, outputs
+    return move(y.shape, Access(x.scalar, tuple(x.strides[axis] for axis in attrs.permutation)), y.whole)
+
+
+def _concatenate(attrs: ConcatenateAttrs, inputs: Views, outputs: Views) -> Generator:
+    shapes, strides = [view.shape for view in inputs], [view.strides for view in inputs]
+    return concatenate(outputs[0].scalar, shapes, strides, attrs.axis, outputs[0].strides)
+
+
+def _embed(attrs: EmbedAttrs, inputs: Views, outputs: Views) -> Generator:
+    x = inputs[0]
+    return embed(x.scalar, x.shape, x.strides, attrs.shape, attrs.offset, attrs.strides)
+
+
+def _reduction(rule: str) -> Generate:
+    def generate(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
+        (x,) = inputs
+        return Reduction(rule, x.shape, x.whole, tuple(axis in attrs.axes for axis in range(len(x.shape))))
+
+    return generate
+
+
+def _argmax(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
+    return Argmax(inputs[0].shape, inputs[0].whole, attrs.axes[0])
+
+
+def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
+    a, b, *bias = inputs
+    (c,) = outputs
+    rank = len(c.shape)
+    a_steps, b_steps = (broadcast(view.shape[:-2], view.strides[:-2], rank - 2) for view in (a, b))
+    a_rows, a_inner = reversed(a.strides[-2:]) if attrs.transpose_a else a.strides[-2:]
+    b_inner, b_columns = reversed(b.strides[-2:]) if attrs.transpose_b else b.strides[-2:]
+    inner = a.shape[-2] if attrs.transpose_a else a.shape[-1]
+    # Batch axes that b ignores are more rows of a, where a's rows follow each other.
+    sizes, (a_all, b_all, c_all) = collapse(c.shape[:-1], [(*a_steps, a_rows), (*b_steps, 0), (*c.strides[:-1],)])
+    rows_merged = bool(sizes) and not b_all[-1]
+    if not rows_merged:
+        sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
+    return Gemm(
+        c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
+        b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
+    )  # fmt: skip
+
+
+def _lift(values: Sequence[int], filler: int) -> tuple[int, int]:
+    """Sizes of one or two spatial axes as two."""
+    first, second = values if len(values) == 2 else (filler, values[0])
+    return first, second
+
+
+def _problem(window: Window, groups: int, x: View, w: View, y: View) -> Convolution:
+    return Convolution(
+        scalar=x.scalar,
+        batch=x.shape[0],
+        sizes=_lift(x.shape[1:-1], 1),
+        channels=x.shape[-1],
+        kernel=_lift(w.shape[:-2], 1),
+        filters=w.shape[-1],
+        outputs=_lift(y.shape[1:-1], 1),
+        strides=_lift(window.strides, 1),
+        before=_lift([before for before, _ in window.padding], 0),
+        dilations=_lift(window.dilations, 1),
+        groups=groups,
+    )
+
+
+def _convolution(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Generator:
+    return forward(_problem(attrs.window, attrs.groups, inputs[0], inputs[1], outputs[0]), len(inputs) == 3)
+
+
+def _data_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
+    return data_gradient(_problem(attrs.window, attrs.groups, outputs[0], inputs[1], inputs[0]))
+
+
+def _weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
+    return weight_gradient(_problem(attrs.window, attrs.groups, inputs[0], outputs[0], inputs[1]))
+
+
+def _pool(kind: str) -> Generate:
+    """x and y are found by their names among the operands."""
+    names = KINDS[kind].operands
+
+    def generate(attrs: PoolAttrs | AveragePoolGradientAttrs, inputs: Views, outputs: Views) -> Generator:
+        operands = dict(zip(names, (*inputs, *outputs), strict=True))
+        data = operands["result"] if "x" not in operands else operands["x"]
+        pooled = operands["g"] if "y" not in operands else operands["y"]
+        pool = attrs.pool if isinstance(attrs, AveragePoolGradientAttrs) else attrs
+        before = tuple(low for low, _ in pool.window.padding)
+        return Pooling(
+            kind, data.scalar, data.shape[0], data.shape[-1], data.shape[1:-1], pooled.shape[1:-1], pool.kernel,
+            pool.window.strides, before, pool.window.dilations, pool.count_border,
+        )  # fmt: skip
+
+    return generate
+
+
+def _softmax(kind: str, matrix: int, labels: int | None = None) -> Generate:
+    """`matrix` and `labels` are the positions of the inputs that have the classes and the labels."""
+
+    def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
+        x = inputs[matrix]
+        rows = math.prod(x.shape[:-1])
+        return Softmax(kind, x.scalar, rows, x.shape[-1], None if labels is None else inputs[labels].scalar)
+
+    return generate
+
+
+def _sgd(attrs: SgdAttrs, inputs: Views, outputs: Views) -> Generator:
+    rule = Sgd(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)
+    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[3:]))
+
+
+def _adam(attrs: AdamAttrs, inputs: Views, outputs: Views) -> Generator:
+    rule = Adam(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled)
+    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[4:]))
+
+
+# -- the table
+
+# Comparisons read truth values as well as numbers; all other pointwise operators want numbers.
+PREDICATES = (pointwise_ops.EQUAL, pointwise_ops.NOT_EQUAL)
+COMPARISONS = (pointwise_ops.LESS, pointwise_ops.LESS_EQUAL, pointwise_ops.GREATER, pointwise_ops.GREATER_EQUAL)
+POINTWISE: tuple[Op[Any], ...] = (
+    pointwise_ops.AFFINE,
+    pointwise_ops.EXP,
+    pointwise_ops.LOG,
+    pointwise_ops.SQRT,
+    pointwise_ops.RECIPROCAL,
+    pointwise_ops.SQUARE,
+    pointwise_ops.TANH,
+    pointwise_ops.SIGMOID,
+    pointwise_ops.RELU,
+    pointwise_ops.SIN,
+    pointwise_ops.COS,
+    pointwise_ops.ERF,
+    pointwise_ops.ABSOLUTE,
+    pointwise_ops.SIGN,
+    pointwise_ops.STEP,
+    pointwise_ops.ADD,
+    pointwise_ops.SUBTRACT,
+    pointwise_ops.MULTIPLY,
+    pointwise_ops.DIVIDE,
+    pointwise_ops.MAXIMUM,
+    pointwise_ops.MINIMUM,
+    pointwise_ops.POWER,
+    pointwise_ops.PREFERENCE,
+)
+
+
+def _pointwise_row(op: Op[Any]) -> Row:
+    refuse = _floating if OPERATIONS[op.name].floating_only else _numeric
+    return Row(_pointwise(op.name), refuse, strided=True)
+
+
+def _comparison_row(op: Op[Any]) -> Row:
+    def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
+        return "" if op in PREDICATES else _numeric(attrs, inputs, ())
+
+    return Row(_pointwise(op.name), refuse, strided=True)
+
+
+ROWS: dict[Op[Any], Row] = {
+    fill_ops.FILL: Row(_fill, _any_type),
+    copy_ops.COPY: Row(_copy, _any_type, strided=True),
+    broadcast_ops.BROADCAST_TO: Row(_broadcast, _any_type, strided=True),
+    movement_ops.TRANSPOSE: Row(_transpose, _any_type, strided=True),
+    movement_ops.CONCATENATE: Row(_concatenate, _any_type, strided=True),
+    movement_ops.EMBED: Row(_embed, _any_type, strided=True),
+    pointwise_ops.CAST: Row(_generate_cast, _cast, strided=True),
+    pointwise_ops.WHERE: Row(_pointwise("where"), _any_type, strided=True),
+    **{op: _pointwise_row(op) for op in POINTWISE},
+    **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
+    broadcast_ops.REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
+    reduction_ops.REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
+    reduction_ops.REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
+    reduction_ops.REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
+    reduction_ops.ARGMAX: Row(_argmax, _numeric, strided=True),
+    gemm_ops.GEMM: Row(_gemm, _types(F32, F64), strided=True),
+    convolution_ops.CONVOLUTION: Row(_convolution, _planar),
+    convolution_ops.CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
+    convolution_ops.CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _planar),
+    pooling_ops.MAX_POOL: Row(_pool("max_pool"), _full),
+    pooling_ops.MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _full),
+    pooling_ops.MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _full),
+    pooling_ops.AVERAGE_POOL: Row(_pool("average_pool"), _full),
+    pooling_ops.AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _full),
+    softmax_ops.SOFTMAX: Row(_softmax("softmax", 0), _rows),
+    softmax_ops.LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
+    softmax_ops.SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),
+    softmax_ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: Row(_softmax("softmax_cross_entropy_gradient", 1, 2), _labelled),
+    softmax_ops.LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
+    optimizer_ops.SGD: Row(_sgd, _floating),
+    optimizer_ops.ADAM: Row(_adam, _floating),
+}

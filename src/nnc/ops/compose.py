@@ -1,0 +1,144 @@
+"""Functions made of other operators: repetition, Einstein sums, scaled dot products of NNC's catalogue.
+
+They add no operator, so they need no kernel and no gradient of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from nnc.core.spec import Shape
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.fill import fill_like
+from nnc.ops.gemm import gemm
+from nnc.ops.movement import concatenate, transpose
+from nnc.ops.operand import T
+from nnc.ops.pointwise import add, affine, multiply, sqrt, square, subtract, where
+
+
+def tile(x: T, repeats: Sequence[int]) -> T:
+    """y = x repeated `repeats[k]` times along axis k."""
+    if len(repeats) != x.spec.rank or min(repeats, default=1) < 1:
+        raise AttributeValueError("tile", got=f"repeats {list(repeats)} for {x.spec}", need="one count ≥ 1 per axis")
+    for axis, count in enumerate(repeats):
+        x = concatenate([x] * count, axis)
+    return x
+
+
+def sum_of(operands: Sequence[T]) -> T:
+    """y = x₀ + x₁ + … (NNC's EWSUM)."""
+    return reduce(add, operands)
+
+
+def product_of(operands: Sequence[T]) -> T:
+    """y = x₀ · x₁ · … (NNC's EWPROD)."""
+    return reduce(multiply, operands)
+
+
+def scaled_add(a: T, b: T, p: float = 1.0, q: float = 1.0) -> T:
+    """y = p · a + q · b (NNC's ADD)."""
+    return add(affine(a, p), affine(b, q))
+
+
+def scaled_multiply(a: T, b: T, p: float = 1.0) -> T:
+    """y = p · a · b (NNC's MUL)."""
+    return affine(multiply(a, b), p)
+
+
+def masked_fill(x: T, mask: T, value: float) -> T:
+    """y = value where `mask` (bool), else x."""
+    return where(mask, fill_like(x, value), x)
+
+
+def norm(x: T, axes: int | Sequence[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = √(sum of x² over axes) (NNC's REDUCE_NORM2)."""
+    return sqrt(reduce_sum(square(x), axes, keepdims=keepdims))
+
+
+def complex_multiply(a: T, b: T) -> T:
+    """Pairs (re, im) along the last axis as complex numbers: y = a · b (NNC's CMUL)."""
+    if a.shape != b.shape or a.spec.rank < 1 or a.shape[-1] % 2:
+        raise ShapeError("complex_multiply", got=f"a={a.spec}, b={b.spec}", need="equal shapes, an even last axis")
+    pairs = (*a.shape[:-1], a.shape[-1] // 2, 2)
+    left, right = _parts(reshape(a, pairs)), _parts(reshape(b, pairs))
+    real = subtract(multiply(left[0], right[0]), multiply(left[1], right[1]))
+    imaginary = add(multiply(left[0], right[1]), multiply(left[1], right[0]))
+    return reshape(concatenate([real, imaginary], len(pairs) - 1), a.shape)
+
+
+def _parts(pairs: T) -> tuple[T, T]:
+    """The two halves along the last axis, as views."""
+    axis = pairs.spec.rank - 1
+    spec = type(pairs.spec)((*pairs.shape[:-1], 1), pairs.spec.dtype, pairs.spec.layout, pairs.spec.device)
+    first = pairs.alias(spec, pairs.offset, pairs.strides)
+    return first, pairs.alias(spec, pairs.offset + pairs.strides[axis], pairs.strides)
+
+
+def einsum(equation: str, *operands: T) -> T:
+    """Einstein sum, such as `einsum("bij,bjk->bik", a, b)`, as transposes, products and sums.
+
+    Letters that only one operand has and the result has not are summed first; two operands are multiplied by one
+    batched gemm. Repeated letters within an operand and ellipses are not taken.
+    """
+    inputs, output = _parse(equation, operands)
+    terms = list(zip(inputs, operands, strict=True))
+    while len(terms) > 1:
+        (left, a), (right, b), *rest = terms
+        kept = set(output).union(*(letters for letters, _ in rest))
+        terms = [_contract(left, a, right, b, kept), *rest]
+    letters, x = terms[0]
+    x, letters = _sum_out(x, letters, set(output))
+    return transpose(x, tuple(letters.index(letter) for letter in output))
+
+
+def _parse(equation: str, operands: Sequence[T]) -> tuple[list[str], str]:
+    left, arrow, output = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    sizes: dict[str, int] = {}
+    sound = bool(arrow) and len(inputs) == len(operands) and len(set(output)) == len(output)
+    for letters, operand in zip(inputs, operands, strict=False):
+        sound = sound and letters.isalpha() and len(set(letters)) == len(letters) == operand.spec.rank
+        for letter, size in zip(letters, operand.shape, strict=False):
+            if sizes.setdefault(letter, size) != size:
+                raise ShapeError("einsum", got=f"{letter} of {sizes[letter]} and of {size}", need="one size per letter")
+    if not sound or not set(output) <= sizes.keys():
+        shown = ", ".join(str(operand.spec) for operand in operands)
+        raise AttributeValueError(
+            "einsum", got=f"{equation!r} for {shown}", need='distinct letters per axis, like "ij,jk->ik"'
+        )
+    return inputs, output
+
+
+def _sum_out(x: T, letters: str, kept: set[str]) -> tuple[T, str]:
+    axes = [axis for axis, letter in enumerate(letters) if letter not in kept]
+    return (reduce_sum(x, axes) if axes else x), "".join(letter for letter in letters if letter in kept)
+
+
+def _contract(left: str, a: T, right: str, b: T, kept: set[str]) -> tuple[str, T]:
+    """One batched gemm: [batch, rows, inner] @ [batch, inner, columns]."""
+    a, left = _sum_out(a, left, kept | set(right))
+    b, right = _sum_out(b, right, kept | set(left))
+    batch = [letter for letter in left if letter in right and letter in kept]
+    inner = [letter for letter in left if letter in right and letter not in kept]
+    rows = [letter for letter in left if letter not in right]
+    columns = [letter for letter in right if letter not in left]
+    sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
+    first = reshape(transpose(a, _order(left, batch + rows + inner)), _sizes(sizes, batch, rows, inner))
+    second = reshape(transpose(b, _order(right, batch + inner + columns)), _sizes(sizes, batch, inner, columns))
+    result = batch + rows + columns
+    return "".join(result), reshape(gemm(first, second), tuple(sizes[letter] for letter in result))
+
+
+def _order(letters: str, wanted: Sequence[str]) -> tuple[int, ...]:
+    return tuple(letters.index(letter) for letter in wanted)
+
+
+def _sizes(sizes: dict[str, int], *groups: Sequence[str]) -> Shape:
+    """Batch axes as they are, the other groups as one axis each."""
+    batch, *others = groups
+    shape = [sizes[letter] for letter in batch]
+    for group in others:
+        shape.append(reduce(lambda product, letter: product * sizes[letter], group, 1))
+    return tuple(shape)

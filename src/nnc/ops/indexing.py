@@ -1,0 +1,189 @@
+"""Reading and adding at positions that a tensor of integers names.
+
+    index_select:    y[…, i…, …] = x[…, index[i…], …] along `axis`
+    scatter_add:     y[…, index[i…], …] += x[…, i…, …] along `axis`, y zero before
+    gather:          y[…, k, …] = x[…, index[…, k, …], …] along `axis` (index has the rank of x)
+    scatter_along:   y[…, index[…, k, …], …] += x[…, k, …] along `axis`, y zero before
+    one_hot:         y[i…, c] = 1 where index[i…] == c, else 0
+
+Each of the first four is the gradient of its neighbour. Negative or too large indices are an error when they are met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnc.core.dtype import F32, DType
+from nnc.core.spec import TensorSpec
+from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.operand import T, apply
+from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Pattern, Specs, operator
+
+
+@dataclass(frozen=True, slots=True)
+class AxisAttrs:
+    """The axis that indices run along."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttrs:
+    """The axis that indices run along, and its size in the result."""
+
+    axis: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneHotAttrs:
+    """Number of classes and element type of the result."""
+
+    classes: int
+    dtype: DType = F32
+
+
+def _check(subject: str, axis: int, x: TensorSpec, index: TensorSpec) -> None:
+    if not 0 <= axis < x.rank:
+        raise AttributeValueError(subject, got=f"axis {axis} for {x}", need=f"0 ≤ axis < {x.rank}")
+    if index.dtype.kind not in ("int", "uint"):
+        raise DTypeError(subject, got=f"index {index}", need="integers")
+
+
+def _infer_select(attrs: AxisAttrs, specs: Specs) -> Specs:
+    x, index = specs
+    _check("index_select", attrs.axis, x, index)
+    return (replace(x, shape=(*x.shape[: attrs.axis], *index.shape, *x.shape[attrs.axis + 1 :])),)
+
+
+def _infer_scatter_add(attrs: ScatterAttrs, specs: Specs) -> Specs:
+    x, index = specs
+    _check("scatter_add", attrs.axis, replace(x, shape=(*x.shape, 1)), index)
+    if x.shape[attrs.axis : attrs.axis + index.rank] != index.shape:
+        raise ShapeError("scatter_add", got=f"x={x}, index={index}", need=f"x's axes from {attrs.axis} on as the index")
+    return (replace(x, shape=(*x.shape[: attrs.axis], attrs.size, *x.shape[attrs.axis + index.rank :])),)
+
+
+def _check_along(subject: str, axis: int, x: TensorSpec, index: TensorSpec) -> None:
+    _check(subject, axis, x, index)
+    others = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if index.rank != x.rank or (*index.shape[:axis], *index.shape[axis + 1 :]) != others:
+        raise ShapeError(subject, got=f"x={x}, index={index}", need=f"equal sizes except on axis {axis}")
+
+
+def _infer_gather(attrs: AxisAttrs, specs: Specs) -> Specs:
+    x, index = specs
+    _check_along("gather", attrs.axis, x, index)
+    return (replace(x, shape=index.shape),)
+
+
+def _infer_scatter_along(attrs: ScatterAttrs, specs: Specs) -> Specs:
+    x, index = specs
+    _check_along("scatter_along", attrs.axis, x, index)
+    if x.shape != index.shape:
+        raise ShapeError("scatter_along", got=f"x={x}, index={index}", need="equal shapes")
+    return (replace(x, shape=(*x.shape[: attrs.axis], attrs.size, *x.shape[attrs.axis + 1 :])),)
+
+
+def _infer_one_hot(attrs: OneHotAttrs, specs: Specs) -> Specs:
+    (index,) = specs
+    if attrs.classes < 1:
+        raise AttributeValueError("one_hot", got=f"{attrs.classes} classes", need="at least one")
+    _check("one_hot", 0, replace(index, shape=(*index.shape, attrs.classes)), index)
+    return (replace(index, shape=(*index.shape, attrs.classes), dtype=attrs.dtype),)
+
+
+def _select_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    x, index = call.inputs
+    return (scatter_add(g, index, call.attrs.axis, x.shape[call.attrs.axis]), None)
+
+
+def _scatter_add_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    return (index_select(g, call.inputs[1], call.attrs.axis), None)
+
+
+def _gather_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    x, index = call.inputs
+    return (scatter_along(g, index, call.attrs.axis, x.shape[call.attrs.axis]), None)
+
+
+def _scatter_along_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    return (gather(g, call.inputs[1], call.attrs.axis), None)
+
+
+INDEX_SELECT = operator(
+    "index_select",
+    AxisAttrs,
+    ("x", "index"),
+    infer=_infer_select,
+    gradient=_select_gradient,
+    pattern=Pattern.INJECTIVE,
+    doc="y[…, i…, …] = x[…, index[i…], …]",
+)
+SCATTER_ADD = operator(
+    "scatter_add",
+    ScatterAttrs,
+    ("x", "index"),
+    infer=_infer_scatter_add,
+    gradient=_scatter_add_gradient,
+    doc="y[…, index[i…], …] += x[…, i…, …]",
+)
+GATHER = operator(
+    "gather",
+    AxisAttrs,
+    ("x", "index"),
+    infer=_infer_gather,
+    gradient=_gather_gradient,
+    pattern=Pattern.INJECTIVE,
+    doc="y[…, k, …] = x[…, index[…, k, …], …]",
+)
+SCATTER_ALONG = operator(
+    "scatter_along",
+    ScatterAttrs,
+    ("x", "index"),
+    infer=_infer_scatter_along,
+    gradient=_scatter_along_gradient,
+    doc="y[…, index[…, k, …], …] += x[…, k, …]",
+)
+ONE_HOT = operator(
+    "one_hot",
+    OneHotAttrs,
+    ("index",),
+    infer=_infer_one_hot,
+    gradient=NotDifferentiable("an index does not change smoothly"),
+    pattern=Pattern.INJECTIVE,
+    doc="y[i…, c] = 1 where index[i…] == c, else 0",
+)
+
+
+def index_select(x: T, index: T, axis: int = 0) -> T:
+    """Rows of `x` along `axis`, in the order that `index` names (an embedding look-up for axis 0)."""
+    return apply(INDEX_SELECT, AxisAttrs(axis + x.spec.rank if axis < 0 else axis), x, index)
+
+
+def scatter_add(x: T, index: T, axis: int, size: int) -> T:
+    """Add the rows of `x` into zeros of `size` rows at the places that `index` names."""
+    return apply(SCATTER_ADD, ScatterAttrs(axis, size), x, index)
+
+
+def gather(x: T, index: T, axis: int) -> T:
+    """Elements of `x` along `axis` at the places that `index` (of the same rank) names."""
+    return apply(GATHER, AxisAttrs(axis + x.spec.rank if axis < 0 else axis), x, index)
+
+
+def scatter_along(x: T, index: T, axis: int, size: int) -> T:
+    """Add the elements of `x` into zeros along `axis` at the places that `index` names."""
+    return apply(SCATTER_ALONG, ScatterAttrs(axis, size), x, index)
+
+
+def one_hot(index: T, classes: int, dtype: DType = F32) -> T:
+    """A row of zeros with a one at `index`, for each index."""
+    return apply(ONE_HOT, OneHotAttrs(classes, dtype), index)

@@ -1,0 +1,135 @@
+"""Sorting, the largest elements, running sums, and positions of extrema's mirror.
+
+    sort:            values[…, k, …] = k-th smallest (or largest) of x along `axis`, index = where it was
+    top_k:           the first `count` of the sorted elements
+    cumulative_sum:  y[k] = x[0] + … + x[k] along `axis` (exclusive: up to k - 1; reverse: from the end)
+
+Equal elements keep their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnc.core.command import Command
+from nnc.core.dtype import I64
+from nnc.core.spec import TensorSpec
+from nnc.errors import AttributeValueError
+from nnc.ops.indexing import scatter_along
+from nnc.ops.operand import T, apply
+from nnc.ops.rules import Applied, Gradients, Inplace, Specs, operator
+
+
+@dataclass(frozen=True, slots=True)
+class SortAttrs:
+    """The axis to sort along, and the direction."""
+
+    axis: int
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopAttrs:
+    """The axis, how many elements to keep, and whether the largest or the smallest come first."""
+
+    axis: int
+    count: int
+    largest: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAttrs:
+    """The axis to run along, whether to leave the element itself out, and the direction."""
+
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+
+
+def _check_axis(subject: str, axis: int, x: TensorSpec) -> None:
+    if not 0 <= axis < x.rank:
+        raise AttributeValueError(subject, got=f"axis {axis} for {x}", need=f"0 ≤ axis < {x.rank}")
+
+
+def _infer_sort(attrs: SortAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    _check_axis("sort", attrs.axis, x)
+    return (x, replace(x, dtype=I64))
+
+
+def _infer_top(attrs: TopAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    _check_axis("top_k", attrs.axis, x)
+    if not 0 <= attrs.count <= x.shape[attrs.axis]:
+        raise AttributeValueError("top_k", got=f"count {attrs.count}", need=f"0 ≤ count ≤ {x.shape[attrs.axis]}")
+    kept = replace(x, shape=(*x.shape[: attrs.axis], attrs.count, *x.shape[attrs.axis + 1 :]))
+    return (kept, replace(kept, dtype=I64))
+
+
+def _infer_scan(attrs: ScanAttrs, specs: Specs) -> Specs:
+    _check_axis("cumulative_sum", attrs.axis, specs[0])
+    return specs
+
+
+def _sort_gradient(call: Applied[SortAttrs], gradients: Gradients) -> Gradients:
+    g = gradients[0]
+    assert g is not None
+    return (scatter_along(g, call.outputs[1], call.attrs.axis, call.inputs[0].shape[call.attrs.axis]),)
+
+
+def _top_gradient(call: Applied[TopAttrs], gradients: Gradients) -> Gradients:
+    g = gradients[0]
+    assert g is not None
+    return (scatter_along(g, call.outputs[1], call.attrs.axis, call.inputs[0].shape[call.attrs.axis]),)
+
+
+def _scan_gradient(call: Applied[ScanAttrs], gradients: Gradients) -> Gradients:
+    (g,) = gradients
+    assert g is not None
+    return (apply(CUMULATIVE_SUM, replace(call.attrs, reverse=not call.attrs.reverse), g),)
+
+
+SORT = operator(
+    "sort",
+    SortAttrs,
+    ("x",),
+    ("values", "index"),
+    infer=_infer_sort,
+    gradient=_sort_gradient,
+    doc="x in order along the axis",
+)
+TOP_K = operator(
+    "top_k",
+    TopAttrs,
+    ("x",),
+    ("values", "index"),
+    infer=_infer_top,
+    gradient=_top_gradient,
+    doc="the count first of sort(x)",
+)
+CUMULATIVE_SUM = operator(
+    "cumulative_sum",
+    ScanAttrs,
+    ("x",),
+    infer=_infer_scan,
+    gradient=_scan_gradient,
+    inplace=Inplace(),
+    doc="y[k] = x[0] + … + x[k]",
+)
+
+
+def sort(x: T, axis: int = -1, *, descending: bool = False) -> tuple[T, T]:
+    """(values in order, where they were)."""
+    values, index = x.apply(Command(SORT, SortAttrs(axis + x.spec.rank if axis < 0 else axis, descending)), (x,))
+    return values, index
+
+
+def top_k(x: T, count: int, axis: int = -1, *, largest: bool = True) -> tuple[T, T]:
+    """(the `count` largest or smallest values, where they were)."""
+    values, index = x.apply(Command(TOP_K, TopAttrs(axis + x.spec.rank if axis < 0 else axis, count, largest)), (x,))
+    return values, index
+
+
+def cumulative_sum(x: T, axis: int = -1, *, exclusive: bool = False, reverse: bool = False) -> T:
+    """Running sum along `axis`."""
+    return apply(CUMULATIVE_SUM, ScanAttrs(axis + x.spec.rank if axis < 0 else axis, exclusive, reverse), x)

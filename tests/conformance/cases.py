@@ -1,0 +1,488 @@
+"""The conformance table: one row per operator, attributes and input shapes; every operator has rows.
+
+A row says nothing of backends, element types and memory layouts: the tests run each row over all of them.
+Integers get the values of a row times 8, rounded, so that one row serves all element types.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.reference.catalog import KERNELS
+from nnc.core.dtype import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from nnc.core.spec import Shape, TensorSpec, spec
+from nnc.graph import Op
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.convolution import (
+    CONVOLUTION,
+    CONVOLUTION_DATA_GRADIENT,
+    CONVOLUTION_WEIGHT_GRADIENT,
+    ConvolutionAttrs,
+    ConvolutionGradientAttrs,
+)
+from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.pointwise import (
+    ABSOLUTE,
+    ADD,
+    AFFINE,
+    CAST,
+    COS,
+    DIVIDE,
+    EQUAL,
+    ERF,
+    EXP,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    NOT_EQUAL,
+    POWER,
+    PREFERENCE,
+    RECIPROCAL,
+    RELU,
+    SIGMOID,
+    SIGN,
+    SIN,
+    SQRT,
+    SQUARE,
+    STEP,
+    SUBTRACT,
+    TANH,
+    WHERE,
+    AffineAttrs,
+    CastAttrs,
+)
+from nnc.ops.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
+from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.rules import NoAttrs
+from nnc.ops.softmax import (
+    LABEL_DIFFERENCE,
+    LOG_SOFTMAX,
+    SOFTMAX,
+    SOFTMAX_CROSS_ENTROPY,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT,
+)
+from nnc.ops.window import Window, output_sizes
+
+# `Any`: elements of any type, as in the kernels.
+Array = NDArray[Any]
+Generator = np.random.Generator
+Values = Callable[[Generator, Shape, Sequence[Array]], Array]
+
+FLOATS = (F64, F32, F16, BF16)
+NUMBERS = (*FLOATS, I64, I32, I16, I8, U8)
+NONE = NoAttrs()
+
+SPECIAL_VALUES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -40.0, 40.0, np.inf, -np.inf, np.nan)
+
+
+def uniform(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Between -1 and 1."""
+    return generator.uniform(-1, 1, shape)
+
+
+def positive(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Between ½ and 2."""
+    return generator.uniform(0.5, 2, shape)
+
+
+def apart(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """All different, none at 0, and different from the other inputs: away from every kink."""
+    count = int(np.prod(shape))
+    values = (generator.permutation(count) - count // 2) * 0.11 + 0.05 + 0.013 * len(earlier)
+    return np.asarray(values).reshape(shape)
+
+
+def ties(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Few different values."""
+    return generator.integers(-2, 3, shape) / 2
+
+
+def special(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Zeros of both signs, infinities, nan, and where functions saturate."""
+    return np.resize(np.array(SPECIAL_VALUES), shape)
+
+
+def truth(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """0 or 1."""
+    return generator.integers(0, 2, shape)
+
+
+def labels(classes: int) -> Values:
+    """Class numbers."""
+    return lambda generator, shape, earlier: generator.integers(0, classes, shape)
+
+
+def constant(value: float) -> Values:
+    """One value everywhere."""
+    return lambda generator, shape, earlier: np.full(shape, value)
+
+
+def pooled(attrs: PoolAttrs) -> Values:
+    """The maximum over the windows of input 1: what an operator that reads a pool's output must be given."""
+
+    def values(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+        y = np.empty(shape, earlier[1].dtype)
+        KERNELS[MAX_POOL](attrs, [earlier[1]], [y])
+        return y
+
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One input: shape, values, and the element type where it is not the one under test."""
+
+    shape: Shape
+    values: Values = uniform
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A row. `smooth` rows stay away from kinks and from what is not finite, so gradients can be checked on them."""
+
+    op: Op[Any]
+    attrs: Any
+    arguments: tuple[Argument | None, ...]
+    dtypes: tuple[DType, ...] = FLOATS
+    note: str = ""
+    smooth: bool = True
+
+    def __str__(self) -> str:
+        shapes = ",".join("x".join(map(str, argument.shape)) or "scalar" if argument else "none" for argument in self.arguments)
+        return "-".join(filter(None, (self.op.name, shapes, self.note)))
+
+    def specs(self, dtype: DType) -> tuple[TensorSpec | None, ...]:
+        """Specs of the inputs for an element type under test."""
+        return tuple(
+            None if argument is None else spec(argument.shape, argument.dtype or dtype) for argument in self.arguments
+        )
+
+    def arrays(self, dtype: DType) -> list[Array | None]:
+        """The same values on every call."""
+        generator = np.random.default_rng(zlib.crc32(str(self).encode()))
+        arrays: list[Array | None] = []
+        for argument in self.arguments:
+            if argument is None:
+                arrays.append(None)
+                continue
+            present = [array for array in arrays if array is not None]
+            values = np.asarray(argument.values(generator, argument.shape, present))
+            arrays.append(as_type(values, argument.dtype or dtype, scaled=argument.dtype is None))
+        return arrays
+
+
+def as_type(values: Array, dtype: DType, *, scaled: bool) -> Array:
+    """Values in an element type; fractions become integers by a factor of 8."""
+    if dtype.is_float or not scaled or values.dtype.kind in "iu":
+        with np.errstate(over="ignore"):
+            return values.astype(dtype.numpy)
+    if dtype is BOOL:
+        return values > 0
+    whole = np.rint(8 * np.nan_to_num(values, posinf=9, neginf=-9))
+    return (np.abs(whole) if dtype is U8 else whole).astype(dtype.numpy)
+
+
+def _fills() -> Iterator[Case]:
+    for dtype in DTYPES:
+        for shape in ((3, 5), (), (0, 2)):
+            yield Case(FILL, FillAttrs(1.0, spec(shape, dtype)), (), (dtype,), f"{dtype}{list(shape)}")
+    for value in (-2.5, np.inf, np.nan):
+        yield Case(FILL, FillAttrs(value, spec((7,))), (), (F32,), f"{value}")
+
+
+def _copies() -> Iterator[Case]:
+    for shape in ((3, 5, 7), (1,), (), (0, 4), (2, 1, 2, 1, 2, 1, 2, 1)):
+        yield Case(COPY, NONE, (Argument(shape),), DTYPES)
+
+
+# Operator, values of its domain, element types.
+UNARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
+    (EXP, uniform, FLOATS),
+    (LOG, positive, FLOATS),
+    (SQRT, positive, FLOATS),
+    (RECIPROCAL, positive, FLOATS),
+    (SQUARE, uniform, NUMBERS),
+    (TANH, uniform, FLOATS),
+    (SIGMOID, uniform, FLOATS),
+    (RELU, apart, NUMBERS),
+    (SIN, uniform, FLOATS),
+    (COS, uniform, FLOATS),
+    (ERF, uniform, FLOATS),
+    (ABSOLUTE, apart, NUMBERS),
+    (SIGN, apart, NUMBERS),
+    (STEP, apart, NUMBERS),
+)
+BINARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
+    (ADD, uniform, NUMBERS),
+    (SUBTRACT, uniform, NUMBERS),
+    (MULTIPLY, uniform, NUMBERS),
+    (DIVIDE, positive, FLOATS),
+    (MAXIMUM, apart, NUMBERS),
+    (MINIMUM, apart, NUMBERS),
+    (POWER, positive, FLOATS),
+    (PREFERENCE, apart, FLOATS),
+    *((op, ties, DTYPES) for op in (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)),
+)
+PAIRS: tuple[tuple[Shape, Shape], ...] = (
+    ((4, 6), (4, 6)),
+    ((4, 1, 3), (5, 1)),
+    ((), (3,)),
+    ((17,), ()),
+    ((0, 3), (1, 3)),
+    ((2, 3, 5, 7), (7,)),
+    ((1, 1), (1, 1, 1)),
+)
+
+
+def _pointwise() -> Iterator[Case]:
+    many = len(SPECIAL_VALUES)
+    for op, values, dtypes in UNARY:
+        for shape in ((3, 5, 7), (), (1,), (0, 4), (67,)):
+            yield Case(op, NONE, (Argument(shape, values),), dtypes)
+        yield Case(op, NONE, (Argument((many,), special),), dtypes, "special", smooth=False)
+    for op, values, dtypes in BINARY:
+        for left, right in PAIRS:
+            yield Case(op, NONE, (Argument(left, values), Argument(right, values)), dtypes)
+        pair = (Argument((many, 1), special), Argument((1, many), special))
+        yield Case(op, NONE, pair, dtypes, "special", smooth=False)
+        yield Case(op, NONE, (Argument((5, 9), ties), Argument((5, 9), ties)), dtypes, "ties", smooth=False)
+    for scale, shift in ((2.0, 0.0), (-1.0, 3.0), (0.0, 0.0), (1.0, -1.0)):
+        yield Case(AFFINE, AffineAttrs(scale, shift), (Argument((5, 7)),), NUMBERS, f"{scale:g}x{shift:+g}")
+    for shape in ((0,), (), (33,)):
+        yield Case(AFFINE, AffineAttrs(0.37, -0.21), (Argument(shape),))
+    for target in DTYPES:
+        yield Case(CAST, CastAttrs(target), (Argument((3, 5), ties),), DTYPES, f"to-{target}", smooth=target.is_float)
+        yield Case(CAST, CastAttrs(target), (Argument((many,), special),), FLOATS, f"special-to-{target}", smooth=False)
+    for condition, left, right in (
+        ((4, 6), (4, 6), (4, 6)),
+        ((4, 1), (1, 6), (3, 1, 1)),
+        ((), (2,), ()),
+        ((0,), (1,), (0,)),
+    ):
+        arguments = (Argument(condition, truth, BOOL), Argument(left), Argument(right))
+        yield Case(WHERE, NONE, arguments, DTYPES)
+
+
+def _reductions() -> Iterator[Case]:
+    axes: tuple[tuple[Shape, tuple[int, ...]], ...] = (
+        ((3, 5, 7), (0,)),
+        ((3, 5, 7), (1,)),
+        ((3, 5, 7), (2,)),
+        ((3, 5, 7), (0, 2)),
+        ((3, 5, 7), (0, 1, 2)),
+        ((3, 5), ()),
+        ((), ()),
+        ((1, 4), (0,)),
+        ((65,), (0,)),
+        ((0, 3), (1,)),
+        ((2, 1, 2, 1, 3, 1, 2, 1), (1, 2, 5, 6)),
+    )
+    for shape, reduced in axes:
+        for keepdims in (False, True):
+            attrs, note = ReduceAttrs(reduced, keepdims), f"over{list(reduced)}{'-keep' * keepdims}"
+            yield Case(REDUCE_SUM, attrs, (Argument(shape),), NUMBERS, note)
+            yield Case(REDUCE_MEAN, attrs, (Argument(shape),), FLOATS, note)
+            yield Case(REDUCE_MAX, attrs, (Argument(shape, apart),), NUMBERS, note)
+            yield Case(REDUCE_MIN, attrs, (Argument(shape, apart),), NUMBERS, note)
+            if len(reduced) == 1:
+                yield Case(ARGMAX, attrs, (Argument(shape, apart),), NUMBERS, note)
+    yield Case(REDUCE_SUM, ReduceAttrs((0,)), (Argument((0, 3)),), NUMBERS, "nothing")
+    for op in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN):
+        yield Case(
+            op, ReduceAttrs((1,)), (Argument((len(SPECIAL_VALUES), 1), special),), FLOATS, "special", smooth=False
+        )
+    for op in (REDUCE_MAX, REDUCE_MIN):
+        yield Case(op, ReduceAttrs((0,)), (Argument((3 * len(SPECIAL_VALUES),), special),), FLOATS, "nan", smooth=False)
+    for op in (REDUCE_MAX, REDUCE_MIN, ARGMAX):
+        yield Case(op, ReduceAttrs((1,)), (Argument((7, 40), ties),), NUMBERS, "ties", smooth=False)
+
+
+def _movements() -> Iterator[Case]:
+    for source, target in (((3,), (2, 3)), ((4, 1, 3), (2, 4, 5, 3)), ((), (3, 2)), ((1,), (0,)), ((2, 3), (2, 3))):
+        yield Case(BROADCAST_TO, BroadcastAttrs(target), (Argument(source),), DTYPES, f"to{list(target)}")
+    permutations = (
+        ((3, 5), (1, 0)),
+        ((2, 3, 5, 7), (0, 3, 1, 2)),
+        ((2, 0, 3), (2, 1, 0)),
+        ((), ()),
+        ((33, 65), (1, 0)),
+    )
+    for shape, permutation in permutations:
+        yield Case(TRANSPOSE, TransposeAttrs(permutation), (Argument(shape),), DTYPES, f"by{list(permutation)}")
+    parts: tuple[tuple[int, tuple[Shape, ...]], ...] = (
+        (0, ((2, 3), (1, 3), (4, 3))),
+        (1, ((2, 3), (2, 0), (2, 5))),
+        (2, ((3, 2, 1), (3, 2, 17))),
+        (0, ((5,),)),
+    )
+    for axis, shapes in parts:
+        yield Case(CONCATENATE, ConcatenateAttrs(axis), tuple(map(Argument, shapes)), DTYPES, f"along{axis}")
+    places: tuple[tuple[Shape, EmbedAttrs], ...] = (
+        ((2, 3), EmbedAttrs((4, 5), 6, (5, 1))),
+        ((2, 3), EmbedAttrs((4, 5), 0, (1, 5))),
+        ((3,), EmbedAttrs((7,), 6, (-3,))),
+        ((), EmbedAttrs((2, 2), 3, ())),
+        ((0, 2), EmbedAttrs((3,), 0, (2, 1))),
+        ((3, 1), EmbedAttrs((9,), 1, (2, 40))),
+    )
+    for shape, place in places:
+        yield Case(EMBED, place, (Argument(shape),), DTYPES, f"at{place.offset}by{list(place.strides)}")
+
+
+def _gemms() -> Iterator[Case]:
+    sizes = ((1, 1, 1), (2, 3, 4), (5, 1, 7), (1, 9, 8), (8, 9, 1), (17, 33, 65), (0, 3, 2), (3, 0, 2), (64, 64, 64))
+    for m, k, n in sizes:
+        for flip_a, flip_b, with_bias in (
+            (False, False, True),
+            (True, False, False),
+            (False, True, True),
+            (True, True, False),
+        ):
+            a, b = Argument((k, m) if flip_a else (m, k)), Argument((n, k) if flip_b else (k, n))
+            bias = Argument((n,)) if with_bias else None
+            note = "".join(("", "T")[flip] for flip in (flip_a, flip_b)) + ("b" if with_bias else "")
+            dtypes = NUMBERS if m * k * n < 1000 else FLOATS
+            yield Case(GEMM, GemmAttrs(flip_a, flip_b), (a, b, bias), dtypes, note)
+    for left, right in (((3, 2, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 2, 3), (3, 2)), ((4, 1, 6), (4, 6, 1))):
+        yield Case(GEMM, GemmAttrs(), (Argument(left), Argument(right), None), FLOATS, "batch")
+    yield Case(
+        GEMM, GemmAttrs(False, True), (Argument((3, 2, 4)), Argument((1, 5, 4)), Argument((5,))), FLOATS, "batch-T"
+    )
+
+
+def window(strides: Shape, padding: tuple[tuple[int, int], ...] = (), dilations: Shape = ()) -> Window:
+    """A Window with borders of 0 and dilations of 1 where not said."""
+    rank = len(strides)
+    return Window(strides, padding or ((0, 0),) * rank, dilations or (1,) * rank)
+
+
+# Shape of x, shape of w, window, groups.
+CONVOLUTIONS: tuple[tuple[Shape, Shape, Window, int], ...] = (
+    ((2, 5, 6, 3), (3, 3, 3, 4), window((1, 1)), 1),
+    ((2, 8, 8, 1), (3, 3, 1, 8), window((1, 1), ((1, 1), (1, 1))), 1),
+    ((1, 7, 6, 2), (3, 2, 2, 3), window((2, 3), ((1, 0), (2, 1))), 1),
+    ((2, 9, 8, 2), (3, 3, 2, 2), window((1, 2), ((2, 2), (0, 1)), (2, 3)), 1),
+    ((2, 4, 4, 5), (1, 1, 5, 7), window((1, 1)), 1),
+    ((2, 5, 5, 4), (3, 3, 2, 6), window((1, 1), ((1, 1), (1, 1))), 2),
+    ((1, 5, 5, 3), (3, 3, 1, 6), window((2, 2), ((1, 1), (1, 1))), 3),
+    ((3, 9, 2), (4, 2, 3), window((2,), ((1, 2),)), 1),
+    ((3, 11, 4), (3, 2, 4), window((3,), ((0, 0),), (2,)), 2),
+    ((2, 4, 5, 3, 2), (2, 3, 2, 2, 3), window((1, 2, 1), ((1, 0), (0, 1), (1, 1))), 1),
+    ((0, 4, 4, 2), (3, 3, 2, 2), window((1, 1)), 1),
+    ((1, 1, 1, 1), (1, 1, 1, 1), window((1, 1)), 1),
+    ((1, 2, 2, 3), (5, 5, 3, 2), window((1, 1), ((2, 2), (2, 2))), 1),
+)
+
+
+def _convolutions() -> Iterator[Case]:
+    for data, weights, moves, groups in CONVOLUTIONS:
+        sizes = output_sizes("case", data[1:-1], weights[:-2], moves)
+        x, w, g = Argument(data), Argument(weights), Argument((data[0], *sizes, weights[-1]))
+        note = f"s{list(moves.strides)}d{list(moves.dilations)}g{groups}"
+        attrs = ConvolutionAttrs(moves, groups)
+        by_data, by_weight = (ConvolutionGradientAttrs(moves, groups, part) for part in (data[1:-1], weights[:-2]))
+        yield Case(CONVOLUTION, attrs, (x, w, Argument((weights[-1],))), FLOATS, note)
+        yield Case(CONVOLUTION, attrs, (x, w, None), NUMBERS, note)
+        yield Case(CONVOLUTION_DATA_GRADIENT, by_data, (g, w), FLOATS, note)
+        yield Case(CONVOLUTION_WEIGHT_GRADIENT, by_weight, (x, g), FLOATS, note)
+
+
+# Shape of x, extent of the window, window.
+POOLS: tuple[tuple[Shape, Shape, Window], ...] = (
+    ((2, 8, 8, 3), (2, 2), window((2, 2))),
+    ((2, 7, 6, 2), (3, 2), window((2, 2), ((1, 1), (0, 1)))),
+    ((1, 5, 5, 2), (3, 3), window((1, 1), ((1, 1), (1, 1)))),
+    ((1, 7, 7, 2), (3, 2), window((1, 2), ((2, 2), (1, 0)), (2, 3))),
+    ((2, 9, 4), (3,), window((2,), ((1, 1),))),
+    ((2, 4, 5, 3, 2), (2, 3, 2), window((2, 1, 1), ((0, 0), (1, 1), (1, 0)))),
+    ((3, 4, 4, 5), (4, 4), window((1, 1))),
+    ((0, 4, 4, 2), (2, 2), window((2, 2))),
+    ((1, 1, 1, 1), (1, 1), window((1, 1))),
+)
+
+
+def _pools() -> Iterator[Case]:
+    for shape, kernel, moves in POOLS:
+        sizes = output_sizes("case", shape[1:-1], kernel, moves)
+        note = f"k{list(kernel)}s{list(moves.strides)}d{list(moves.dilations)}"
+        result = (shape[0], *sizes, shape[-1])
+        attrs = PoolAttrs(kernel, moves)
+        y = Argument(result, pooled(attrs))
+        yield Case(MAX_POOL, attrs, (Argument(shape, apart),), NUMBERS, note)
+        yield Case(MAX_POOL_GRADIENT, attrs, (Argument(result), Argument(shape, apart), y), FLOATS, note)
+        yield Case(MAX_POOL_GATHER, attrs, (Argument(shape), Argument(shape, apart), y), FLOATS, note)
+        yield Case(MAX_POOL, attrs, (Argument(shape, ties),), NUMBERS, f"{note}-ties", smooth=False)
+        tied = (Argument(result), Argument(shape, ties), y)
+        yield Case(MAX_POOL_GRADIENT, attrs, tied, FLOATS, f"{note}-ties", smooth=False)
+        tied = (Argument(shape), Argument(shape, ties), y)
+        yield Case(MAX_POOL_GATHER, attrs, tied, FLOATS, f"{note}-ties", smooth=False)
+        for border in (False, True):
+            average, suffix = PoolAttrs(kernel, moves, border), f"{note}{'-border' * border}"
+            yield Case(AVERAGE_POOL, average, (Argument(shape),), FLOATS, suffix)
+            back = AveragePoolGradientAttrs(average, shape[1:-1])
+            yield Case(AVERAGE_POOL_GRADIENT, back, (Argument(result),), FLOATS, suffix)
+
+
+def _softmaxes() -> Iterator[Case]:
+    for shape in ((4, 10), (3, 1), (7,), (2, 3, 5), (0, 4), (3, 67)):
+        x, row = Argument(shape), shape[:-1]
+        yield Case(SOFTMAX, NONE, (x,))
+        yield Case(LOG_SOFTMAX, NONE, (x,))
+        for kind in (I64, I32, U8):
+            label = Argument(row, labels(shape[-1]), kind)
+            yield Case(SOFTMAX_CROSS_ENTROPY, NONE, (x, label), FLOATS, f"{kind}")
+            yield Case(SOFTMAX_CROSS_ENTROPY_GRADIENT, NONE, (Argument(row), x, label), FLOATS, f"{kind}")
+            yield Case(LABEL_DIFFERENCE, NONE, (x, x, label), FLOATS, f"{kind}")
+    for op in (SOFTMAX, LOG_SOFTMAX):
+        big = Argument((2, 3), lambda generator, shape, earlier: np.array([[1e4, 1e4, -1e4], [-3e4, -3e4, -3e4]]))
+        yield Case(op, NONE, (big,), FLOATS, "large", smooth=False)
+
+
+def _optimizers() -> Iterator[Case]:
+    rate, step = Argument((), constant(0.1), F32), Argument((), constant(3.0), F32)
+    sgds = (SgdAttrs(), SgdAttrs(0.9), SgdAttrs(0.9, 0.1, 0.01), SgdAttrs(0.9, 0.0, 0.01, nesterov=True))
+    adams = (AdamAttrs(), AdamAttrs(0.8, 0.95, 1e-6, 0.01), AdamAttrs(0.8, 0.95, 1e-6, 0.01, decoupled=True))
+    for shape in ((3, 5), (0,), (), (33,)):
+        part, variance = Argument(shape), Argument(shape, positive)
+        for number, sgd in enumerate(sgds):
+            yield Case(SGD, sgd, (part, part, part, rate), FLOATS, f"{number}")
+        for number, adam in enumerate(adams):
+            yield Case(ADAM, adam, (part, part, part, variance, rate, step), FLOATS, f"{number}")
+
+
+CASES: tuple[Case, ...] = (
+    *_fills(),
+    *_copies(),
+    *_pointwise(),
+    *_reductions(),
+    *_movements(),
+    *_gemms(),
+    *_convolutions(),
+    *_pools(),
+    *_softmaxes(),
+    *_optimizers(),
+)

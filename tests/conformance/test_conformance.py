@@ -1,0 +1,157 @@
+"""Every usable backend agrees with the reference, on every row, element type, memory layout and in-place pair."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.conformance.cases import CASES, Case
+
+import nnc
+from nnc.backends.reference.backend import ReferenceBackend
+from nnc.core.command import Command
+from nnc.core.dispatch import DISPATCHER, Backend, Call
+from nnc.core.dtype import TOLERANCE, U8, DType
+from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.tensor import Tensor
+from nnc.ops.catalog import OPERATORS
+from nnc.ops.rules import INPLACE, infer
+
+# Importing the package puts its backends into the dispatcher.
+assert nnc.__name__ == "nnc"
+
+Array = NDArray[Any]
+Pairs = tuple[tuple[int, int], ...]
+
+REFERENCE = ReferenceBackend()
+BACKENDS: dict[str, Backend] = {
+    REFERENCE.name: REFERENCE,
+    **{name: backend for name, backend in DISPATCHER.backends.items() if not backend.absence()},
+}
+
+
+def contiguous(spec: TensorSpec) -> Tensor:
+    """Fresh row-major memory, every byte 0xff: nan for floats."""
+    tensor = Tensor.empty(spec)
+    tensor.storage.bytes.fill(0xFF)
+    return tensor
+
+
+def strided(spec: TensorSpec) -> Tensor:
+    """Every second element along each axis of memory in which the axes are in reverse order, one element in."""
+    sizes = tuple(2 * max(size, 1) for size in reversed(spec.shape))
+    whole = contiguous(TensorSpec((math.prod(sizes) + 1,), spec.dtype))
+    strides = tuple(2 * stride for stride in reversed(contiguous_strides(sizes)))
+    return whole.view(spec, 1, strides)
+
+
+LAYOUTS = {"contiguous": contiguous, "strided": strided}
+
+
+def filled(layout: str, spec: TensorSpec | None, array: Array | None) -> Tensor | None:
+    if spec is None or array is None:
+        return None
+    tensor = LAYOUTS[layout](spec)
+    np.copyto(tensor.numpy(), array)
+    return tensor
+
+
+def inplace_choices(case: Case, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> list[Pairs]:
+    """All ways to put outputs into the memory of inputs that the operator's rule allows, each input used once."""
+    rule = INPLACE[case.op](case.attrs)
+    choices: list[Pairs] = [()]
+    for source, target in rule.allowed:
+        if inputs[source] == outputs[target]:
+            fitting = [pairs for pairs in choices if all(source != s and target != t for s, t in pairs)]
+            choices.extend((*pairs, (source, target)) for pairs in fitting)
+    return choices
+
+
+def run(backend: Backend, case: Case, dtype: DType, layout: str, pairs: Pairs) -> list[Array]:
+    """The outputs of one row, computed with the outputs of `pairs` in the memory of their inputs."""
+    specs = case.specs(dtype)
+    results = infer(case.op, case.attrs, specs)
+    inputs = [filled(layout, spec, array) for spec, array in zip(specs, case.arrays(dtype), strict=True)]
+    shared = {target: inputs[source] for source, target in pairs}
+    outputs = [shared.get(index) or LAYOUTS[layout](spec) for index, spec in enumerate(results)]
+    kernel = backend.kernel(Command(case.op, case.attrs), specs, results)
+    scratch = kernel.workspace_bytes
+    workspace = contiguous(TensorSpec((scratch,), U8)) if scratch else None
+    backend.program([Call(kernel, tuple(inputs), tuple(outputs), workspace)])()
+    return [tensor.numpy() for tensor in outputs if tensor is not None]
+
+
+def check_agreement(got: Array, want: Array, dtype: DType, place: str) -> None:
+    """|got - want| ≤ absolute + relative · |want|; infinities and nan at the same places."""
+    row = TOLERANCE[dtype]
+    if dtype.is_float:
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        np.testing.assert_allclose(got, want, row.relative, row.absolute, equal_nan=True, err_msg=place)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=place)
+
+
+def variants(backend: Backend, case: Case, dtype: DType) -> Iterator[tuple[str, Pairs]]:
+    specs = case.specs(dtype)
+    results = infer(case.op, case.attrs, specs)
+    for layout in LAYOUTS:
+        for pairs in inplace_choices(case, specs, results):
+            yield layout, pairs
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_agrees_with_the_reference(name: str, case: Case) -> None:
+    backend, reasons = BACKENDS[name], {}
+    for dtype in case.dtypes:
+        specs = case.specs(dtype)
+        results = infer(case.op, case.attrs, specs)
+        if reason := backend.refusal(Command(case.op, case.attrs), specs, results):
+            reasons[dtype] = reason
+            continue
+        wanted = run(REFERENCE, case, dtype, "contiguous", ())
+        for layout, pairs in variants(backend, case, dtype):
+            got = run(backend, case, dtype, layout, pairs)
+            for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
+                place = f"output {index}, {dtype}, {layout}, in place {pairs}"
+                check_agreement(one, other, results[index].dtype, place)
+    if len(reasons) == len(case.dtypes):
+        pytest.skip("; ".join(sorted(set(reasons.values()))))
+
+
+def test_every_operator_has_rows() -> None:
+    rows = Counter(case.op for case in CASES)
+    assert [op.name for op in OPERATORS if rows[op] < 3] == []
+    assert set(rows) == set(OPERATORS)
+
+
+def test_the_reference_refuses_no_row() -> None:
+    for case in CASES:
+        for dtype in case.dtypes:
+            specs = case.specs(dtype)
+            assert not REFERENCE.refusal(Command(case.op, case.attrs), specs, infer(case.op, case.attrs, specs)), case
+
+
+def test_every_allowed_pair_is_used_by_some_row() -> None:
+    used = {
+        (case.op, pair)
+        for case in CASES
+        for pairs in inplace_choices(
+            case, case.specs(case.dtypes[0]), infer(case.op, case.attrs, case.specs(case.dtypes[0]))
+        )
+        for pair in pairs
+    }
+    allowed = {(case.op, pair) for case in CASES for pair in INPLACE[case.op](case.attrs).allowed}
+    assert used == allowed
+
+
+def test_results_have_the_inferred_specs() -> None:
+    for case in CASES:
+        for dtype in case.dtypes:
+            for spec in infer(case.op, case.attrs, case.specs(dtype)):
+                assert isinstance(spec, TensorSpec), case
