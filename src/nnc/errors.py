@@ -7,6 +7,7 @@
     │   ├── LayoutError           memory layouts that an operator's rule does not allow
     │   ├── DeviceError           tensors on different or unknown devices
     │   ├── AttributeValueError   a value that an operator's attribute does not allow
+    │   ├── IndexRangeError       an index, read from a tensor, outside the axis it names
     │   ├── ArityError            wrong number of inputs or outputs
     │   ├── RegistryError         unknown, duplicate or contradictory registration
     │   ├── GraphError            an edit that would break a graph
@@ -19,6 +20,8 @@
     │   ├── PlanningError         a memory problem that is malformed or cannot be met
     │   │   └── MemoryLimitError  the smallest plan found is above the limit
     │   ├── BackendError          an unknown or absent backend, or nobody claims a command
+    │   ├── StreamError           a stream or signal misused: emitted twice, waited for by its own task
+    │   ├── CancelledError        a run that was cancelled before its end
     │   ├── FormatError           a file that is not what it should be
     │   └── DataError             an unknown data set or malformed data
     └── VerificationError         our own bug: a rule that must hold was found broken
@@ -79,6 +82,10 @@ class AttributeValueError(UsageError):
     """A value that an operator's attribute does not allow."""
 
 
+class IndexRangeError(UsageError):
+    """An index, read from a tensor while a command runs, that lies outside the axis it names."""
+
+
 class ArityError(UsageError):
     """Wrong number of inputs or outputs."""
 
@@ -125,6 +132,14 @@ class MemoryLimitError(PlanningError):
 
 class BackendError(UsageError):
     """An unknown or absent backend, or a command that nobody claims."""
+
+
+class StreamError(UsageError):
+    """A stream or signal misused: emitted twice, waited for by its own task, taken into a forked child."""
+
+
+class CancelledError(UsageError):
+    """A run that was cancelled before its end; what it was to write is incomplete."""
 
 
 class FormatError(UsageError):

@@ -172,7 +172,9 @@ class Case:
     smooth: bool = True
 
     def __str__(self) -> str:
-        shapes = ",".join("x".join(map(str, argument.shape)) or "scalar" if argument else "none" for argument in self.arguments)
+        shapes = ",".join(
+            "x".join(map(str, argument.shape)) or "scalar" if argument else "none" for argument in self.arguments
+        )
         return "-".join(filter(None, (self.op.name, shapes, self.note)))
 
     def specs(self, dtype: DType) -> tuple[TensorSpec | None, ...]:
@@ -199,11 +201,13 @@ def as_type(values: Array, dtype: DType, *, scaled: bool) -> Array:
     """Values in an element type; fractions become integers by a factor of 8."""
     if dtype.is_float or not scaled or values.dtype.kind in "iu":
         with np.errstate(over="ignore"):
-            return values.astype(dtype.numpy)
+            exact: Array = values.astype(dtype.numpy)
+        return exact
     if dtype is BOOL:
-        return values > 0
+        return np.asarray(values > 0)
     whole = np.rint(8 * np.nan_to_num(values, posinf=9, neginf=-9))
-    return (np.abs(whole) if dtype is U8 else whole).astype(dtype.numpy)
+    integers: Array = (np.abs(whole) if dtype is U8 else whole).astype(dtype.numpy)
+    return integers
 
 
 def _fills() -> Iterator[Case]:
@@ -275,7 +279,7 @@ def _pointwise() -> Iterator[Case]:
     for shape in ((0,), (), (33,)):
         yield Case(AFFINE, AffineAttrs(0.37, -0.21), (Argument(shape),))
     for target in DTYPES:
-        yield Case(CAST, CastAttrs(target), (Argument((3, 5), ties),), DTYPES, f"to-{target}", smooth=target.is_float)
+        yield Case(CAST, CastAttrs(target), (Argument((3, 5), ties),), DTYPES, f"to-{target}", smooth=target is F64)
         yield Case(CAST, CastAttrs(target), (Argument((many,), special),), FLOATS, f"special-to-{target}", smooth=False)
     for condition, left, right in (
         ((4, 6), (4, 6), (4, 6)),
@@ -341,7 +345,7 @@ def _movements() -> Iterator[Case]:
     )
     for axis, shapes in parts:
         yield Case(CONCATENATE, ConcatenateAttrs(axis), tuple(map(Argument, shapes)), DTYPES, f"along{axis}")
-    places: tuple[tuple[Shape, EmbedAttrs], ...] = (
+    regions: tuple[tuple[Shape, EmbedAttrs], ...] = (
         ((2, 3), EmbedAttrs((4, 5), 6, (5, 1))),
         ((2, 3), EmbedAttrs((4, 5), 0, (1, 5))),
         ((3,), EmbedAttrs((7,), 6, (-3,))),
@@ -349,8 +353,8 @@ def _movements() -> Iterator[Case]:
         ((0, 2), EmbedAttrs((3,), 0, (2, 1))),
         ((3, 1), EmbedAttrs((9,), 1, (2, 40))),
     )
-    for shape, place in places:
-        yield Case(EMBED, place, (Argument(shape),), DTYPES, f"at{place.offset}by{list(place.strides)}")
+    for region, place in regions:
+        yield Case(EMBED, place, (Argument(region),), DTYPES, f"at{place.offset}by{list(place.strides)}")
 
 
 def _gemms() -> Iterator[Case]:

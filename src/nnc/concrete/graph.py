@@ -82,10 +82,13 @@ class ConcreteGraph:
         except UsageError as error:
             error.origin = error.origin or origin
             raise
+        earlier_keys = tuple(after)
+        for earlier in earlier_keys:
+            self.execs[earlier]
         if workspace is None and claim.kernel.workspace_bytes:
             workspace = Tensor.empty(workspace_spec(claim.kernel.workspace_bytes), "workspace")
         key = self.execs.add_node(Exec(command, tuple(inputs), tuple(outputs), claim, workspace, name, origin))
-        for earlier in after:
+        for earlier in earlier_keys:
             self.connect(earlier, key)
         return key
 
@@ -112,7 +115,7 @@ class ConcreteGraph:
     def _check_outputs(
         self, command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Tensor | None]
     ) -> None:
-        got = [tensor.spec if tensor else None for tensor in outputs]
+        got = [None if tensor is None else tensor.spec for tensor in outputs]
         fits = len(got) == len(wanted) and all(
             spec is None or (spec.shape, spec.dtype) == (need.shape, need.dtype)
             for spec, need in zip(got, wanted, strict=True)
@@ -120,6 +123,8 @@ class ConcreteGraph:
         if not fits:
             shown = ", ".join("–" if spec is None else str(spec) for spec in got)
             raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
+        if any(tensor is not None and tensor.storage.read_only for tensor in outputs):
+            raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
 
     def _programs(self) -> tuple[Program, ...]:
         if self._prepared is None or self._prepared.version != self.execs.version:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -20,13 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from nnc.core.dtype import DTYPES, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import MAX_BYTES, TensorSpec
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 
 MAX_HEADER_BYTES = 100_000_000
 ALIGNMENT = 8
+METADATA = "__metadata__"
 
 Chunk = bytes | memoryview
 
@@ -45,8 +47,10 @@ class TensorFile:
 def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write all tensors, in order of name, and the metadata. The same content gives the same bytes."""
     header: dict[str, object] = {}
+    if METADATA in tensors:
+        raise UsageError("save", got=f"a tensor named {METADATA}", need="another name: the format keeps this one")
     if metadata:
-        header["__metadata__"] = dict(sorted(metadata.items()))
+        header[METADATA] = dict(sorted(metadata.items()))
     start = 0
     for name, tensor in sorted(tensors.items()):
         stop = start + tensor.spec.nbytes
@@ -74,7 +78,9 @@ def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        # The new file is whole and in place; a file system that cannot flush a folder is no reason to say otherwise.
+        with contextlib.suppress(OSError):
+            _sync_folder(path.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:
@@ -102,7 +108,7 @@ def load_tensors(path: Path | str) -> TensorFile:
     except OSError as error:
         raise FormatError(str(place), got=_reason(error), need="a readable safetensors file") from None
     header, start = _header(place, data)
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise _malformed(place, "metadata that is not text")
     body = Storage(data[start:], "file")
@@ -123,7 +129,7 @@ def _header(place: Path, data: np.ndarray) -> tuple[dict[str, object], int]:
     if length > min(MAX_HEADER_BYTES, len(data) - 8):
         raise _malformed(place, f"a header of {length} bytes in a file of {len(data)}")
     try:
-        header = json.loads(data[8 : 8 + length].tobytes(), object_pairs_hook=_unique)
+        header = json.loads(data[8 : 8 + length].tobytes().decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _malformed(place, f"a header that is not JSON ({type(error).__name__})") from None
     if not isinstance(header, dict):
@@ -143,13 +149,16 @@ def _entry(place: Path, name: str, entry: object, available: int) -> tuple[Tenso
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise _malformed(place, f"an entry for {name!r} without dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not (_are_counts(shape) and _are_counts(offsets) and len(offsets) == 2 and dtype in _DTYPES):
+    known = isinstance(dtype, str) and dtype in _DTYPES
+    if not (known and _are_counts(shape) and _are_counts(offsets) and len(offsets) == 2):
         raise _malformed(place, f"dtype {dtype!r}, shape {shape!r} or offsets {offsets!r} of {name!r}")
     try:
         spec = TensorSpec(tuple(shape), _DTYPES[dtype])
     except UsageError as error:
         raise _malformed(place, f"the shape of {name!r}: {error}") from None
     begin, end = offsets
+    if math.prod(max(size, 1) for size in shape) > MAX_BYTES:
+        raise _malformed(place, f"the shape {shape} of {name!r}")
     if end - begin != spec.nbytes or end > available:
         raise _malformed(place, f"bytes {begin}..{end} for {name!r} ({spec}) in {available} bytes of data")
     return spec, begin, end

@@ -128,15 +128,33 @@ class Tensor:
         return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
 
     def copy_from(self, value: ArrayLike) -> None:
-        """Write `value` (same shape after broadcasting) into this tensor's memory; no cast from floats to integers."""
+        """Write `value` (same shape after broadcasting) into this tensor's memory; never floats into integers."""
         source = _as_array(value)
         if not self._array.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
         if broadcast_shapes("copy_from", source.shape, self.shape) != self.shape:
             raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
-        if not np.can_cast(source.dtype, self.dtype.numpy, "same_kind"):
-            raise DTypeError("copy_from", got=f"{source.dtype} into {self.spec}", need="a cast within one kind")
-        np.copyto(self._array, source, casting="same_kind")
+        if dtype_of(source.dtype).is_float and not self.dtype.is_float:
+            raise DTypeError(
+                "copy_from", got=f"{source.dtype} into {self.spec}", need="whole numbers", fix="round first"
+            )
+        np.copyto(self._array, source, casting="unsafe")
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule over the same memory; BufferError for element types that DLPack's NumPy side lacks."""
+        return self._array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[misc]  # the stub leaves bool and bfloat16 out
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's (kind, number) of the device: (1, 0) is the CPU."""
+        kind, number = self._array.__dlpack_device__()
+        return int(kind), int(number)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self._array, dtype=dtype, copy=copy)

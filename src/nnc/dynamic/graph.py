@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.concrete.graph import workspace_spec
@@ -23,36 +22,23 @@ from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.dynamic.program import GradientProgram, Signature, computation_of, differentiate, signature_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.rules import infer
-from nnc.symbolic.compile import Compiled, compile
-from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
-
-# Canonical form of a recorded computation: commands with numbered tensors, and which numbers are asked for.
-Signature = tuple[object, ...]
+from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.minimize import steering_dtype
 
 CACHED_PROGRAMS = 64
 
 
 @dataclass(slots=True)
 class _Known:
-    """A recorded tensor: its memory, how many variables hold it or a view of it, and its views."""
+    """The memory of a recorded root, and how many variables hold it or an alias of it."""
 
     tensor: Tensor
-    handles: int
-    views: dict[TensorKey, Tensor]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _GradientProgram:
-    """A compiled gradient: which numbered tensors it is given, and which symbols hold the results."""
-
-    compiled: Compiled
-    given: tuple[tuple[int, Symbol], ...]
-    results: tuple[Symbol, ...]
+    handles: int = 0
 
 
 class DynamicGraph:
@@ -63,13 +49,15 @@ class DynamicGraph:
         self.backend = backend
         self.recording = True
         self._known: dict[TensorKey, _Known] = {}
-        self._programs: dict[Signature, _GradientProgram] = {}
+        # Per alias how many variables and recorded inputs name it: it is forgotten when nobody does.
+        self._alias_uses: dict[TensorKey, int] = {}
+        self._programs: dict[Signature, GradientProgram] = {}
 
     # ---- variables
 
     def variable(self, value: ArrayLike | Tensor, dtype: DType | str | None = None) -> Variable:
-        """A leaf that gradients can be asked for, over a copy-free tensor of `value` where possible."""
-        tensor = value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype)
+        """A leaf that gradients can be asked for, over `value`'s own memory where that is contiguous."""
+        tensor = _contiguous(value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype))
         return self._hold(tensor) if self.recording else Variable(self, tensor, None)
 
     def constant(self, value: ArrayLike | Tensor, dtype: DType | str | None = None) -> Variable:
@@ -95,6 +83,14 @@ class DynamicGraph:
         """Run `command` now; record it when an input is recorded."""
         origin = caller_origin()
         specs = tuple(None if variable is None else variable.spec for variable in inputs)
+        if any(variable is not None and variable.key is not None and variable.graph is not self for variable in inputs):
+            raise SymbolError(
+                command.op.name,
+                got="a variable of another graph",
+                need="variables of one graph",
+                fix="detach() it",
+                origin=origin,
+            )
         try:
             results = infer(command.op, command.attrs, specs)
             claim = DISPATCHER.claim(command, specs, results, self.backend)
@@ -108,7 +104,7 @@ class DynamicGraph:
             return tuple(Variable(self, tensor, None) for tensor in outputs)
         keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
         written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
-        self.record.add_exec(ExecSymbol(command, keys, written, "", origin))
+        self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
         return tuple(self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True))
 
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
@@ -116,12 +112,9 @@ class DynamicGraph:
         tensor = of.root.view(spec, offset, strides)
         if of.key is None:
             return Variable(self, tensor, None, of.root)
-        root = self.record.root(of.key)
-        symbol = self.record.tensors.new(TensorSymbol(spec, "", AliasOf(root, offset, strides), caller_origin()))
-        known = self._known[root]
-        known.views[symbol] = tensor
-        known.handles += 1
-        return Variable(self, tensor, symbol, of.root)
+        alias = AliasOf(self.record.root(of.key), offset, strides)
+        symbol = self.record.tensors.new(TensorSymbol(spec, "", alias, caller_origin()))
+        return self._hold_alias(tensor, symbol, of.root)
 
     # ---- gradients
 
@@ -134,7 +127,15 @@ class DynamicGraph:
         """
         targets = [self._recorded(variable, "output") for variable in outputs]
         sources = [self._recorded(variable, "input") for variable in inputs]
-        return self._backward_recorded(targets, sources) if create_graph else self._backward_cached(targets, sources)
+        computation = computation_of(self.record, targets, sources)
+        signature = signature_of(self.record, computation, self._known)
+        program = self._programs.pop(signature, None)
+        if program is None:
+            program = differentiate(self.record, computation, self._known, self.backend)
+        if len(self._programs) >= CACHED_PROGRAMS:
+            self._programs.pop(next(iter(self._programs)))
+        self._programs[signature] = program
+        return self._run(program, tuple(computation.numbers), create_graph)
 
     def apply_gradients(
         self,
@@ -148,7 +149,8 @@ class DynamicGraph:
 
         `scalars` are the command's last inputs, such as the rate. The old variables keep their values.
         """
-        steering = [self.constant(np.asarray(value, parameters[0].spec.dtype.numpy)) for value in scalars]
+        dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
+        steering = [self.constant(value, dtype) for value in scalars]
         leaves, following = [], []
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
             with self.no_grad():
@@ -165,81 +167,27 @@ class DynamicGraph:
             )
         return variable.key
 
-    def _backward_recorded(self, outputs: list[TensorKey], inputs: list[TensorKey]) -> tuple[Variable, ...]:
-        """Append the gradient execs to the record; everything known is given, the rest is computed."""
-        record = self.record
-        gradients = backward(record, [record.symbol(key) for key in outputs], [record.symbol(key) for key in inputs])
-        given = {record.symbol(key): tensor for key, tensor in self._all_known().items()}
-        results = {symbol: Tensor.empty(symbol.spec) for symbol in gradients}
-        compile(record, gradients, given=given, bind=results, backend=self.backend).run()
-        return tuple(self._hold(results[symbol], symbol.key) for symbol in gradients)
-
-    def _backward_cached(self, outputs: list[TensorKey], inputs: list[TensorKey]) -> tuple[Variable, ...]:
-        execs = self.record.needed_for(outputs)
-        numbers = self._number(execs, outputs, inputs)
-        signature = self._signature(execs, numbers, outputs, inputs)
-        program = self._programs.get(signature)
-        if program is None:
-            program = self._differentiate(execs, numbers, outputs, inputs)
-            if len(self._programs) >= CACHED_PROGRAMS:
-                self._programs.pop(next(iter(self._programs)))
-            self._programs[signature] = program
-        keys = list(numbers)
-        tensors = {symbol: self._tensor(keys[number]) for number, symbol in program.given}
-        results = {symbol: Tensor.empty(symbol.spec) for symbol in program.results}
-        program.compiled.rebind({**tensors, **results}).run()
-        return tuple(self._hold(results[symbol]) for symbol in program.results)
-
-    def _number(
-        self, execs: Sequence[ExecKey], outputs: list[TensorKey], inputs: list[TensorKey]
-    ) -> dict[TensorKey, int]:
-        """Tensors of the computation, numbered by first appearance."""
-        numbers: dict[TensorKey, int] = {}
-        for key in execs:
-            record = self.record.execs[key]
-            for tensor in (*record.inputs, *record.outputs):
-                if tensor is not None:
-                    numbers.setdefault(self.record.root(tensor), len(numbers))
-                    numbers.setdefault(tensor, len(numbers))
-        for tensor in (*outputs, *inputs):
-            numbers.setdefault(self.record.root(tensor), len(numbers))
-            numbers.setdefault(tensor, len(numbers))
-        return numbers
-
-    def _signature(
-        self, execs: Sequence[ExecKey], numbers: dict[TensorKey, int], outputs: list[TensorKey], inputs: list[TensorKey]
-    ) -> Signature:
-        records = [self.record.execs[key] for key in execs]
-        commands = tuple(
-            (
-                record.command,
-                tuple(None if tensor is None else numbers[tensor] for tensor in record.inputs),
-                tuple(numbers[tensor] for tensor in record.outputs),
-            )
-            for record in records
+    def _run(self, program: GradientProgram, keys: Sequence[TensorKey], create_graph: bool) -> tuple[Variable, ...]:
+        """Run a program on the tensors with the numbered `keys`; the gradients as leaves, or recorded."""
+        numbers, graph = program.numbers, program.graph
+        roots = {symbol.key: self._known[keys[numbers[symbol.key]]].tensor for symbol in program.given}
+        roots.update({symbol.key: Tensor.empty(symbol.spec) for symbol in program.fresh})
+        program.compiled.rebind({graph.symbol(key): tensor for key, tensor in roots.items()}).run()
+        tensors = []
+        for symbol in program.results:
+            root, region = roots[graph.root(symbol.key)], graph.region(symbol.key)
+            tensors.append(root if symbol.key in roots else root.view(symbol.spec, region.offset, region.strides))
+        if not create_graph:
+            return tuple(self.variable(tensor) for tensor in tensors)
+        mapped = {key: keys[number] for key, number in numbers.items()}
+        for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
+            self._count_aliases(made)
+        return tuple(
+            self._hold(tensor, mapped[symbol.key])
+            if symbol.key in roots
+            else self._hold_alias(tensor, mapped[symbol.key], roots[graph.root(symbol.key)])
+            for symbol, tensor in zip(program.results, tensors, strict=True)
         )
-        tensors = tuple(
-            (self.record.tensors[key].spec, numbers[self.record.root(key)], self.record.region(key)) for key in numbers
-        )
-        return (commands, tensors, tuple(numbers[key] for key in outputs), tuple(numbers[key] for key in inputs))
-
-    def _differentiate(
-        self, execs: Sequence[ExecKey], numbers: dict[TensorKey, int], outputs: list[TensorKey], inputs: list[TensorKey]
-    ) -> _GradientProgram:
-        """Differentiate a copy of the computation and compile the gradients alone: forward values are given."""
-        graph, mapped = self.record.subgraph(execs, numbers)
-        results = backward(
-            graph, [graph.symbol(mapped[key]) for key in outputs], [graph.symbol(mapped[key]) for key in inputs]
-        )
-        given = {number: graph.symbol(mapped[key]) for key, number in numbers.items() if key in self._known}
-        compiled = compile(
-            graph,
-            results,
-            given=dict.fromkeys(given.values()),
-            bind=dict.fromkeys(results),
-            backend=self.backend,
-        )
-        return _GradientProgram(compiled, tuple(given.items()), results)
 
     # ---- the record
 
@@ -249,41 +197,50 @@ class DynamicGraph:
     def _hold(self, tensor: Tensor, key: TensorKey | None = None) -> Variable:
         """A recorded variable over `tensor`; a new symbol unless its key is given."""
         symbol = self._new_symbol(tensor.spec, caller_origin()) if key is None else key
-        if symbol in self._known:
-            self._known[symbol].handles += 1
-        else:
-            self._known[symbol] = _Known(tensor, 1, {})
+        self._known.setdefault(symbol, _Known(tensor)).handles += 1
         return Variable(self, tensor, symbol)
+
+    def _hold_alias(self, tensor: Tensor, key: TensorKey, root: Tensor) -> Variable:
+        """A recorded variable over a part of `root`."""
+        self._known.setdefault(self.record.root(key), _Known(root)).handles += 1
+        self._alias_uses[key] = self._alias_uses.get(key, 0) + 1
+        return Variable(self, tensor, key, root)
 
     def _key_of(self, variable: Variable) -> TensorKey:
         """The symbol of a variable; a constant gets one for as long as the record reads it."""
         if variable.key is not None:
             return variable.key
         key = self._new_symbol(variable.spec, caller_origin())
-        self._known[key] = _Known(variable.tensor, 0, {})
+        self._known[key] = _Known(_contiguous(variable.tensor))
         return key
 
-    def _tensor(self, key: TensorKey) -> Tensor:
-        root = self.record.root(key)
-        known = self._known[root]
-        return known.tensor if key == root else known.views[key]
+    def _count_aliases(self, key: ExecKey) -> None:
+        """One more use of each alias that a new exec reads."""
+        for tensor in self.record.execs[key].inputs:
+            if tensor is not None and self.record.root(tensor) != tensor:
+                self._alias_uses[tensor] = self._alias_uses.get(tensor, 0) + 1
 
-    def _all_known(self) -> dict[TensorKey, Tensor]:
-        return {key: known.tensor for key, known in self._known.items()}
+    def _discount(self, key: TensorKey) -> None:
+        """One use less of `key` if it is an alias; forgotten with the last."""
+        if key in self._alias_uses:
+            self._alias_uses[key] -= 1
+            if not self._alias_uses[key]:
+                del self._alias_uses[key]
+                self.record.tensors.remove(key)
 
     def release(self, key: TensorKey) -> None:
         """A handle of `key` is gone: forget what no held variable depends on any more."""
         root = self.record.root(key)
         self._known[root].handles -= 1
+        self._discount(key)
         queue = [root]
         while queue:
-            candidate = queue.pop()
-            queue.extend(self._forget(candidate))
+            queue.extend(self._forget(queue.pop()))
 
     def _forget(self, root: TensorKey) -> list[TensorKey]:
         """Drop `root` when nobody holds or reads it, with its writer; returns the roots that this may free."""
         record = self.record
-        if not self._idle(root):
+        if root not in record.tensors or not self._idle(root):
             return []
         freed: list[TensorKey] = []
         for writer in record.writers(root):
@@ -291,7 +248,10 @@ class DynamicGraph:
             if not all(self._idle(key) for key in outputs):
                 return []
             removed = record.remove_exec(writer)
-            freed.extend({record.root(key) for key in removed.inputs if key is not None})
+            read = [key for key in removed.inputs if key is not None]
+            freed.extend(dict.fromkeys(record.root(key) for key in read))
+            for key in read:
+                self._discount(key)
             for other in outputs - {root}:
                 self._drop(other)
         self._drop(root)
@@ -302,7 +262,14 @@ class DynamicGraph:
         return (known is None or known.handles == 0) and not self.record.readers(root)
 
     def _drop(self, root: TensorKey) -> None:
-        known = self._known.pop(root, None)
-        for view in known.views if known else ():
-            self.record.tensors.remove(view)
+        self._known.pop(root, None)
         self.record.remove_tensor(root)
+
+
+def _contiguous(tensor: Tensor) -> Tensor:
+    """`tensor`, or a copy in row-major order: aliases of recorded tensors count on that order."""
+    if tensor.is_contiguous:
+        return tensor
+    copy = Tensor.empty(tensor.spec)
+    copy.copy_from(tensor.numpy())
+    return copy

@@ -1,6 +1,6 @@
 """L5: models made of layers, trained, evaluated, saved and used."""
 
-from nnc.nn.checkpoint import Position, load_checkpoint, save_checkpoint
+from nnc.nn.checkpoint import Position, load_checkpoint, read_position, save_checkpoint
 from nnc.nn.combine import Sequential
 from nnc.nn.fit import Progress, fit, position_of
 from nnc.nn.layer import Layer, ParameterSpec, Scope
@@ -53,5 +53,6 @@ __all__ = [
     "fit",
     "load_checkpoint",
     "position_of",
+    "read_position",
     "save_checkpoint",
 ]

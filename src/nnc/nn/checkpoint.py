@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from nnc.core.serialize import load_tensors, save_tensors
@@ -21,6 +22,8 @@ from nnc.nn.data import BatchState
 from nnc.nn.model import Model
 
 VERSION = 1
+MAX_COUNT = 2**63
+CONTEXT = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +67,49 @@ def _tensors(model: Model) -> dict[str, Tensor]:
     return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
 
 
+def read_position(path: Path | str) -> Position:
+    """How far the training in the file has come, without a model to load it into."""
+    return _facts(path, load_tensors(path).metadata)[1]
+
+
 def _position(path: Path | str, metadata: Mapping[str, str], model: Model) -> Position:
+    architecture, position = _facts(path, metadata)
+    wanted = describe(model)
+    if architecture != wanted:
+        raise _foreign(path, f"a checkpoint of {_difference(architecture, wanted)}")
+    return position
+
+
+def _facts(path: Path | str, metadata: Mapping[str, str]) -> tuple[str, Position]:
+    """The architecture and the position that the file states; nothing in a file is taken on trust."""
     try:
         facts = json.loads(metadata["nnc"])
         version, architecture, place = facts["version"], facts["architecture"], facts["position"]
-        position = Position(int(place["updates"]), BatchState(**place["batches"]), int(place["batch_size"]))
-    except (KeyError, TypeError, ValueError):
+        state = BatchState(**{name: _count(place["batches"][name]) for name in BatchState.__slots__})
+        position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1))
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise _foreign(path, "a safetensors file without a checkpoint's facts") from None
     if version != VERSION:
-        raise _foreign(path, f"checkpoint version {version}")
-    if architecture != describe(model):
-        raise _foreign(path, f"a checkpoint of {architecture}")
-    return position
+        raise _foreign(path, "a checkpoint of another version of nnc")
+    return str(architecture), position
+
+
+def _count(value: object, least: int = 0) -> int:
+    """`value` if it is an integer that a count can be; ValueError otherwise."""
+    if type(value) is not int or not least <= value < MAX_COUNT:
+        raise ValueError
+    return value
+
+
+def _difference(got: str, want: str) -> str:
+    """`got` from a little before the place where it stops to equal `want`.
+
+    >>> _difference("Sequential(hidden=Dense(64), classes=Dense(10))", "Sequential(hidden=Dense(128))")
+    '…tial(hidden=Dense(64), classes=Dense(10))'
+    """
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(got, want)))
+    start, stop = max(same - CONTEXT, 0), same + 2 * CONTEXT
+    return ("…" if start else "") + got[start:stop] + ("…" if stop < len(got) else "")
 
 
 def _some(names: set[str]) -> str:

@@ -52,7 +52,7 @@ def fit(
             examples += len(batch)
             if listener is not None:
                 done = batches.state().epoch > epoch
-                count = model.updates - epoch * len(batches)
+                count = len(batches) if done else batches.state().position // batches.size
                 listener(
                     Progress(epoch, epochs, count, len(batches), examples, loss / examples, score / examples, done)
                 )

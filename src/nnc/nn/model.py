@@ -19,6 +19,7 @@ from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimizers import Adam, Optimizer
 from nnc.ops.operand import T
 from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
+from nnc.symbolic.minimize import steering_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ class Model:
             for path, tensor in self.parameters.items()
             for name in self.optimizer.state_names()
         }
-        self.scalars = {name: Tensor.zeros(TensorSpec((), dtype)) for name in self.optimizer.scalars(1)}
+        steering = TensorSpec((), steering_dtype(dtype))
+        self.scalars = {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)}
         self.updates = 0
         self._steps: dict[tuple[str, int], Step] = {}
 
@@ -132,17 +134,20 @@ class Model:
         return {path: np.array(tensor.numpy()) for path, tensor in self.parameters.items()}
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set all parameters; FormatError lists missing, unexpected and misshapen ones, and then nothing is set."""
-        missing = sorted(self.parameters.keys() - values.keys())
-        unexpected = sorted(values.keys() - self.parameters.keys())
-        shared = self.parameters.keys() & values.keys()
-        misshapen = sorted(path for path in shared if np.shape(values[path]) != self.parameters[path].shape)
-        if missing or unexpected or misshapen:
-            found = [("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen)]
-            got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found if names)
+        """Set all parameters; FormatError lists missing, unexpected and unfit ones, and then nothing is set."""
+        arrays = {path: np.asarray(value) for path, value in values.items()}
+        shared = sorted(self.parameters.keys() & arrays.keys())
+        faults = {
+            "missing": sorted(self.parameters.keys() - arrays.keys()),
+            "unexpected": sorted(arrays.keys() - self.parameters.keys()),
+            "of another shape": [path for path in shared if arrays[path].shape != self.parameters[path].shape],
+            "of another kind": [path for path in shared if not _fits(arrays[path], self.parameters[path])],
+        }
+        if any(faults.values()):
+            got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names)
             raise FormatError("state", got=got, need=f"the {len(self.parameters)} parameters of this model")
         for path, tensor in self.parameters.items():
-            tensor.copy_from(values[path])
+            tensor.copy_from(arrays[path])
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
@@ -203,10 +208,11 @@ class Model:
 
     def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
         """One update; returns the batch's mean loss and its summed score."""
+        step = self.training_step(len(np.asarray(inputs)))
+        for name, value in self.optimizer.scalars(self.updates + 1).items():
+            self.scalars[name].copy_from(value)
+        loss, score = step.run(inputs, target)
         self.updates += 1
-        for name, value in self.optimizer.scalars(self.updates).items():
-            self.scalars[name].copy_from(np.asarray(value, dtype=self.dtype.numpy))
-        loss, score = self.training_step(len(np.asarray(inputs))).run(inputs, target)
         return float(loss.item()), float(score.item())
 
     def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: int = 256) -> Evaluation:
@@ -227,6 +233,11 @@ class Model:
         for start, stop in _spans(len(examples), batch_size):
             result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
         return result
+
+
+def _fits(values: NDArray[np.generic], tensor: Tensor) -> bool:
+    """True when the values are numbers that the tensor's element type can take without a change of kind."""
+    return bool(np.can_cast(values.dtype, tensor.dtype.numpy, "same_kind"))
 
 
 def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:

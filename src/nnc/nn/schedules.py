@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from nnc.errors import AttributeValueError
+
 
 class Schedule(ABC):
     """A rate that depends on the step."""
@@ -35,6 +37,10 @@ class Cosine(Schedule):
     start: float
     steps: int
     end: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise AttributeValueError("Cosine", got=f"steps={self.steps}", need="steps ≥ 1")
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""

@@ -1,15 +1,22 @@
-"""Python's operators on operands: `a + b`, `2 * a`, `a @ b`, `a[:, 1:3]`."""
+"""Python's operators on operands: `a + b`, `2 * a`, `a @ b`, `a[:, 1:8:3]`."""
 
 from __future__ import annotations
 
-from typing import Self
+import operator
+from dataclasses import replace
+from types import EllipsisType
+from typing import Self, SupportsIndex
 
+from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import scalar_like
 from nnc.ops.gemm import gemm
 from nnc.ops.movement import slice_axis
-from nnc.ops.operand import Operand
+from nnc.ops.operand import Operand, T
 from nnc.ops.pointwise import add, affine, divide, multiply, power, reciprocal, square, subtract
+from nnc.ops.sampling import flip
+
+Index = SupportsIndex | slice | EllipsisType | None
 
 
 class ArithmeticOperand(Operand):
@@ -52,25 +59,74 @@ class ArithmeticOperand(Operand):
     def __matmul__(self, other: Self) -> Self:
         return gemm(self, other)
 
-    def __getitem__(self, index: int | slice | tuple[int | slice, ...]) -> Self:
-        """Basic indexing with integers and slices of step 1: a view, no copy."""
-        parts = index if isinstance(index, tuple) else (index,)
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Self:
+        """NumPy's basic indexing: integers, slices, `...` and None (a new axis of size 1).
+
+        The result is a view without a copy, except that a negative step copies.
+        """
         result, axis = self, 0
-        for part in parts:
-            if isinstance(part, int):
+        for part in _expanded(index, self.spec):
+            if part is None:
+                result = result.add_axis(axis)
+            elif isinstance(part, slice):
+                result = _sliced(result, axis, part)
+            else:
                 position = part + result.shape[axis] if part < 0 else part
                 result = slice_axis(result, axis, position, position + 1).drop_axis(axis)
                 continue
-            start, stop, step = part.indices(result.shape[axis])
-            if step != 1:
-                raise AttributeValueError("slice", got=f"step {step}", need="step 1")
-            result = slice_axis(result, axis, start, max(start, stop))
             axis += 1
         return result
 
+    def add_axis(self, axis: int) -> Self:
+        """The same elements with a new axis of size 1 before `axis`: a view, no copy."""
+        spec = replace(self.spec, shape=(*self.shape[:axis], 1, *self.shape[axis:]))
+        return self.alias(spec, self.offset, (*self.strides[:axis], 1, *self.strides[axis:]))
+
     def drop_axis(self, axis: int) -> Self:
         """The same elements without an axis of size 1: a view, no copy."""
-        spec = type(self.spec)(
-            (*self.shape[:axis], *self.shape[axis + 1 :]), self.spec.dtype, self.spec.layout, self.spec.device
-        )
+        spec = replace(self.spec, shape=(*self.shape[:axis], *self.shape[axis + 1 :]))
         return self.alias(spec, self.offset, (*self.strides[:axis], *self.strides[axis + 1 :]))
+
+
+def _expanded(index: Index | tuple[Index, ...], spec: TensorSpec) -> list[int | slice | None]:
+    """One entry per axis of `spec` that is named, `...` written out; AttributeValueError for anything else."""
+    parts = index if isinstance(index, tuple) else (index,)
+    named = sum(part is not None and part is not Ellipsis for part in parts)
+    dots = sum(part is Ellipsis for part in parts)
+    if dots > 1 or named > spec.rank:
+        raise AttributeValueError(
+            "index", got=f"{named} positions and {dots} ... of {spec}", need=f"at most {spec.rank} and one ..."
+        )
+    result: list[int | slice | None] = []
+    for part in parts:
+        if part is Ellipsis:
+            result.extend([slice(None)] * (spec.rank - named))
+        elif part is None or isinstance(part, slice):
+            result.append(part)
+        else:
+            result.append(_whole(part))
+    return result
+
+
+def _whole(value: object) -> int:
+    """An integer, also one of NumPy's; AttributeValueError for truth values and all others."""
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool | Operand):
+        return operator.index(value)
+    raise AttributeValueError(
+        "index", got=f"a {type(value).__name__}", need="integers, slices, ... and None", fix="use index_select() or where()"
+    )
+
+
+def _sliced(x: T, axis: int, part: slice) -> T:
+    """x[start:stop:step] along `axis`: a view when the step is positive, else the view of the flipped axis."""
+    if any(end is not None and not isinstance(end, SupportsIndex) for end in (part.start, part.stop, part.step)):
+        raise AttributeValueError("slice", got="ends that are no integers", need="integers or nothing")
+    if part.step == 0:
+        raise AttributeValueError("slice", got="step 0", need="a step in some direction")
+    start, stop, step = part.indices(x.shape[axis])
+    if step > 0:
+        return slice_axis(x, axis, start, max(start, stop), step)
+    places = range(start, stop, step)
+    if not places:
+        return slice_axis(x, axis, 0, 0)
+    return flip(slice_axis(x, axis, places[-1], start + 1, -step), axis)

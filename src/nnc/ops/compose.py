@@ -1,4 +1,4 @@
-"""Functions made of other operators: repetition, Einstein sums, scaled dot products of NNC's catalogue.
+"""Functions made of other operators: repetition, Einstein sums, and commands of NNC's catalogue that need no kernel.
 
 They add no operator, so they need no kernel and no gradient of their own.
 """
@@ -27,14 +27,14 @@ def tile(x: T, repeats: Sequence[int]) -> T:
     return x
 
 
-def sum_of(operands: Sequence[T]) -> T:
+def sum_of(first: T, *rest: T) -> T:
     """y = x₀ + x₁ + … (NNC's EWSUM)."""
-    return reduce(add, operands)
+    return reduce(add, rest, first)
 
 
-def product_of(operands: Sequence[T]) -> T:
+def product_of(first: T, *rest: T) -> T:
     """y = x₀ · x₁ · … (NNC's EWPROD)."""
-    return reduce(multiply, operands)
+    return reduce(multiply, rest, first)
 
 
 def scaled_add(a: T, b: T, p: float = 1.0, q: float = 1.0) -> T:
@@ -49,31 +49,25 @@ def scaled_multiply(a: T, b: T, p: float = 1.0) -> T:
 
 def masked_fill(x: T, mask: T, value: float) -> T:
     """y = value where `mask` (bool), else x."""
-    return where(mask, fill_like(x, value), x)
-
-
-def norm(x: T, axes: int | Sequence[int] | None = None, *, keepdims: bool = False) -> T:
-    """y = √(sum of x² over axes) (NNC's REDUCE_NORM2)."""
-    return sqrt(reduce_sum(square(x), axes, keepdims=keepdims))
+    return where(mask, scalar_like(x, value), x)
 
 
 def complex_multiply(a: T, b: T) -> T:
-    """Pairs (re, im) along the last axis as complex numbers: y = a · b (NNC's CMUL)."""
-    if a.shape != b.shape or a.spec.rank < 1 or a.shape[-1] % 2:
-        raise ShapeError("complex_multiply", got=f"a={a.spec}, b={b.spec}", need="equal shapes, an even last axis")
-    pairs = (*a.shape[:-1], a.shape[-1] // 2, 2)
-    left, right = _parts(reshape(a, pairs)), _parts(reshape(b, pairs))
-    real = subtract(multiply(left[0], right[0]), multiply(left[1], right[1]))
-    imaginary = add(multiply(left[0], right[1]), multiply(left[1], right[0]))
-    return reshape(concatenate([real, imaginary], len(pairs) - 1), a.shape)
+    """Pairs (re, im) along the last axis as complex numbers: y = a · b (NNC's CMUL); other axes broadcast."""
+    if min(a.spec.rank, b.spec.rank) < 1 or a.shape[-1] != b.shape[-1] or a.shape[-1] % 2:
+        raise ShapeError("complex_multiply", got=f"a={a.spec}, b={b.spec}", need="equal, even last axes")
+    (re, im), (other_re, other_im) = _parts(a), _parts(b)
+    real = subtract(multiply(re, other_re), multiply(im, other_im))
+    imaginary = add(multiply(re, other_im), multiply(im, other_re))
+    split = (*real.shape, 1)
+    pairs = concatenate([reshape(real, split), reshape(imaginary, split)], len(split) - 1)
+    return reshape(pairs, (*real.shape[:-1], 2 * real.shape[-1]))
 
 
 def _parts(pairs: T) -> tuple[T, T]:
-    """The two halves along the last axis, as views."""
+    """Every even and every odd element along the last axis, as views."""
     axis = pairs.spec.rank - 1
-    spec = type(pairs.spec)((*pairs.shape[:-1], 1), pairs.spec.dtype, pairs.spec.layout, pairs.spec.device)
-    first = pairs.alias(spec, pairs.offset, pairs.strides)
-    return first, pairs.alias(spec, pairs.offset + pairs.strides[axis], pairs.strides)
+    return tuple(slice_axis(pairs, axis, first, pairs.shape[axis], 2) for first in (0, 1))  # type: ignore[return-value]  # two parts
 
 
 def einsum(equation: str, *operands: T) -> T:

@@ -1,28 +1,30 @@
 """Counting and choosing for detection and statistics; none is differentiable.
 
-histogram:                counts[k] = number of x in [edge_k, edge_{k+1}), edges even between low and high
-non_maximum_suppression:  boxes in order of score, each kept unless it overlaps a kept one by more than a threshold
+histogram:                counts[k] = number of x with edge[k - 1] ≤ x < edge[k]; counts[0] below the first edge,
+                          the last count at or above the last edge, nan in none
+non_maximum_suppression:  boxes by falling score, each kept unless it overlaps a kept one by more than a threshold
+
+The overlap of two boxes is the area of their intersection over that of their union, 0 when the union is empty.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from nnc.core.command import Command
 from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import NotDifferentiable, Specs, operator
+from nnc.ops.rules import FLOATS, NUMBERS, NotDifferentiable, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramAttrs:
-    """Number of bins and the range they divide; values outside are counted in the first or the last bin."""
+    """Where a bin ends and the next begins, ascending."""
 
-    bins: int
-    low: float
-    high: float
+    edges: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,15 @@ class SuppressionAttrs:
 
 
 def _infer_histogram(attrs: HistogramAttrs, specs: Specs) -> Specs:
-    if attrs.bins < 1 or not attrs.low < attrs.high:
-        raise AttributeValueError("histogram", got=f"{attrs.bins} bins", need="bins ≥ 1 and low < high")
-    return (TensorSpec((attrs.bins,), I64),)
+    check_kinds(NUMBERS, *specs)
+    if not attrs.edges or not all(low < high for low, high in pairwise((-math.inf, *attrs.edges, math.inf))):
+        raise AttributeValueError("histogram", got=f"{len(attrs.edges)} edges", need="finite ascending edges")
+    return (replace(specs[0], shape=(len(attrs.edges) + 1,), dtype=I64),)
 
 
 def _infer_suppression(attrs: SuppressionAttrs, specs: Specs) -> Specs:
     (boxes,) = specs
+    check_kinds(FLOATS, boxes)
     if boxes.rank != 2 or boxes.shape[1] != 5:
         raise ShapeError(
             "non_maximum_suppression", got=str(boxes), need="boxes[count, 5]: score, top, left, bottom, right"
@@ -54,7 +58,7 @@ HISTOGRAM = operator(
     ("counts",),
     infer=_infer_histogram,
     gradient=NotDifferentiable("a count does not change smoothly"),
-    doc="counts[k] = number of x in bin k",
+    doc="counts[k] = number of x with edge[k - 1] ≤ x < edge[k]",
 )
 NON_MAXIMUM_SUPPRESSION = operator(
     "non_maximum_suppression",
@@ -67,9 +71,31 @@ NON_MAXIMUM_SUPPRESSION = operator(
 )
 
 
-def histogram(x: T, bins: int, low: float, high: float) -> T:
-    """Counts of the elements of `x` in `bins` even bins of [low, high]."""
-    return apply(HISTOGRAM, HistogramAttrs(bins, low, high), x)
+def even_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
+    """The edges of `bins` bins of equal width between `low` and `high`.
+
+    >>> even_edges(4, 0.0, 1.0)
+    (0.0, 0.25, 0.5, 0.75, 1.0)
+    """
+    if bins < 1 or not -math.inf < low < high < math.inf:
+        raise AttributeValueError("histogram", got=f"{bins} bins", need="bins ≥ 1 and low < high")
+    return tuple(low + (high - low) * edge / bins for edge in range(bins + 1))
+
+
+def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
+    """The edges of `bins` bins between `low` and `high`, each as many times wider than the one before.
+
+    >>> logarithmic_edges(2, 1.0, 16.0)
+    (1.0, 4.0, 16.0)
+    """
+    if bins < 1 or not 0.0 < low < high < math.inf:
+        raise AttributeValueError("histogram", got=f"{bins} bins", need="bins ≥ 1 and 0 < low < high")
+    return tuple(low * (high / low) ** (edge / bins) for edge in range(bins + 1))
+
+
+def histogram(x: T, edges: tuple[float, ...]) -> T:
+    """How many elements of `x` are below the first edge, between each two edges, and at or above the last."""
+    return apply(HISTOGRAM, HistogramAttrs(tuple(map(float, edges))), x)
 
 
 def non_maximum_suppression(boxes: T, threshold: float = 0.5) -> tuple[T, T]:

@@ -8,27 +8,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.core.command import Command
-from nnc.core.dtype import F32, DType
+from nnc.core.dtype import DType
 from nnc.core.spec import TensorSpec
-from nnc.errors import AttributeValueError
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.fill import integer_range
 from nnc.ops.operand import T
-from nnc.ops.rules import NotDifferentiable, Pattern, Specs, operator
+from nnc.ops.rules import NUMBERS, NotDifferentiable, Pattern, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
 class ArangeAttrs:
-    """First value, difference, number of values, element type."""
+    """Spec of the result (its one axis counts the values), first value, difference."""
 
-    start: float
-    step: float
-    count: int
-    dtype: DType = F32
+    spec: TensorSpec
+    start: float = 0.0
+    step: float = 1.0
 
 
 def _infer(attrs: ArangeAttrs, specs: Specs) -> Specs:
-    if attrs.count < 0:
-        raise AttributeValueError("arange", got=f"count {attrs.count}", need="count ≥ 0")
-    return (TensorSpec((attrs.count,), attrs.dtype),)
+    check_kinds(NUMBERS, attrs.spec)
+    if attrs.spec.rank != 1:
+        raise ShapeError("arange", got=str(attrs.spec), need="one dimension")
+    if attrs.spec.dtype.is_float:
+        return (attrs.spec,)
+    low, high = integer_range(attrs.spec.dtype)
+    last = attrs.start + max(attrs.spec.elements - 1, 0) * attrs.step
+    whole = float(attrs.start).is_integer() and float(attrs.step).is_integer()
+    if not (whole and all(low <= value <= high for value in (attrs.start, last))):
+        got = f"values that {attrs.spec.dtype} cannot hold"
+        raise AttributeValueError("arange", got=got, need=f"integers {low}..{high}")
+    return (attrs.spec,)
 
 
 ARANGE = operator(
@@ -44,4 +53,5 @@ ARANGE = operator(
 
 def arange_like(x: T, count: int, start: float = 0.0, step: float = 1.0, dtype: DType | None = None) -> T:
     """`count` values from `start` by `step`, of `x`'s element type unless `dtype` is given; `x` is not read."""
-    return x.apply(Command(ARANGE, ArangeAttrs(start, step, count, dtype or x.spec.dtype)), ())[0]
+    spec = TensorSpec((count,), dtype or x.spec.dtype, x.spec.layout, x.spec.device)
+    return x.apply(Command(ARANGE, ArangeAttrs(spec, float(start), float(step))), ())[0]

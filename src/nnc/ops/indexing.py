@@ -6,7 +6,8 @@
     scatter_along:   y[…, index[…, k, …], …] += x[…, k, …] along `axis`, y zero before
     one_hot:         y[i…, c] = 1 where index[i…] == c, else 0
 
-Each of the first four is the gradient of its neighbour. Negative or too large indices are an error when they are met.
+Of the first four, each is the gradient of its neighbour, and an index outside 0 ≤ index < size is an IndexRangeError
+when it is met. one_hot gives zeros there, so that -1 can stand for "no class".
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Pattern, Specs, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +44,31 @@ class OneHotAttrs:
     dtype: DType = F32
 
 
-def _check(subject: str, axis: int, x: TensorSpec, index: TensorSpec) -> None:
-    if not 0 <= axis < x.rank:
-        raise AttributeValueError(subject, got=f"axis {axis} for {x}", need=f"0 ≤ axis < {x.rank}")
+def _check(subject: str, axis: int, rank: int, index: TensorSpec) -> None:
+    """The axis is one of `rank`, the index holds integers."""
+    if not 0 <= axis < rank:
+        raise AttributeValueError(subject, got=f"axis {axis} of {rank}", need=f"0 ≤ axis < {rank}")
     if index.dtype.kind not in ("int", "uint"):
         raise DTypeError(subject, got=f"index {index}", need="integers")
 
 
 def _infer_select(attrs: AxisAttrs, specs: Specs) -> Specs:
     x, index = specs
-    _check("index_select", attrs.axis, x, index)
+    _check("index_select", attrs.axis, x.rank, index)
     return (replace(x, shape=(*x.shape[: attrs.axis], *index.shape, *x.shape[attrs.axis + 1 :])),)
 
 
 def _infer_scatter_add(attrs: ScatterAttrs, specs: Specs) -> Specs:
     x, index = specs
-    _check("scatter_add", attrs.axis, replace(x, shape=(*x.shape, 1)), index)
+    check_kinds(NUMBERS, x)
+    _check("scatter_add", attrs.axis, x.rank - index.rank + 1, index)
     if x.shape[attrs.axis : attrs.axis + index.rank] != index.shape:
         raise ShapeError("scatter_add", got=f"x={x}, index={index}", need=f"x's axes from {attrs.axis} on as the index")
     return (replace(x, shape=(*x.shape[: attrs.axis], attrs.size, *x.shape[attrs.axis + index.rank :])),)
 
 
 def _check_along(subject: str, axis: int, x: TensorSpec, index: TensorSpec) -> None:
-    _check(subject, axis, x, index)
+    _check(subject, axis, x.rank, index)
     others = (*x.shape[:axis], *x.shape[axis + 1 :])
     if index.rank != x.rank or (*index.shape[:axis], *index.shape[axis + 1 :]) != others:
         raise ShapeError(subject, got=f"x={x}, index={index}", need=f"equal sizes except on axis {axis}")
@@ -79,6 +82,7 @@ def _infer_gather(attrs: AxisAttrs, specs: Specs) -> Specs:
 
 def _infer_scatter_along(attrs: ScatterAttrs, specs: Specs) -> Specs:
     x, index = specs
+    check_kinds(NUMBERS, x)
     _check_along("scatter_along", attrs.axis, x, index)
     if x.shape != index.shape:
         raise ShapeError("scatter_along", got=f"x={x}, index={index}", need="equal shapes")
@@ -89,7 +93,7 @@ def _infer_one_hot(attrs: OneHotAttrs, specs: Specs) -> Specs:
     (index,) = specs
     if attrs.classes < 1:
         raise AttributeValueError("one_hot", got=f"{attrs.classes} classes", need="at least one")
-    _check("one_hot", 0, replace(index, shape=(*index.shape, attrs.classes)), index)
+    _check("one_hot", 0, 1, index)
     return (replace(index, shape=(*index.shape, attrs.classes), dtype=attrs.dtype),)
 
 
@@ -171,7 +175,8 @@ def index_select(x: T, index: T, axis: int = 0) -> T:
 
 def scatter_add(x: T, index: T, axis: int, size: int) -> T:
     """Add the rows of `x` into zeros of `size` rows at the places that `index` names."""
-    return apply(SCATTER_ADD, ScatterAttrs(axis, size), x, index)
+    rank = x.spec.rank - index.spec.rank + 1
+    return apply(SCATTER_ADD, ScatterAttrs(axis + rank if axis < 0 else axis, size), x, index)
 
 
 def gather(x: T, index: T, axis: int) -> T:
@@ -181,9 +186,9 @@ def gather(x: T, index: T, axis: int) -> T:
 
 def scatter_along(x: T, index: T, axis: int, size: int) -> T:
     """Add the elements of `x` into zeros along `axis` at the places that `index` names."""
-    return apply(SCATTER_ALONG, ScatterAttrs(axis, size), x, index)
+    return apply(SCATTER_ALONG, ScatterAttrs(axis + x.spec.rank if axis < 0 else axis, size), x, index)
 
 
 def one_hot(index: T, classes: int, dtype: DType = F32) -> T:
-    """A row of zeros with a one at `index`, for each index."""
+    """A row of zeros with a one at `index`, for each index; zeros alone where the index names no class."""
     return apply(ONE_HOT, OneHotAttrs(classes, dtype), index)

@@ -58,7 +58,8 @@ def _infer_concatenate(attrs: ConcatenateAttrs, specs: Specs) -> Specs:
     for other in specs[1:]:
         if other.dtype is not first.dtype:
             raise DTypeError("concatenate", got=f"{first}, {other}", need="one element type")
-        if other.shape[:axis] + other.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
+        rest, other_rest = ((*one.shape[:axis], *one.shape[axis + 1 :]) for one in (first, other))
+        if other.rank != first.rank or rest != other_rest:
             raise ShapeError("concatenate", got=f"{first}, {other}", need=f"equal sizes except on axis {axis}")
     total = sum(spec.shape[axis] for spec in specs)
     return (replace(first, shape=(*first.shape[:axis], total, *first.shape[axis + 1 :])),)
@@ -160,15 +161,19 @@ def concatenate(operands: tuple[T, ...] | list[T], axis: int = 0) -> T:
     return operands[0] if len(operands) == 1 else operands[0].apply(Command(CONCATENATE, attrs), operands)[0]
 
 
-def slice_axis(x: T, axis: int, start: int, stop: int) -> T:
-    """x[start:stop] along `axis`: a view, no copy."""
+def slice_axis(x: T, axis: int, start: int, stop: int, step: int = 1) -> T:
+    """x[start:stop:step] along `axis`, step ≥ 1: a view, no copy."""
     if not 0 <= axis < x.spec.rank:
         raise AttributeValueError("slice", got=f"axis {axis} of {x.spec}", need=f"0 ≤ axis < {x.spec.rank}")
     size = x.shape[axis]
+    if step < 1:
+        raise AttributeValueError("slice", got=f"step {step}", need="step ≥ 1", fix="flip() the axis")
     if not 0 <= start <= stop <= size:
         raise ShapeError("slice", got=f"{start}:{stop} on axis {axis} of {x.spec}", need=f"0 ≤ start ≤ stop ≤ {size}")
-    spec = replace(x.spec, shape=(*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))
-    return x.alias(spec, x.offset + start * x.strides[axis], x.strides)
+    count = len(range(start, stop, step))
+    spec = replace(x.spec, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
+    return x.alias(spec, x.offset + start * x.strides[axis], strides)
 
 
 def embed(x: T, attrs: EmbedAttrs) -> T:

@@ -44,7 +44,7 @@ class AdamAttrs:
 def _infer_update(subject: str, states: int, specs: tuple[TensorSpec, ...]) -> Specs:
     g, w, *rest = specs
     scalars = rest[states:]
-    check_kinds(FLOATS, *specs[: states + 3])
+    check_kinds(FLOATS, *specs[: states + 2])
     check_kinds(NUMBERS, *scalars)
     if any(spec.shape != w.shape or spec.dtype is not w.dtype for spec in (g, *rest[:states])):
         raise ShapeError(subject, got=", ".join(map(str, specs)), need=f"gradient and state as the parameter, {w}")

@@ -1,10 +1,10 @@
-"""Sorting, the largest elements, running sums, and positions of extrema's mirror.
+"""Sorting, the largest elements, and running sums along an axis.
 
     sort:            values[…, k, …] = k-th smallest (or largest) of x along `axis`, index = where it was
     top_k:           the first `count` of the sorted elements
     cumulative_sum:  y[k] = x[0] + … + x[k] along `axis` (exclusive: up to k - 1; reverse: from the end)
 
-Equal elements keep their order.
+Equal elements keep their order, in both directions; nan counts as larger than all numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.indexing import scatter_along
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, Inplace, Specs, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Inplace, Specs, check_kinds, operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ def _infer_top(attrs: TopAttrs, specs: Specs) -> Specs:
 
 
 def _infer_scan(attrs: ScanAttrs, specs: Specs) -> Specs:
+    check_kinds(NUMBERS, specs[0])
     _check_axis("cumulative_sum", attrs.axis, specs[0])
     return specs
 
@@ -113,7 +114,7 @@ CUMULATIVE_SUM = operator(
     ("x",),
     infer=_infer_scan,
     gradient=_scan_gradient,
-    inplace=Inplace(),
+    inplace=Inplace(allowed=((0, 0),)),
     doc="y[k] = x[0] + … + x[k]",
 )
 

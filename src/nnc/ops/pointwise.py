@@ -253,6 +253,7 @@ CEIL = _unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x,
 ROUND = _unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
 EXPM1 = _unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
 LOG1P = _unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
+SOFTPLUS = _unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
 
 ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS)
 SUBTRACT = _binary("subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS)
@@ -535,25 +536,27 @@ def is_nan(x: T) -> T:
     return apply(IS_NAN, _NONE, x)
 
 
+def softplus(x: T) -> T:
+    """y = ln(1 + e^x), without overflow; its derivative sigmoid(x) = 1 - e^-y."""
+    return apply(SOFTPLUS, _NONE, x)
+
+
 def clamp(x: T, low: float | None = None, high: float | None = None) -> T:
-    """y = min(max(x, low), high); a bound of None is no bound."""
+    """y = min(max(x, low), high); a bound of None is no bound. Where x equals a bound half the gradient passes."""
+    if any(bound is not None and math.isnan(bound) for bound in (low, high)):
+        raise AttributeValueError("clamp", got="a bound that is not a number", need="numbers", fix="None is no bound")
     raised = x if low is None else maximum(x, scalar_like(x, low))
     return raised if high is None else minimum(raised, scalar_like(x, high))
 
 
 def leaky_relu(x: T, slope: float = 0.01) -> T:
-    """y = x where x > 0, else slope · x."""
-    return subtract(relu(x), affine(relu(affine(x, -1.0)), slope))
+    """y = x where x > 0, else slope · x; the derivative at 0 is the slope. Its gradient keeps one bool per element."""
+    return where(greater(x, scalar_like(x, 0.0)), x, affine(x, slope)) if slope else relu(x)
 
 
 def swish(x: T) -> T:
     """y = x · sigmoid(x), also called SiLU (Ramachandran et al. 2017)."""
     return multiply(x, sigmoid(x))
-
-
-def softplus(x: T) -> T:
-    """y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
-    return add(relu(x), log1p(exp(affine(absolute(x), -1.0))))
 
 
 def gelu_tanh(x: T) -> T:

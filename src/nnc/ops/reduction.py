@@ -9,12 +9,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nnc.core.dtype import I64
+from nnc.core.command import Command
+from nnc.core.dtype import BOOL, I64, U8
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, reduce_sum, spread
+from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.operand import T, apply
-from nnc.ops.pointwise import affine, cast, divide, equal, multiply
+from nnc.ops.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where
 from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
 
 
@@ -31,9 +33,14 @@ def _infer_mean(attrs: ReduceAttrs, specs: Specs) -> Specs:
     return _infer_extremum(attrs, specs)
 
 
+def _infer_norm(attrs: ReduceAttrs, specs: Specs) -> Specs:
+    check_kinds(FLOATS, *specs)
+    return infer_reduction(attrs, specs)
+
+
 def _infer_position(attrs: ReduceAttrs, specs: Specs) -> Specs:
     if len(attrs.axes) != 1:
-        raise AttributeValueError("argmax", got=f"axes {list(attrs.axes)}", need="exactly one axis")
+        raise AttributeValueError("position", got=f"axes {list(attrs.axes)}", need="exactly one axis")
     return (replace(_infer_extremum(attrs, specs)[0], dtype=I64),)
 
 
@@ -54,6 +61,15 @@ def _extremum_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Grad
     return (multiply(divide(hit, count), spread(g, x, call.attrs)),)
 
 
+def _norm_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
+    """x' = g · x / y, and 0 where y is 0, the least steep slope there."""
+    (g,) = gradients
+    assert g is not None
+    x, y = call.inputs[0], call.outputs[0]
+    slope = divide(g, where(equal(y, scalar_like(y, 0.0)), scalar_like(y, 1.0), y))
+    return (multiply(spread(slope, x, call.attrs), x),)
+
+
 def _extremum(name: str, doc: str) -> Op[ReduceAttrs]:
     return operator(
         name,
@@ -61,6 +77,18 @@ def _extremum(name: str, doc: str) -> Op[ReduceAttrs]:
         ("x",),
         infer=_infer_extremum,
         gradient=_extremum_gradient,
+        pattern=Pattern.REDUCTION,
+        doc=doc,
+    )
+
+
+def _position(name: str, doc: str) -> Op[ReduceAttrs]:
+    return operator(
+        name,
+        ReduceAttrs,
+        ("x",),
+        infer=_infer_position,
+        gradient=NotDifferentiable("an index does not change smoothly"),
         pattern=Pattern.REDUCTION,
         doc=doc,
     )
@@ -77,14 +105,16 @@ REDUCE_MEAN = operator(
 )
 REDUCE_MAX = _extremum("reduce_max", "y = largest x over axes; nan wins")
 REDUCE_MIN = _extremum("reduce_min", "y = smallest x over axes; nan wins")
-ARGMAX = operator(
-    "argmax",
+ARGMAX = _position("argmax", "y = first index of the largest x along the axis, as i64; of the first nan if any")
+ARGMIN = _position("argmin", "y = first index of the smallest x along the axis, as i64; of the first nan if any")
+REDUCE_NORM = operator(
+    "reduce_norm",
     ReduceAttrs,
     ("x",),
-    infer=_infer_position,
-    gradient=NotDifferentiable("an index does not change smoothly"),
+    infer=_infer_norm,
+    gradient=_norm_gradient,
     pattern=Pattern.REDUCTION,
-    doc="y = first index of the largest x along the axis, as i64",
+    doc="y = √(sum of x² over axes), NNC's REDUCE_NORM2",
 )
 
 
@@ -103,6 +133,34 @@ def reduce_min(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool 
     return apply(REDUCE_MIN, ReduceAttrs(normalize_axes("reduce_min", axes, x.spec.rank), keepdims), x)
 
 
+def reduce_norm(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = √(sum of x² over `axes`) (all when None); its derivative at 0 is 0."""
+    return apply(REDUCE_NORM, ReduceAttrs(normalize_axes("reduce_norm", axes, x.spec.rank), keepdims), x)
+
+
+def reduce_any(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = is any of the bool `x` over `axes` true? Of none, no."""
+    kept = ReduceAttrs(normalize_axes("reduce_any", axes, x.spec.rank), keepdims)
+    if any(x.shape[axis] == 0 for axis in kept.axes):
+        return x.apply(Command(FILL, FillAttrs(0.0, infer_reduction(kept, (x.spec,))[0])), ())[0]
+    return cast(reduce_max(cast(x, U8), kept.axes, keepdims=keepdims), BOOL)
+
+
+def reduce_all(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = are all of the bool `x` over `axes` true? Of none, yes."""
+    return logical_not(reduce_any(logical_not(x), axes, keepdims=keepdims))
+
+
+def reduce_is_nan(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
+    """y = is any x over `axes` not a number? (NNC's REDUCE_ISNAN)"""
+    return reduce_any(is_nan(x), axes, keepdims=keepdims)
+
+
 def argmax(x: T, axis: int, *, keepdims: bool = False) -> T:
     """y = first index of the largest x along `axis`."""
     return apply(ARGMAX, ReduceAttrs(normalize_axes("argmax", axis, x.spec.rank), keepdims), x)
+
+
+def argmin(x: T, axis: int, *, keepdims: bool = False) -> T:
+    """y = first index of the smallest x along `axis`."""
+    return apply(ARGMIN, ReduceAttrs(normalize_axes("argmin", axis, x.spec.rank), keepdims), x)

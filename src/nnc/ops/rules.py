@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from nnc.core.spec import TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr
+from nnc.graph.composition import OPTIONAL_INPUTS
 from nnc.ops.operand import Operand
 
 A = TypeVar("A")
@@ -41,6 +42,14 @@ class Applied(Generic[A]):
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     needed: tuple[bool, ...]
+
+    def optional(self, index: int) -> Operand | None:
+        """Input `index`, or None when it is absent; an absent input has only absent ones behind it."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def wants(self, index: int) -> bool:
+        """Does anybody want the gradient of input `index`, which may be absent?"""
+        return index < len(self.needed) and self.needed[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,6 @@ INFER = OpAttr[InferRule]("infer")
 INPLACE = OpAttr[InplaceRule]("inplace")
 GRADIENT = OpAttr[GradientRule | NotDifferentiable]("gradient")
 PATTERN = OpAttr[Pattern]("pattern")
-OPTIONAL_INPUTS = OpAttr[tuple[int, ...]]("optional_inputs")
 
 
 # Kinds of element types that an operator accepts.

@@ -1,9 +1,21 @@
 """Resampling of positions: padding, flipping, upsampling, regions of interest. All linear; each has its adjoint.
 
-pad:        y = x with `before`, `after` more positions per axis: a constant, the edge repeated, or mirrored
-flip:       y[…, k, …] = x[…, size - 1 - k, …]
-upsample:   y[n, i, j, c] from x[n, height, width, c]: the nearest position, or bilinear in between
-roi_align:  y[r, i, j, c] = mean of bilinear samples of x[n] in cell (i, j) of box r (He et al. 2017)
+    pad:        y = x with `before`, `after` more positions per axis: a constant, the edge repeated, or mirrored
+    flip:       y[…, k, …] = x[…, size - 1 - k, …]
+    upsample:   y[n, i, j, c] from x[n, height, width, c]: the nearest position, or bilinear in between
+    roi_align:  y[r, i, j, c] = mean of bilinear samples of x[n] in cell (i, j) of box r (He et al. 2017)
+
+Where position i of `target` lies among `source` positions, for each of the two axes:
+
+    nearest                  floor(i · source / target)                   as PyTorch's "nearest"
+    nearest, align_corners   i · (source - 1) / (target - 1), rounded, halves up
+    bilinear                 (i + ½) · source / target - ½, not below 0 nor above source - 1 (pixel centres)
+    bilinear, align_corners  i · (source - 1) / (target - 1); 0 when target is 1
+
+A box has the edges top, left, bottom, right in pixels, pixel k reaching from k to k + 1 (torchvision's aligned=True).
+Sample s of a cell lies in the middle of the s-th of `samples` equal parts, per axis; its position among pixel centres
+is its coordinate - ½. It counts as 0 when that is below -1 or above the size, else it is moved between 0 and size - 1.
+No gradient flows to the boxes.
 """
 
 from __future__ import annotations
@@ -13,8 +25,11 @@ from dataclasses import dataclass, replace
 from nnc.core.spec import Shape, TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import normalize_axes
+from nnc.ops.fill import integer_range
+from nnc.ops.movement import slice_axis
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.window import check_layout
 
 PAD_MODES = ("constant", "edge", "reflect")
 UPSAMPLE_MODES = ("nearest", "bilinear")
@@ -64,6 +79,19 @@ def _infer_pad(attrs: PadAttrs, specs: Specs) -> Specs:
 
 
 def _check_pad(attrs: PadAttrs, x: TensorSpec) -> None:
+    _check_borders(attrs, x)
+    low, high = integer_range(x.dtype)
+    if not (x.dtype.is_float or (attrs.value.is_integer() and low <= attrs.value <= high)):
+        raise AttributeValueError("pad", got=f"a value that {x.dtype} cannot hold", need=f"an integer {low}..{high}")
+    for size, edge in zip(x.shape * 2, (*attrs.before, *attrs.after), strict=True):
+        most = size - 1 if attrs.mode == "reflect" else size * edge
+        if attrs.mode != "constant" and edge > most:
+            raise ShapeError(
+                "pad", got=f"{edge} positions beside {size} ({attrs.mode})", need="that many to mirror or repeat"
+            )
+
+
+def _check_borders(attrs: PadAttrs, x: TensorSpec) -> None:
     borders = (*attrs.before, *attrs.after)
     if len(attrs.before) != x.rank or len(attrs.after) != x.rank or min(borders, default=0) < 0:
         raise AttributeValueError(
@@ -71,22 +99,20 @@ def _check_pad(attrs: PadAttrs, x: TensorSpec) -> None:
         )
     if attrs.mode not in PAD_MODES:
         raise AttributeValueError("pad", got=f"mode {attrs.mode!r}", need=" or ".join(PAD_MODES))
-    room = 1 if attrs.mode == "reflect" else 0
-    for size, edge in zip(x.shape * 2, borders, strict=True):
-        if attrs.mode != "constant" and edge and (size == 0 or (room and edge > size - 1)):
-            raise ShapeError(
-                "pad", got=f"{edge} positions beside {size} ({attrs.mode})", need="that many to mirror or repeat"
-            )
 
 
 def _infer_pad_gradient(attrs: PadAttrs, specs: Specs) -> Specs:
     (g,) = specs
-    shape = tuple(size - a - b for size, a, b in zip(g.shape, attrs.before, attrs.after, strict=True))
-    return (replace(g, shape=shape),)
+    check_kinds(NUMBERS, g)
+    _check_borders(attrs, g)
+    x = replace(g, shape=tuple(size - a - b for size, a, b in zip(g.shape, attrs.before, attrs.after, strict=True)))
+    _check_pad(attrs, x)
+    return (x,)
 
 
 def _infer_flip(attrs: FlipAttrs, specs: Specs) -> Specs:
-    normalize_axes("flip", attrs.axes, specs[0].rank)
+    if normalize_axes("flip", attrs.axes, specs[0].rank) != attrs.axes:
+        raise AttributeValueError("flip", got=f"axes {list(attrs.axes)}", need="ascending axes ≥ 0")
     return specs
 
 
@@ -95,6 +121,7 @@ def _infer_upsample(attrs: UpsampleAttrs, specs: Specs) -> Specs:
 
 
 def _infer_upsample_gradient(attrs: UpsampleAttrs, specs: Specs) -> Specs:
+    check_kinds(NUMBERS, specs[0])
     return (_resized("upsample_gradient", attrs, specs[0], attrs.target, attrs.source),)
 
 
@@ -103,13 +130,18 @@ def _resized(
 ) -> TensorSpec:
     if attrs.mode not in UPSAMPLE_MODES:
         raise AttributeValueError(subject, got=f"mode {attrs.mode!r}", need=" or ".join(UPSAMPLE_MODES))
-    if x.rank != 4 or x.shape[1:3] != old or min(*old, *new) < 1:
+    if attrs.mode == "bilinear":
+        check_kinds(FLOATS, x)
+    check_layout(subject, x)
+    if x.rank != 4 or x.shape[1:3] != old or len(new) != 2 or min(*old, *new) < 1:
         raise ShapeError(subject, got=f"{x} to {list(new)}", need=f"[batch, {old[0]}, {old[1]}, channels], sizes ≥ 1")
     return replace(x, shape=(x.shape[0], *new, x.shape[3]))
 
 
 def _infer_roi(attrs: RoiAttrs, specs: Specs) -> Specs:
     x, boxes = specs
+    check_kinds(FLOATS, x, boxes)
+    check_layout("roi_align", x)
     if x.rank != 4 or x.shape[:3] != attrs.source or boxes.rank != 2 or boxes.shape[1] != 5:
         raise ShapeError(
             "roi_align", got=f"x={x}, boxes={boxes}", need="x[batch, height, width, channels], boxes[count, 5]"
@@ -121,6 +153,8 @@ def _infer_roi(attrs: RoiAttrs, specs: Specs) -> Specs:
 
 def _infer_roi_gradient(attrs: RoiAttrs, specs: Specs) -> Specs:
     g, boxes = specs
+    if g.rank != 4:
+        raise ShapeError("roi_align_gradient", got=f"g={g}", need="g[boxes, height, width, channels]")
     x = replace(g, shape=(*attrs.source, g.shape[-1]))
     if _infer_roi(attrs, (x, boxes))[0].shape != g.shape:
         raise ShapeError(
@@ -132,13 +166,18 @@ def _infer_roi_gradient(attrs: RoiAttrs, specs: Specs) -> Specs:
 def _pad_gradient(call: Applied[PadAttrs], gradients: Gradients) -> Gradients:
     (g,) = gradients
     assert g is not None
-    return (apply(PAD_GRADIENT, replace(call.attrs, value=0.0), g),)
+    if call.attrs.mode != "constant":
+        return (apply(PAD_GRADIENT, replace(call.attrs, value=0.0), g),)
+    # What the constant filled does not depend on x: the gradient is a view of the inside.
+    for axis, (before, size) in enumerate(zip(call.attrs.before, call.inputs[0].shape, strict=True)):
+        g = slice_axis(g, axis, before, before + size)
+    return (g,)
 
 
 def _pad_gradient_gradient(call: Applied[PadAttrs], gradients: Gradients) -> Gradients:
     (h,) = gradients
     assert h is not None
-    return (apply(PAD, call.attrs, h),)
+    return (apply(PAD, replace(call.attrs, value=0.0), h),)
 
 
 def _flip_gradient(call: Applied[FlipAttrs], gradients: Gradients) -> Gradients:
@@ -243,7 +282,10 @@ def upsample(x: T, target: tuple[int, int], mode: str = "nearest", *, align_corn
 
 
 def roi_align(x: T, boxes: T, cells: tuple[int, int], samples: int = 2) -> T:
-    """Features of boxes [batch index, top, left, bottom, right] (in pixels of x) on a grid of `cells`."""
+    """Features of boxes [batch index, top, left, bottom, right] (in pixels of x) on a grid of `cells`.
+
+    A batch index outside x is an IndexRangeError when it is met.
+    """
     if x.spec.rank != 4:
         raise ShapeError("roi_align", got=str(x.spec), need="[batch, height, width, channels]")
     return apply(ROI_ALIGN, RoiAttrs(cells, samples, (x.shape[0], x.shape[1], x.shape[2])), x, boxes)

@@ -16,6 +16,7 @@ from nnc.core.origin import caller_origin
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
 from nnc.ops.broadcast import reshape
+from nnc.ops.copy import contiguous
 from nnc.ops.fill import fill_like
 from nnc.ops.movement import EmbedAttrs, embed
 from nnc.ops.pointwise import add
@@ -41,7 +42,7 @@ def backward(
         _check_float(graph, symbol)
     work = _Backward(graph, _relevant(graph, outputs, inputs))
     for output, seed in zip(outputs, given, strict=True):
-        if seed is not None and seed.shape != output.shape:
+        if seed is not None and (seed.shape, seed.spec.dtype) != (output.shape, output.spec.dtype):
             raise ShapeError("backward", got=f"seed {seed.spec}", need=str(output.spec), origin=caller_origin())
         work.contribute(output.key, fill_like(output, 1.0) if seed is None else seed)
     for key in reversed(graph.execs.toposort(work.relevant.execs)):
@@ -102,6 +103,8 @@ class _Backward:
         whole = parts[0]
         for part in parts[1:]:
             whole = add(whole, part)
+        if root != key and whole.strides != contiguous_strides(whole.shape):
+            whole = contiguous(whole)
         self.parts[root] = [whole]
         if root == key:
             return whole
@@ -136,14 +139,13 @@ class _Backward:
         if root == key:
             return gradient
         spec, region = self.graph.tensors[root].spec, self.graph.region(key)
-        if region.shape == gradient.shape and _covers(region.shape, region.strides, spec.elements):
+        if gradient.spec.elements == spec.elements and region.strides == contiguous_strides(region.shape):
             return reshape(gradient, spec.shape)
+        if not region.is_injective():
+            raise NotDifferentiableError(
+                "alias",
+                got=f"a gradient through {self.graph.label(key)}, which names an element twice",
+                need="a view that names each element once",
+                origin=self.graph.tensors[key].origin,
+            )
         return embed(gradient, EmbedAttrs(spec.shape, region.offset, region.strides))
-
-
-def _covers(shape: tuple[int, ...], strides: tuple[int, ...], elements: int) -> bool:
-    """True when the alias is the whole root in row-major order."""
-    count = 1
-    for size in shape:
-        count *= size
-    return count == elements and strides == contiguous_strides(shape)

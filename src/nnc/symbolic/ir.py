@@ -9,7 +9,8 @@ root, never of another alias.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NewType
 
@@ -24,6 +25,9 @@ from nnc.symbolic.region import Region, overlaps
 
 TensorKey = NewType("TensorKey", int)
 ExecKey = NewType("ExecKey", int)
+
+
+Observer = Callable[[ExecKey], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,12 @@ class SymbolicGraph:
         self.tensors: Arena[TensorKey, TensorSymbol] = Arena(TensorKey, KeyWidth.BITS64, storage)
         self._writers: dict[TensorKey, list[ExecKey]] = {}
         self._readers: dict[TensorKey, dict[ExecKey, None]] = {}
+        self._observers: list[Observer] = []
+
+    @property
+    def version(self) -> int:
+        """Grows with each edit of symbols or execs."""
+        return self.execs.version + self.tensors.version
 
     # ---- symbols
 
@@ -147,20 +157,41 @@ class SymbolicGraph:
             written = tuple(self.tensors.new(TensorSymbol(spec, "", None, origin)) for spec in results)
         else:
             written = tuple(self.own(symbol) for symbol in outputs)
-            self._check_written(command, written, results, origin)
+            self._check_written(ExecSymbol(command, keys, written, name, origin), results)
         self.add_exec(ExecSymbol(command, keys, written, name, origin))
         return tuple(Symbol(self, key) for key in written)
 
     def add_exec(self, record: ExecSymbol) -> ExecKey:
         """Append a record whose keys are of this graph; edges follow from use."""
         exec_key = self.execs.add_node(record)
-        for root in dict.fromkeys(self.root(key) for key in record.inputs if key is not None):
-            self._readers.setdefault(root, {})[exec_key] = None
-            for writer in self._writers_read(record, root):
-                self.execs.add_edge(writer, exec_key, Dependency(root))
+        self._link_reads(exec_key)
         for root in dict.fromkeys(self.root(key) for key in record.outputs):
             self._writers.setdefault(root, []).append(exec_key)
+            for reader in self._readers.get(root, ()):
+                if exec_key in self._writers_read(self.execs[reader], root):
+                    self.execs.add_edge(exec_key, reader, Dependency(root))
+        for observer in self._observers:
+            observer(exec_key)
         return exec_key
+
+    @contextmanager
+    def observed(self, observer: Observer) -> Iterator[None]:
+        """Inside, `observer` is told each exec that is appended."""
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
+
+    def replace_inputs(self, key: ExecKey, inputs: tuple[TensorKey | None, ...]) -> None:
+        """Let an exec read other symbols; its edges follow. The caller keeps the graph free of cycles."""
+        record = self.execs[key]
+        for edge in self.execs.in_edges(key):
+            self.execs.remove_edge(edge)
+        for root in {self.root(tensor) for tensor in record.inputs if tensor is not None}:
+            self._readers[root].pop(key, None)
+        self.execs.replace_node(key, replace(record, inputs=inputs))
+        self._link_reads(key)
 
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
@@ -172,8 +203,10 @@ class SymbolicGraph:
         return record
 
     def remove_tensor(self, key: TensorKey) -> None:
-        """Forget a symbol that no exec names."""
-        if self._readers.get(key) or self._writers.get(key):
+        """Forget a symbol that no exec names, neither itself nor through an alias."""
+        users = [self.execs[user] for user in (*self.readers(key), *self.writers(key))]
+        is_root = self.root(key) == key
+        if any(is_root or key in record.inputs or key in record.outputs for record in users):
             raise SymbolError("remove", got=f"%{key}, in use", need="a symbol that no exec reads or writes")
         self._readers.pop(key, None)
         self._writers.pop(key, None)
@@ -210,37 +243,53 @@ class SymbolicGraph:
                 seen |= roots
         return self.execs.toposort(found)
 
+    def _link_reads(self, key: ExecKey) -> None:
+        """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
+        record = self.execs[key]
+        for root in dict.fromkeys(self.root(tensor) for tensor in record.inputs if tensor is not None):
+            self._readers.setdefault(root, {})[key] = None
+            for writer in self._writers_read(record, root):
+                self.execs.add_edge(writer, key, Dependency(root))
+
     def _writers_read(self, record: ExecSymbol, root: TensorKey) -> list[ExecKey]:
         """Writers of `root` at places that `record` reads."""
-        writers = self._writers.get(root, [])
-        if len(writers) < 2:
-            return writers
         regions = [self.region(key) for key in record.inputs if key is not None and self.root(key) == root]
-        return [writer for writer in writers if self._writes_any(writer, root, regions)]
+        return [writer for writer in self._writers.get(root, ()) if self._writes_any(writer, root, regions)]
 
     def _writes_any(self, writer: ExecKey, root: TensorKey, regions: list[Region]) -> bool:
-        written = [self.region(key) for key in self.execs[writer].outputs if self.root(key) == root]
-        return any(overlaps(one, other) for one in written for other in regions)
+        written = self.execs[writer].outputs
+        if root in written:
+            return True
+        places = [self.region(key) for key in written if self.root(key) == root]
+        return any(overlaps(one, other) for one in places for other in regions)
 
-    def _check_written(
-        self, command: AnyCommand, written: tuple[TensorKey, ...], results: tuple[TensorSpec, ...], origin: str
-    ) -> None:
-        """Given outputs must have the inferred specs and must not have been written at these places."""
-        got = [self.tensors[key].spec for key in written]
-        if [spec.shape for spec in got] != [spec.shape for spec in results] or [s.dtype for s in got] != [
-            s.dtype for s in results
-        ]:
+    def _check_written(self, record: ExecSymbol, results: tuple[TensorSpec, ...]) -> None:
+        """Given outputs must have the inferred specs, and nobody may have written or read these places before."""
+        subject, got = record.command.op.name, [self.tensors[key].spec for key in record.outputs]
+        if [(spec.shape, spec.dtype) for spec in got] != [(spec.shape, spec.dtype) for spec in results]:
             shown, wanted = ", ".join(map(str, got)), ", ".join(map(str, results))
-            raise ShapeError(command.op.name, got=f"outputs {shown}", need=wanted, origin=origin)
-        for index, key in enumerate(written):
-            earlier = [other for other in written[:index] if self.root(other) == self.root(key)]
-            taken = any(overlaps(self.region(other), self.region(key)) for other in earlier)
-            if taken or any(
-                self._writes_any(writer, self.root(key), [self.region(key)]) for writer in self.writers(key)
-            ):
+            raise ShapeError(subject, got=f"outputs {shown}", need=wanted, origin=record.origin)
+        for position, key in enumerate(record.outputs):
+            if fault := self._write_fault(key, record, record.outputs[:position]):
                 raise SymbolError(
-                    command.op.name, got=f"%{key}, already written", need="each symbol written once", origin=origin
+                    subject,
+                    got=f"%{key}, {fault}",
+                    need="each place of a tensor written once, before it is read",
+                    origin=record.origin,
                 )
+
+    def _write_fault(self, key: TensorKey, record: ExecSymbol, earlier: tuple[TensorKey, ...]) -> str:
+        """Why `record` may not write `key` behind its `earlier` outputs; empty when it may."""
+        root, region = self.root(key), self.region(key)
+        if any(self._writes_any(writer, root, [region]) for writer in self.writers(root)) or any(
+            self.root(other) == root and overlaps(self.region(other), region) for other in earlier
+        ):
+            return "already written"
+        read = [record.inputs, *(self.execs[reader].inputs for reader in self.readers(root))]
+        places = {other for inputs in read for other in inputs if other is not None and self.root(other) == root}
+        if any(overlaps(self.region(other), region) for other in places):
+            return "already read"
+        return "" if region.is_injective() else "which names a place twice"
 
     # ---- copies and text
 
@@ -250,22 +299,34 @@ class SymbolicGraph:
         """A new graph with these execs (in this order) and tensors, and the map from old to new tensor keys."""
         result = SymbolicGraph(self.name)
         mapped: dict[TensorKey, TensorKey] = {}
+        result.graft(self, execs, tensors, mapped)
+        return result, mapped
+
+    def graft(
+        self,
+        source: SymbolicGraph,
+        execs: Iterable[ExecKey],
+        tensors: Iterable[TensorKey],
+        mapped: dict[TensorKey, TensorKey],
+    ) -> tuple[ExecKey, ...]:
+        """Append `source`'s execs in this order; `mapped` (source's keys → ours) grows by the symbols made for them."""
 
         def carry(key: TensorKey) -> TensorKey:
             if key not in mapped:
-                record = self.tensors[key]
+                record = source.tensors[key]
                 if record.alias is not None:
                     record = replace(record, alias=replace(record.alias, root=carry(record.alias.root)))
-                mapped[key] = result.tensors.new(record)
+                mapped[key] = self.tensors.new(record)
             return mapped[key]
 
+        made = []
         for exec_key in execs:
-            record = self.execs[exec_key]
+            record = source.execs[exec_key]
             inputs = tuple(None if key is None else carry(key) for key in record.inputs)
-            result.add_exec(replace(record, inputs=inputs, outputs=tuple(carry(key) for key in record.outputs)))
+            made.append(self.add_exec(replace(record, inputs=inputs, outputs=tuple(map(carry, record.outputs)))))
         for key in tensors:
             carry(key)
-        return result, mapped
+        return tuple(made)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -277,7 +338,7 @@ class SymbolicGraph:
             yield f"  {self.label(key)} = input"
         for exec_key in order:
             record = self.execs[exec_key]
-            outputs = ", ".join(self.label(key) for key in record.outputs)
+            outputs = ", ".join(self._written_label(key) for key in record.outputs)
             inputs = ", ".join("–" if key is None else self._reference(key) for key in record.inputs)
             yield f"  {outputs} = {record.command} <- {inputs}" + (f"  # {record.origin}" if record.origin else "")
 
@@ -285,6 +346,10 @@ class SymbolicGraph:
         """`%3 weight: f32[4, 3]`."""
         record = self.tensors[key]
         return f"%{key}{' ' + record.name if record.name else ''}: {record.spec}"
+
+    def _written_label(self, key: TensorKey) -> str:
+        record = self.tensors[key]
+        return self.label(key) if record.alias is None else f"{self._reference(key)}: {record.spec}"
 
     def _reference(self, key: TensorKey) -> str:
         record = self.tensors[key]

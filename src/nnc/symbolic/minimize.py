@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nnc.core.command import AnyCommand
+from nnc.core.dtype import F32, F64, DType
 from nnc.core.spec import TensorSpec
 from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
 from nnc.symbolic.gradient import backward
@@ -48,11 +49,17 @@ def minimize(
     """Append the gradients of `losses` by `parameters` and one `optimizer` exec per parameter."""
     op = optimizer.op
     gradients = backward(graph, losses, parameters)
-    scalars = {name: graph.input(TensorSpec(()), name) for name in SCALAR_NAMES[op]}
+    dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
+    scalars = {name: graph.input(TensorSpec((), dtype), name) for name in SCALAR_NAMES[op]}
     updates = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        spec = replace(parameter.spec)
+        spec = parameter.spec
         states = tuple(graph.input(spec, f"{parameter.name}.{name}") for name in STATE_NAMES[op])
         updated, *updated_states = graph.apply(optimizer, (gradient, parameter, *states, *scalars.values()))
         updates.append(Update(parameter, updated, gradient, states, tuple(updated_states)))
     return Minimized(tuple(updates), scalars)
+
+
+def steering_dtype(*parameters: DType) -> DType:
+    """Element type of an optimizer's scalars: f64 beside f64 parameters, else f32: steps count high."""
+    return F64 if F64 in parameters else F32

@@ -5,6 +5,7 @@ region = { offset + sum(index[k] · strides[k]) : 0 ≤ index[k] < shape[k] }
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -37,6 +38,16 @@ class Region:
         first, last = self.bounds()
         return len(self.shape) == len(self.strides) and first >= 0 and last <= max(elements, first)
 
+    def is_injective(self) -> bool:
+        """True when no element is named twice: sure for strides in order of size, by enumeration for small regions."""
+        steps = sorted((abs(stride), size) for size, stride in zip(self.shape, self.strides, strict=True) if size != 1)
+        reach = 0
+        for stride, size in steps:
+            if stride <= reach:
+                return math.prod(self.shape) <= EXACT_LIMIT and len(self.elements()) == math.prod(self.shape)
+            reach += stride * (size - 1)
+        return True
+
     def elements(self) -> set[int]:
         """Every element, enumerated."""
         found = {self.offset}
@@ -58,7 +69,9 @@ def overlaps(one: Region, other: Region) -> bool:
     if last <= start or stop <= first or 0 in one.shape or 0 in other.shape:
         return False
     if one.strides == other.strides and _is_grid(one.strides):
-        return _boxes_meet(one, other)
+        sides, others = _box(one), _box(other)
+        if sides and others:
+            return all(a < d and c < b for (a, b), (c, d) in zip(sides, others, strict=True))
     if last - first > EXACT_LIMIT or stop - start > EXACT_LIMIT:
         return True
     return not one.elements().isdisjoint(other.elements())
@@ -69,12 +82,16 @@ def _is_grid(strides: Shape) -> bool:
     return all(step > 0 for step in strides) and all(a % b == 0 for a, b in pairwise(strides))
 
 
-def _boxes_meet(one: Region, other: Region) -> bool:
-    """Both regions as boxes of the grid with their common strides: they meet when they meet on every axis."""
-    first, second = one.offset, other.offset
-    for axis, stride in enumerate(one.strides):
-        a, first = divmod(first, stride)
-        b, second = divmod(second, stride)
-        if a + one.shape[axis] <= b or b + other.shape[axis] <= a:
-            return False
-    return True
+def _box(region: Region) -> tuple[tuple[int, int], ...]:
+    """The region as a box of the grid with its strides: [start, stop) per axis, and where in a cell of the grid.
+
+    Empty where a row runs over into the next one, so that the region is no box.
+    """
+    rest, limit, sides = region.offset, math.inf, []
+    for size, stride in zip(region.shape, region.strides, strict=True):
+        start, rest = divmod(rest, stride)
+        if (start + size) * stride > limit:
+            return ()
+        sides.append((start, start + size))
+        limit = stride
+    return (*sides, (rest, rest + 1))

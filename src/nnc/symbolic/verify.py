@@ -32,6 +32,9 @@ def _aliases(graph: SymbolicGraph) -> Faults:
     for key, record in graph.tensors.items():
         if record.alias is None:
             continue
+        if record.alias.root not in graph.tensors:
+            yield f"%{key} is an alias of %{record.alias.root}, which does not exist"
+            continue
         root = graph.tensors[record.alias.root]
         if root.alias is not None:
             yield f"%{key} is an alias of the alias %{record.alias.root}"
@@ -44,6 +47,8 @@ def _single_writes(graph: SymbolicGraph) -> Faults:
     for exec_key, record in graph.execs.items():
         for tensor in record.outputs:
             root = graph.root(tensor)
+            if not graph.region(tensor).is_injective():
+                yield f"%{root} is written by exec {exec_key} twice at one place"
             for other_exec, other in written.get(root, []):
                 if overlaps(graph.region(tensor), graph.region(other)):
                     yield f"%{root} is written by exec {other_exec} and by exec {exec_key} at a common place"
@@ -69,15 +74,17 @@ def _infer(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorSpec, ...]:
 
 
 def _edges(graph: SymbolicGraph) -> Faults:
+    written: dict[TensorKey, list[tuple[ExecKey, TensorKey]]] = {}
     for key, record in graph.execs.items():
-        regions = [(graph.root(tensor), graph.region(tensor)) for tensor in record.inputs if tensor is not None]
+        for tensor in record.outputs:
+            written.setdefault(graph.root(tensor), []).append((key, tensor))
+    for key, record in graph.execs.items():
         expected = {
             writer
-            for root, region in regions
-            for writer in graph.writers(root)
-            if any(
-                graph.root(out) == root and overlaps(graph.region(out), region) for out in graph.execs[writer].outputs
-            )
+            for tensor in record.inputs
+            if tensor is not None
+            for writer, place in written.get(graph.root(tensor), ())
+            if place == graph.root(place) or overlaps(graph.region(place), graph.region(tensor))
         }
         if set(graph.execs.predecessors(key)) != expected:
             yield f"exec {key} follows {sorted(graph.execs.predecessors(key))}, its reads follow {sorted(expected)}"

@@ -194,9 +194,7 @@ class Builder:
         """Return from the function and hand it to the module."""
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
         body = "\n".join(["entry:", *self._slots, "br label %start", "start:", *self._lines])
-        self.module.append(
-            self.name, f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}"
-        )
+        self.module.append(self.name, f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}")
 
     def _label(self) -> str:
         self._count += 1
@@ -399,13 +397,17 @@ class Builder:
     # -- conversions and lanes
 
     def cast(self, value: Value, scalar: Scalar) -> Value:
-        """value as another scalar type, by value; to bool it is value != 0."""
+        """value as another scalar type, by value; to bool it is value != 0; to integers it saturates, NaN is 0."""
         source = value.type.scalar
         if source == scalar or (source.register == scalar.register and not scalar.floating):
             return Value(value.text, value.type.of(scalar), self, value.constant)
         if scalar == BOOL:
             return self.compare("!=", value, self.zero(value.type))
         kind = value.type.of(scalar)
+        if source.floating and not scalar.floating:
+            name = f"llvm.fpto{'s' if scalar.signed else 'u'}i.sat.{kind.suffix}.{value.type.suffix}"
+            self.module.declare(name, str(kind), [str(value.type)])
+            return self.emit(kind, f"call {kind} @{name}({value.type} {value.text})")
         return self.emit(kind, f"{conversion(source, scalar)} {value.type} {value.text} to {kind}")
 
     def reinterpret(self, value: Value, scalar: Scalar) -> Value:
@@ -493,9 +495,8 @@ class Builder:
             return
         name = f"llvm.masked.store.{value.type.suffix}.p0"
         self.module.declare(name, "void", [str(value.type), "ptr", "i32 immarg", str(mask.type)])
-        self.line(
-            f"call void @{name}({value.type} {value.text}, ptr {place.text}, i32 {scalar.size}, {mask.type} {mask.text})"
-        )
+        what = f"{value.type} {value.text}, ptr {place.text}"
+        self.line(f"call void @{name}({what}, i32 {scalar.size}, {mask.type} {mask.text})")
 
     def gather(self, pointer: Value, index: Value, stride: int, kind: Type, mask: Value | None = None) -> Value:
         """out[i] = pointer[index + i * stride]; lanes outside `mask` are not read and are 0."""
@@ -625,11 +626,9 @@ def integer_comparison(relation: str, signed: bool) -> str:
 
 
 def conversion(source: Scalar, target: Scalar) -> str:
-    """LLVM's word for a conversion by value between two different scalars."""
+    """LLVM's word for a conversion by value between two different scalars, but for floats to integers."""
     if source.floating and target.floating:
         return "fpext" if target.size > source.size else "fptrunc"
-    if source.floating:
-        return "fptosi" if target.signed else "fptoui"
     if target.floating:
         return "sitofp" if source.signed else "uitofp"
     if source == BOOL or (target.size > source.size and not source.signed):

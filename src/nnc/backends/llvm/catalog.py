@@ -12,39 +12,83 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnc.backends.llvm.access import Access, Shape, broadcast, collapse, contiguous
-from nnc.backends.llvm.builder import BOOL, F16, F32, F64, I64, SCALARS, Scalar
+from nnc.backends.llvm.builder import BOOL, F32, F64, SCALARS, Scalar
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
 from nnc.backends.llvm.gemm import Gemm
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import concatenate, embed, fill, move
 from nnc.backends.llvm.optimizer import Adam, OptimizerUpdate, Sgd
-from nnc.backends.llvm.pointwise import CAST, OPERATIONS, Instruction, Pointwise
+from nnc.backends.llvm.pointwise import CONVERT, OPERATIONS, Instruction, Pointwise
 from nnc.backends.llvm.pooling import KINDS, Pooling
 from nnc.backends.llvm.reduction import Argmax, Reduction
 from nnc.backends.llvm.softmax import Softmax
 from nnc.core.spec import TensorSpec
 from nnc.graph import Op
-from nnc.ops import (
-    broadcast as broadcast_ops,
-    convolution as convolution_ops,
-    copy as copy_ops,
-    fill as fill_ops,
-    gemm as gemm_ops,
-    movement as movement_ops,
-    optimizer as optimizer_ops,
-    pointwise as pointwise_ops,
-    pooling as pooling_ops,
-    reduction as reduction_ops,
-    softmax as softmax_ops,
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.convolution import (
+    CONVOLUTION,
+    CONVOLUTION_DATA_GRADIENT,
+    CONVOLUTION_WEIGHT_GRADIENT,
+    ConvolutionAttrs,
+    ConvolutionGradientAttrs,
 )
-from nnc.ops.broadcast import BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolution import ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.fill import FillAttrs
-from nnc.ops.gemm import GemmAttrs
-from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs
-from nnc.ops.optimizer import AdamAttrs, SgdAttrs
-from nnc.ops.pointwise import AffineAttrs, CastAttrs
-from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
+from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.pointwise import (
+    ABSOLUTE,
+    ADD,
+    AFFINE,
+    CAST,
+    COS,
+    DIVIDE,
+    EQUAL,
+    ERF,
+    EXP,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    NOT_EQUAL,
+    POWER,
+    PREFERENCE,
+    RECIPROCAL,
+    RELU,
+    SIGMOID,
+    SIGN,
+    SIN,
+    SQRT,
+    SQUARE,
+    STEP,
+    SUBTRACT,
+    TANH,
+    WHERE,
+    AffineAttrs,
+    CastAttrs,
+)
+from nnc.ops.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
+from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.softmax import (
+    LABEL_DIFFERENCE,
+    LOG_SOFTMAX,
+    SOFTMAX,
+    SOFTMAX_CROSS_ENTROPY,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT,
+)
 from nnc.ops.window import Window
 
 
@@ -80,11 +124,17 @@ Generate = Callable[[Any, Views, Views], Generator]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one operator is served. `strided`: inputs with any strides are read where they are."""
+    """How one operator is served.
+
+    `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
+    `scattered`: so are outputs with any strides written.
+    """
 
     generate: Generate
     refuse: Refuse
     strided: bool = False
+    scattered: bool = False
+    dense: tuple[int, ...] = ()
 
 
 def view_of(spec: TensorSpec) -> View:
@@ -127,11 +177,6 @@ def _numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.name == BOOL.name), "")
 
 
-def _cast(attrs: CastAttrs, inputs: Specs, outputs: Specs) -> str:
-    narrow = attrs.dtype.name in ("i16", "i8", "u8") and inputs[0].dtype.is_float
-    return f"a cast of {inputs[0].dtype} to {attrs.dtype}" if narrow else ""
-
-
 def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
     if inputs[-1].dtype.kind not in ("int", "uint"):
         return f"labels of type {inputs[-1].dtype}"
@@ -164,8 +209,8 @@ def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
     return Pointwise(output.shape, sources, (output.whole,), (instruction,), (len(inputs),))
 
 
-def _generate_cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
-    return _chain(Instruction(CAST, (0,), result=attrs.dtype.name), inputs, outputs[0])
+def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
+    return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
 
 
 def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -303,77 +348,77 @@ def _adam(attrs: AdamAttrs, inputs: Views, outputs: Views) -> Generator:
 # -- the table
 
 # Comparisons read truth values as well as numbers; all other pointwise operators want numbers.
-PREDICATES = (pointwise_ops.EQUAL, pointwise_ops.NOT_EQUAL)
-COMPARISONS = (pointwise_ops.LESS, pointwise_ops.LESS_EQUAL, pointwise_ops.GREATER, pointwise_ops.GREATER_EQUAL)
+PREDICATES = (EQUAL, NOT_EQUAL)
+COMPARISONS = (LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)
 POINTWISE: tuple[Op[Any], ...] = (
-    pointwise_ops.AFFINE,
-    pointwise_ops.EXP,
-    pointwise_ops.LOG,
-    pointwise_ops.SQRT,
-    pointwise_ops.RECIPROCAL,
-    pointwise_ops.SQUARE,
-    pointwise_ops.TANH,
-    pointwise_ops.SIGMOID,
-    pointwise_ops.RELU,
-    pointwise_ops.SIN,
-    pointwise_ops.COS,
-    pointwise_ops.ERF,
-    pointwise_ops.ABSOLUTE,
-    pointwise_ops.SIGN,
-    pointwise_ops.STEP,
-    pointwise_ops.ADD,
-    pointwise_ops.SUBTRACT,
-    pointwise_ops.MULTIPLY,
-    pointwise_ops.DIVIDE,
-    pointwise_ops.MAXIMUM,
-    pointwise_ops.MINIMUM,
-    pointwise_ops.POWER,
-    pointwise_ops.PREFERENCE,
+    AFFINE,
+    EXP,
+    LOG,
+    SQRT,
+    RECIPROCAL,
+    SQUARE,
+    TANH,
+    SIGMOID,
+    RELU,
+    SIN,
+    COS,
+    ERF,
+    ABSOLUTE,
+    SIGN,
+    STEP,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    MAXIMUM,
+    MINIMUM,
+    POWER,
+    PREFERENCE,
 )
 
 
 def _pointwise_row(op: Op[Any]) -> Row:
     refuse = _floating if OPERATIONS[op.name].floating_only else _numeric
-    return Row(_pointwise(op.name), refuse, strided=True)
+    return Row(_pointwise(op.name), refuse, strided=True, scattered=True)
 
 
 def _comparison_row(op: Op[Any]) -> Row:
     def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
         return "" if op in PREDICATES else _numeric(attrs, inputs, ())
 
-    return Row(_pointwise(op.name), refuse, strided=True)
+    return Row(_pointwise(op.name), refuse, strided=True, scattered=True)
 
 
 ROWS: dict[Op[Any], Row] = {
-    fill_ops.FILL: Row(_fill, _any_type),
-    copy_ops.COPY: Row(_copy, _any_type, strided=True),
-    broadcast_ops.BROADCAST_TO: Row(_broadcast, _any_type, strided=True),
-    movement_ops.TRANSPOSE: Row(_transpose, _any_type, strided=True),
-    movement_ops.CONCATENATE: Row(_concatenate, _any_type, strided=True),
-    movement_ops.EMBED: Row(_embed, _any_type, strided=True),
-    pointwise_ops.CAST: Row(_generate_cast, _cast, strided=True),
-    pointwise_ops.WHERE: Row(_pointwise("where"), _any_type, strided=True),
+    FILL: Row(_fill, _any_type, scattered=True),
+    COPY: Row(_copy, _any_type, strided=True, scattered=True),
+    BROADCAST_TO: Row(_broadcast, _any_type, strided=True, scattered=True),
+    TRANSPOSE: Row(_transpose, _any_type, strided=True, scattered=True),
+    CONCATENATE: Row(_concatenate, _any_type, strided=True, scattered=True),
+    EMBED: Row(_embed, _any_type, strided=True),
+    CAST: Row(_cast, _any_type, strided=True, scattered=True),
+    WHERE: Row(_pointwise("where"), _any_type, strided=True, scattered=True),
     **{op: _pointwise_row(op) for op in POINTWISE},
     **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
-    broadcast_ops.REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
-    reduction_ops.REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
-    reduction_ops.REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
-    reduction_ops.REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
-    reduction_ops.ARGMAX: Row(_argmax, _numeric, strided=True),
-    gemm_ops.GEMM: Row(_gemm, _types(F32, F64), strided=True),
-    convolution_ops.CONVOLUTION: Row(_convolution, _planar),
-    convolution_ops.CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
-    convolution_ops.CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _planar),
-    pooling_ops.MAX_POOL: Row(_pool("max_pool"), _full),
-    pooling_ops.MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _full),
-    pooling_ops.MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _full),
-    pooling_ops.AVERAGE_POOL: Row(_pool("average_pool"), _full),
-    pooling_ops.AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _full),
-    softmax_ops.SOFTMAX: Row(_softmax("softmax", 0), _rows),
-    softmax_ops.LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
-    softmax_ops.SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),
-    softmax_ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: Row(_softmax("softmax_cross_entropy_gradient", 1, 2), _labelled),
-    softmax_ops.LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
-    optimizer_ops.SGD: Row(_sgd, _floating),
-    optimizer_ops.ADAM: Row(_adam, _floating),
+    REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
+    REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
+    REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
+    REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
+    ARGMAX: Row(_argmax, _numeric, strided=True),
+    GEMM: Row(_gemm, _types(F32, F64), strided=True, dense=(2,)),
+    CONVOLUTION: Row(_convolution, _planar),
+    CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
+    CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _planar),
+    MAX_POOL: Row(_pool("max_pool"), _full),
+    MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _full),
+    MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _full),
+    AVERAGE_POOL: Row(_pool("average_pool"), _full),
+    AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _full),
+    SOFTMAX: Row(_softmax("softmax", 0), _rows),
+    LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
+    SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),
+    SOFTMAX_CROSS_ENTROPY_GRADIENT: Row(_softmax("softmax_cross_entropy_gradient", 1, 2), _labelled),
+    LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
+    SGD: Row(_sgd, _floating),
+    ADAM: Row(_adam, _floating),
 }

@@ -101,7 +101,7 @@ def forward(c: Convolution, bias: bool) -> Gemm | Correlation:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """One axis of a data gradient: for outputs = residue mod stride, how many there are and (kernel position, shift)."""
+    """One axis of a data gradient: outputs = residue mod stride, how many there are, and (kernel position, shift)."""
 
     residue: int
     count: int

@@ -2,8 +2,8 @@
 
 p is the image with its zero border. This is the one inner kernel of a convolution and of its data gradient: a forward
 convolution has one core, whose taps are the rows (or positions) of the kernel; a data gradient with strides has one
-core per residue of the output position, each with the taps that meet it. A tile of th x tw output pixels against a panel
-of channels stays in registers over all taps.
+core per residue of the output position, each with the taps that meet it. A tile of output pixels against a panel of
+channels stays in registers over all taps.
 
 Phase 1 packs the weights into panels, unless they already are one. Phase 2's items are (image, block of rows, group,
 panel), innermost last, so that a worker fills each strip of an image once.
@@ -137,9 +137,7 @@ class Plan:
         )  # fmt: skip
         ragged = problem.filters % tile.columns != 0
         weights = problem.weights
-        packing = Packing(
-            problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged
-        )
+        packing = Packing(problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged)
         return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing)
 
     @property

@@ -178,9 +178,7 @@ class _Writer:
     def _pack_a(self, m: _Matrices, block: _Block) -> None:
         b, s, problem = self.b, self.s, self.problem
         with b.loop(0, block.rows, s.tile.rows) as row:
-            source = b.offset(
-                m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar
-            )
+            source = b.offset(m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar)
             panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.scalar)
             s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
 

@@ -1,29 +1,41 @@
 """The native program interpreter, as IR: one call from Python runs a whole table of steps on several workers.
 
-    for step in table:
-        if step.barrier: wait for all workers
-        items [n*w/W, n*(w+1)/W) of the step, or all of them when this worker is the step's only owner
+A step is cut into one chunk per worker. Whoever comes first takes a chunk: a worker its own before others'. So a worker
+that the system does not let run delays nobody, and chunks never change results. A step with a barrier waits until all
+chunks of all earlier steps are done. Steps with an owner are run by worker 0, the caller, alone.
 
-A worker waits on its own ticket: it spins for a while, then sleeps. The main thread hands out tickets, does its own
-share as worker 0, and waits until all others are done.
+    for step in table:
+        wait until `retired` chunks >= step.need
+        while a chunk of the step is left: take it, do items [n * chunk / chunks, n * (chunk + 1) / chunks), retire it
+
+Every run has a number. It is the upper half of `retired` and of each step's word of chunks left, so a worker that is
+late finds another number and goes back to wait for its ticket. What such a worker may read, the words of the steps, is
+memory of the pool that is never freed; tables and tensors are read after a chunk is taken, when the run must still
+last. A worker without a ticket spins for a while, then sleeps.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from nnc.backends.llvm.builder import ADDRESS, I32, I64, INDEX, Builder, Module, Type, Value, Variable
+from nnc.backends.llvm.builder import ADDRESS, BOOL, I32, I64, INDEX, Builder, Module, Repeat, Type, Value, Variable
 from nnc.backends.llvm.target import TargetDescription
 
-# Slots of the control block, in i64, each group on its own cache line.
-DONE, BARRIER_COUNT, BARRIER_ROUND, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE = 0, 8, 16, 24, 25, 26, 27, 28, 29
-TICKETS, TICKET_SLOTS, SLEEPING = 32, 8, 1
+# Slots of the control block, in i64; what many workers write has a cache line of its own.
+RETIRED, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE, WORDS, RUN = 0, 8, 9, 10, 11, 12, 13, 14, 15
+TICKETS, TICKET_SLOTS, SLEEPING = 16, 8, 1
 STEP_SLOTS = 5  # function, arguments, items, barrier, owner
-SPINS = 4000
+WORD_SLOTS = 2  # run and chunks left; run-wide number of chunks to wait for, or -1
+MAX_WORKERS = 32
+HALF = 32
+LOW_HALF, LAST_RUN = 2**HALF - 1, 2 ** (HALF - 1) - 1
+SPINS, IDLE_SPINS = 1000, 4000  # pauses before others may run, and before an idle worker sleeps
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants
 FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
-RUN, LAUNCH, RELEASE, WORK = "nnc_run", "nnc_launch", "nnc_release", "nnc_work"
+WALK, LAUNCH, RELEASE, WORK = "nnc_walk", "nnc_launch", "nnc_release", "nnc_work"
 
 
 def control_slots(workers: int) -> int:
@@ -32,7 +44,7 @@ def control_slots(workers: int) -> int:
 
 
 def emit_interpreter(target: TargetDescription) -> Module:
-    """The module with `run`, `launch` and `work`."""
+    """The module with `launch`, `release` and `work`."""
     module = Module(target)
     _Interpreter(module).emit()
     return module
@@ -51,8 +63,7 @@ class _Interpreter:
     def emit(self) -> None:
         """Write all functions."""
         self._declare()
-        self._barrier()
-        self._run()
+        self._walk()
         self._release()
         self._launch()
         self._work()
@@ -73,68 +84,123 @@ class _Interpreter:
         place = b.offset(pointer, slot, I64)
         return b.emit(INDEX, f"load atomic i64, ptr {place.text} seq_cst, align 8")
 
-    def _write(self, b: Builder, pointer: Value, slot: Value | int, value: Value) -> None:
+    def _write(self, b: Builder, pointer: Value, slot: Value | int, value: Value, order: str = "seq_cst") -> None:
         place = b.offset(pointer, slot, I64)
-        b.line(f"store atomic i64 {value.text}, ptr {place.text} seq_cst, align 8")
+        b.line(f"store atomic i64 {value.text}, ptr {place.text} {order}, align 8")
 
-    def _increment(self, b: Builder, pointer: Value, slot: Value | int) -> Value:
+    def _increase(self, b: Builder, pointer: Value, slot: int, amount: Value) -> None:
         place = b.offset(pointer, slot, I64)
-        return b.emit(INDEX, f"atomicrmw add ptr {place.text}, i64 1 seq_cst, align 8")
+        b.emit(INDEX, f"atomicrmw add ptr {place.text}, i64 {amount.text} seq_cst, align 8")
+
+    def _exchange(self, b: Builder, pointer: Value, before: Value, after: Value) -> Value:
+        """Replace `before` by `after` in memory; true when it was still there."""
+        pair = f"cmpxchg ptr {pointer.text}, i64 {before.text}, i64 {after.text} seq_cst seq_cst, align 8"
+        result = b.emit(Type(I64), pair)
+        return b.emit(Type(BOOL), f"extractvalue {{ i64, i1 }} {result.text}, 1")
 
     def _pause(self, b: Builder) -> None:
         if self.pause:
             b.line(f"call void {self.pause}")
 
-    def _yield(self, b: Builder) -> None:
-        if self.posix:
-            b.emit(Type(I32), "call i32 @sched_yield()")
-
-    def _spin_until(self, b: Builder, pointer: Value, slot: Value | int, relation: str, value: Value) -> None:
-        """Spin, and let others run once it takes long."""
-        with b.repeat() as again:
+    @contextmanager
+    def _patience(self, b: Builder) -> Iterator[Repeat]:
+        """Repeat the block until it leaves; let other threads run once it takes long."""
+        with b.repeat() as forever:
             with b.loop(0, SPINS):
-                again.until(b.compare(relation, self._read(b, pointer, slot), value))
+                yield forever
                 self._pause(b)
-            self._yield(b)
+            if self.posix:
+                b.emit(Type(I32), "call i32 @sched_yield()")
 
     # -- functions
 
-    def _barrier(self) -> None:
-        b = Builder(self.module, "nnc_barrier", (("control", ADDRESS), ("workers", INDEX)))
-        control, workers = b.arguments
-        turn = self._read(b, control, BARRIER_ROUND)
-        arrived = self._increment(b, control, BARRIER_COUNT) + 1
-        last = b.compare("==", arrived, workers)
-        with b.when(last):
-            self._write(b, control, BARRIER_COUNT, b.constant(0))
-            self._write(b, control, BARRIER_ROUND, turn + 1)
-        with b.when(b.opposite(last)):
-            self._spin_until(b, control, BARRIER_ROUND, "!=", turn)
+    def _walk(self) -> None:
+        """Do as much of run `run` as there is for this worker."""
+        indices = (("worker", INDEX), ("run", INDEX))
+        b = Builder(self.module, WALK, (("control", ADDRESS), *indices))
+        control, worker, run = b.arguments
+        steps = b.load(control, STEPS, ADDRESS)
+        words = self._pointer(b, control, WORDS)
+        pending = b.variable(b.constant(0))
+        caller = b.compare("==", worker, 0)
+        with b.repeat() as once:
+            with b.loop(0, self._read(b, control, COUNT)) as index:
+                word = b.offset(words, index * WORD_SLOTS, I64)
+                need = self._read(b, word, 1)
+                with b.when(b.compare(">=", need, 0)):
+                    self._flush(b, control, pending)
+                    self._await_chunks(b, control, run, need, once)
+                self._take_chunks(b, control, word, steps, index, worker, run, once)
+                with b.when(caller):
+                    self._do_owned(b, control, b.offset(steps, index * STEP_SLOTS, I64), pending)
+            self._flush(b, control, pending)
+            once.until(b.constant(1, Type(BOOL)))
         b.finish()
 
-    def _run(self) -> None:
-        """Do one worker's share of all steps."""
-        indices = (("count", INDEX), ("worker", INDEX), ("workers", INDEX))
-        arguments = (("steps", ADDRESS), *indices, ("control", ADDRESS), ("scratch", ADDRESS))
-        b = Builder(self.module, RUN, arguments)
-        steps, count, worker, workers, control, scratch = b.arguments
-        with b.loop(0, count) as index:
-            step = b.offset(steps, index * STEP_SLOTS, I64)
-            together = b.compare(">", workers, 1)
-            with b.when(b.both(together, b.compare("!=", b.load(step, 3, INDEX), 0))):
-                b.call("nnc_barrier", control, workers)
-            items, owner = b.load(step, 2, INDEX), b.load(step, 4, INDEX)
-            shared = b.compare("<", owner, 0)
-            mine = b.compare("==", owner % workers, worker)
-            alone = b.choose(mine, items, b.constant(0))
-            begin = b.choose(shared, (items * worker) // workers, b.constant(0))
-            end = b.choose(shared, (items * (worker + 1)) // workers, alone)
-            with b.when(b.compare("<", begin, end)):
-                function, table = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS)
-                b.line(
-                    f"call void {function.text}(ptr {table.text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text})"
-                )
-        b.finish()
+    def _pointer(self, b: Builder, control: Value, slot: int) -> Value:
+        place = b.offset(control, slot, I64)
+        return b.emit(ADDRESS, f"load atomic ptr, ptr {place.text} seq_cst, align 8")
+
+    def _flush(self, b: Builder, control: Value, pending: Variable) -> None:
+        """Retire the owned steps done since the last time."""
+        count = pending.get()
+        with b.when(b.compare("!=", count, 0)):
+            self._increase(b, control, RETIRED, count)
+            pending.set(b.constant(0))
+
+    def _await_chunks(self, b: Builder, control: Value, run: Value, need: Value, walk: Repeat) -> None:
+        """Wait until `need` chunks are retired; leave the walk when the run is over."""
+        with self._patience(b) as wait:
+            retired = self._read(b, control, RETIRED)
+            walk.until(b.compare("!=", b.shift_right(retired, HALF), run))
+            wait.until(b.compare(">=", self._low(b, retired), need))
+
+    def _low(self, b: Builder, word: Value) -> Value:
+        return b.both(word, b.constant(LOW_HALF))
+
+    def _take_chunks(
+        self,
+        b: Builder,
+        control: Value,
+        word: Value,
+        steps: Value,
+        index: Value,
+        worker: Value,
+        run: Value,
+        walk: Repeat,
+    ) -> None:
+        """while a chunk is left: take this worker's own or else the first, and do it"""
+        with b.repeat() as again:
+            before = self._read(b, word, 0)
+            walk.until(b.compare("!=", b.shift_right(before, HALF), run))
+            left = self._low(b, before)
+            again.until(b.compare("==", left, 0))
+            own = b.emit(INDEX, f"shl i64 1, {worker.text}")
+            first = b.both(left, b.negative(left))
+            chosen = b.choose(b.compare("!=", b.both(left, own), 0), own, first)
+            with b.when(self._exchange(b, word, before, before - chosen)):
+                step = b.offset(steps, index * STEP_SLOTS, I64)
+                self._do_chunk(b, control, step, self._position(b, chosen), worker)
+                self._increase(b, control, RETIRED, b.constant(1))
+
+    def _position(self, b: Builder, bit: Value) -> Value:
+        self.module.declare("llvm.cttz.i64", "i64", ["i64", "i1 immarg"])
+        return b.emit(INDEX, f"call i64 @llvm.cttz.i64(i64 {bit.text}, i1 false)")
+
+    def _do_chunk(self, b: Builder, control: Value, step: Value, chunk: Value, worker: Value) -> None:
+        items = b.load(step, 2, INDEX)
+        chunks = b.intrinsic("llvm.smin", items, b.load(control, WORKERS, INDEX))
+        self._call(b, control, step, (items * chunk) // chunks, (items * (chunk + 1)) // chunks, worker)
+
+    def _do_owned(self, b: Builder, control: Value, step: Value, pending: Variable) -> None:
+        with b.when(b.compare(">=", b.load(step, 4, INDEX), 0)):
+            self._call(b, control, step, b.constant(0), b.load(step, 2, INDEX), b.constant(0))
+            pending.set(pending.get() + 1)
+
+    def _call(self, b: Builder, control: Value, step: Value, begin: Value, end: Value, worker: Value) -> None:
+        scratch = b.offset(b.load(control, SCRATCH, ADDRESS), worker * b.load(control, STRIDE, INDEX), I64)
+        function, table = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS)
+        b.line(f"call void {function.text}(ptr {table.text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text})")
 
     def _ticket(self, b: Builder, control: Value, worker: Value) -> Value:
         return b.offset(control, worker * TICKET_SLOTS + TICKETS, I64)
@@ -143,9 +209,10 @@ class _Interpreter:
         """Hand a ticket to workers 1 … workers - 1 and wake those that sleep."""
         b = Builder(self.module, RELEASE, (("control", ADDRESS),))
         (control,) = b.arguments
+        run = self._read(b, control, RUN)
         with b.loop(1, b.load(control, WORKERS, INDEX)) as worker:
             ticket = self._ticket(b, control, worker)
-            self._increment(b, ticket, 0)
+            self._write(b, ticket, 0, run)
             if self.futex is not None:
                 call = f"i64 {self.futex}, ptr {ticket.text}, i64 {FUTEX_WAKE}, i64 1"
                 with b.when(b.compare("!=", self._read(b, ticket, SLEEPING), 0)):
@@ -156,17 +223,33 @@ class _Interpreter:
         """Run the steps named in the control block on its workers; the caller is worker 0."""
         b = Builder(self.module, LAUNCH, (("control", ADDRESS),))
         (control,) = b.arguments
-        workers = b.load(control, WORKERS, INDEX)
-        self._write(b, control, DONE, b.constant(0))
+        run = b.both(self._read(b, control, RUN) + 1, b.constant(LAST_RUN))
+        self._write(b, control, RUN, run)
+        self._write(b, control, RETIRED, b.shift_left(run, HALF))
+        total = self._prepare(b, control, run)
         b.call(RELEASE, control)
-        self._share(b, control, b.constant(0), workers)
-        self._spin_until(b, control, DONE, "==", workers - 1)
+        b.call(WALK, control, b.constant(0), run)
+        with self._patience(b) as wait:
+            wait.until(b.compare("==", self._low(b, self._read(b, control, RETIRED)), total))
         b.finish()
 
-    def _share(self, b: Builder, control: Value, worker: Value, workers: Value) -> None:
-        steps, count = b.load(control, STEPS, ADDRESS), b.load(control, COUNT, INDEX)
-        scratch = b.offset(b.load(control, SCRATCH, ADDRESS), worker * b.load(control, STRIDE, INDEX), I64)
-        b.call(RUN, steps, count, worker, workers, control, scratch)
+    def _prepare(self, b: Builder, control: Value, run: Value) -> Value:
+        """Write the words of all steps; the number of chunks in all."""
+        steps, words = b.load(control, STEPS, ADDRESS), self._pointer(b, control, WORDS)
+        workers = b.load(control, WORKERS, INDEX)
+        total = b.variable(b.constant(0))
+        with b.loop(0, b.load(control, COUNT, INDEX)) as index:
+            step, word = b.offset(steps, index * STEP_SLOTS, I64), b.offset(words, index * WORD_SLOTS, I64)
+            before = total.get()
+            barrier = b.compare("!=", b.load(step, 3, INDEX), 0)
+            self._write(b, word, 1, b.choose(barrier, before, b.constant(-1)), "release")
+            shared = b.compare("<", b.load(step, 4, INDEX), 0)
+            chunks = b.intrinsic("llvm.smin", b.load(step, 2, INDEX), workers)
+            bits = b.emit(INDEX, f"shl i64 1, {chunks.text}") - 1
+            left = b.choose(shared, bits, b.constant(0))
+            self._write(b, word, 0, b.either(b.shift_left(run, HALF), left), "release")
+            total.set(before + b.choose(shared, chunks, b.constant(1)))
+        return total.get()
 
     def _work(self) -> None:
         """What a worker's thread does until it is told to stop; `seen` is the ticket it starts from."""
@@ -178,15 +261,14 @@ class _Interpreter:
             self._await(b, ticket, seen)
             seen.set(self._read(b, ticket, 0))
             forever.until(b.compare("!=", self._read(b, control, STOP), 0))
-            self._share(b, control, worker, b.load(control, WORKERS, INDEX))
-            self._increment(b, control, DONE)
+            b.call(WALK, control, worker, seen.get())
         b.finish()
 
     def _await(self, b: Builder, ticket: Value, seen: Variable) -> None:
         """Spin until the ticket moves; when that takes long, sleep until it does."""
         before = seen.get()
         with b.repeat() as again:
-            with b.loop(0, SPINS):
+            with b.loop(0, IDLE_SPINS):
                 again.until(b.compare("!=", self._read(b, ticket, 0), before))
                 self._pause(b)
             self._sleep(b, ticket, before)

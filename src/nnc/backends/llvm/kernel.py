@@ -1,4 +1,4 @@
-"""Kernels: kernel = phases in order, with a barrier between them; phase(args, begin, end, scratch) does items [begin, end).
+"""Kernels: kernel = phases in order, a barrier between them; phase(args, begin, end, scratch) does items [begin, end).
 
 `args` points to an array of addresses: inputs, then outputs, then the workspace that all workers share, if there is
 one. `scratch` is memory of the calling worker alone. Items are independent and nothing is reduced across them, so

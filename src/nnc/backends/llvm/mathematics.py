@@ -112,7 +112,9 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[Number]) -> Value:
 
 def absolute(b: Builder, x: Value) -> Value:
     """|x|"""
-    return b.intrinsic("llvm.fabs", x) if x.type.scalar.floating else b.maximum(x, b.negative(x))
+    if x.type.scalar.floating:
+        return b.intrinsic("llvm.fabs", x)
+    return b.maximum(x, b.negative(x)) if x.type.scalar.signed else x
 
 
 def copy_sign(b: Builder, magnitude: Value, sign: Value) -> Value:

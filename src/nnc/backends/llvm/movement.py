@@ -1,6 +1,6 @@
 """Movement of elements: copies, transposes, broadcasts, concatenation, embedding; all are pointwise identities.
 
-    y[i...] = x[i...], with strides that say where the elements are
+y[i...] = x[i...], with strides that say where the elements are
 """
 
 from __future__ import annotations

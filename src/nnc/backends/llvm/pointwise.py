@@ -47,7 +47,7 @@ def _one(b: Builder, x: Value) -> Value:
 
 
 def _sign(b: Builder, x: Value) -> Value:
-    below = b.choose(b.compare("<", x, 0), b.constant(-1, x.type), x)
+    below = b.choose(b.compare("<", x, 0), b.constant(-1, x.type), 0)
     return b.choose(b.compare(">", x, 0), _one(b, x), below)
 
 
@@ -102,7 +102,7 @@ OPERATIONS: dict[str, Operation] = {
     "greater_equal": _comparison(">="),
     "where": _row(Builder.choose),
 }
-CAST, CONSTANT = "cast", "constant"
+CONVERT, CONSTANT = "cast", "constant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _Loops:
 
     def _evaluate(self, b: Builder, values: list[Value]) -> list[Value]:
         for instruction in self.chain.instructions:
-            if instruction.operation == CAST:
+            if instruction.operation == CONVERT:
                 value = b.cast(values[instruction.operands[0]], computed(SCALARS[instruction.result]))
             elif instruction.operation == CONSTANT:
                 kind = Type(computed(SCALARS[instruction.result]), self.lanes)
@@ -236,11 +236,8 @@ class _Loops:
     def _load(self, b: Builder, position: int, place: Value, index: Value, mask: Value | None) -> Value:
         scalar, stride = self.scalars[position], self.strides[position][-1]
         kind = Type(scalar, self.lanes)
-        if stride == 1:
-            value = b.load(place, index, kind, mask)
-        else:
-            value = b.gather(place, index * stride, stride, kind, mask)
-        return b.cast(value, computed(scalar))
+        read = b.load(place, index, kind, mask) if stride == 1 else b.gather(place, index * stride, stride, kind, mask)
+        return b.cast(read, computed(scalar))
 
     def _store(self, b: Builder, position: int, place: Value, index: Value, value: Value, mask: Value | None) -> None:
         scalar, stride = self.scalars[position], self.strides[position][-1]

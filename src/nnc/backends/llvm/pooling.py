@@ -28,7 +28,7 @@ NANOSECONDS_PER_VECTOR = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """One member of the family (`kind` is a key of `KINDS`) on x[batch, sizes..., channels] and y[batch, outputs..., channels]."""
+    """One member of the family (`kind` is a key of `KINDS`): x[batch, sizes, channels], y[batch, outputs, channels]."""
 
     kind: str
     scalar: Scalar
@@ -230,7 +230,7 @@ def _average_gradient(s: _Pooling, place: _Place) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row: the operands in order (the result last), how one place is written, and whether it adds into x's shape."""
+    """One row: the operands (the result last), how one place is written, and whether it adds into x's shape."""
 
     operands: tuple[str, ...]
     write: Callable[[_Pooling, _Place], None]

@@ -1,8 +1,8 @@
-"""Reductions: y[kept] = finish(combine over reduced axes of prepare(x[kept, reduced])): sum, mean, max, min, norm; argmax.
+"""Reductions: y[kept] = finish(combine over reduced axes of prepare(x[kept, reduced])): sum, mean, max ...; argmax.
 
-Along a contiguous reduced axis the lanes of a few accumulators share the work and are folded in halves at the end; along
-a contiguous kept axis every lane is its own output. A long reduction with few outputs is cut into a fixed number of
-parts, whose results a second phase combines: parts depend on the shape alone, so bits do not depend on threads.
+Along a contiguous reduced axis the lanes of a few accumulators share the work and are folded in halves at the end;
+along a contiguous kept axis every lane is its own output. A long reduction with few outputs is cut into a fixed number
+of parts, whose results a second phase combines: parts depend on the shape alone, so bits do not depend on threads.
 """
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ class _Nest:
     def of(cls, problem: Reduction, target: TargetDescription) -> _Nest:
         """The nest of a reduction, with merged axes."""
         sizes = tuple(1 if gone else size for size, gone in zip(problem.shape, problem.reduced, strict=True))
-        output = tuple(
-            0 if gone else stride for stride, gone in zip(contiguous(sizes), problem.reduced, strict=True)
-        )
+        output = tuple(0 if gone else stride for stride, gone in zip(contiguous(sizes), problem.reduced, strict=True))
         marks = tuple(int(gone) for gone in problem.reduced)
         kept, kept_strides = _select(problem, output, marks, 0)
         reduced, reduced_strides = _select(problem, output, marks, 1)
@@ -216,11 +214,8 @@ class _Writer:
 
     def _load(self, index: Value, stride: int, mask: Value | None) -> Value:
         b, kind = self.b, Type(self.nest.stored, self.nest.lanes)
-        if stride == 1:
-            value = b.load(self.x, index, kind, mask)
-        else:
-            value = b.gather(self.x, index, stride, kind, mask)
-        value = self.nest.rule.prepare(b, b.cast(value, self.scalar))
+        read = b.load(self.x, index, kind, mask) if stride == 1 else b.gather(self.x, index, stride, kind, mask)
+        value = self.nest.rule.prepare(b, b.cast(read, self.scalar))
         return value if mask is None else b.choose(mask, value, neutral(b, self.nest.rule, value.type))
 
     def _store(self, value: Value, index: Value, mask: Value | None = None) -> None:
@@ -313,9 +308,7 @@ class _Writer:
         with b.loop(whole, high) as index:
             self._gather_row(start, index, slots[0], masks)
 
-    def _gather_row(
-        self, start: Value, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]
-    ) -> None:
+    def _gather_row(self, start: Value, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]) -> None:
         nest = self.nest
         stride = nest.kept_strides[-1]
         for j, (slot, mask) in enumerate(zip(group, masks, strict=True)):

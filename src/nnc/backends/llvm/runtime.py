@@ -136,6 +136,7 @@ class Pool:
     _threads: list[threading.Thread] = field(default_factory=list)
     _control: Words = field(default_factory=lambda: _control_block(1))
     _scratch: NDArray[np.uint8] = field(default_factory=lambda: allocate(0))
+    _words: list[Words] = field(default_factory=list)
 
     def run(self, steps: Words, count: int, workers: int, scratch: int) -> None:
         """Run `count` steps on `workers` workers, each with `scratch` bytes of its own."""
@@ -145,7 +146,11 @@ class Pool:
             stride = aligned(scratch)
             if stride * workers > self._scratch.nbytes:
                 self._scratch = allocate(stride * workers)
+            if not self._words or count * interpreter.WORD_SLOTS > self._words[-1].size:
+                # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
+                self._words.append(allocate(16 * interpreter.WORD_SLOTS * max(count, 64)).view(np.int64))
             control = self._control
+            control[interpreter.WORDS] = self._words[-1].ctypes.data
             control[interpreter.STEPS] = steps.ctypes.data
             control[interpreter.COUNT] = count
             control[interpreter.WORKERS] = workers
@@ -163,11 +168,11 @@ class Pool:
             self._threads.append(thread)
 
     def _stop(self) -> None:
-        """End the workers: each gets a ticket whose program is empty, and sees the stop flag."""
+        """End the workers: each gets a ticket and sees the stop flag."""
         if not self._threads:
             return
         self._control[interpreter.STOP] = 1
-        self._control[interpreter.COUNT] = 0
+        self._control[interpreter.RUN] += 1
         self._control[interpreter.WORKERS] = len(self._threads) + 1
         self.entry.release(self._control.ctypes.data)
         for thread in self._threads:

@@ -34,9 +34,7 @@ class Tile:
     @property
     def cycles(self) -> float:
         """About how many cycles one step of k takes."""
-        return max(
-            self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE, FMA_LATENCY
-        )
+        return max(self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
 
 
 def candidates(target: TargetDescription, scalar: Scalar) -> list[Tile]:

@@ -1,8 +1,8 @@
 """Gradient of a convolution by its weights: w'[m, f] = sum_{n, o} x[n, pixel(o) + offset(m)] * g[n, o, f], m = (k, c).
 
 A tile of rows m against a panel of filters stays in registers while it walks a block of output rows of one image; its
-sum is then added to w'. Blocks come in the order of the images, so the sum of an element has one order. Items are tiles;
-each worker makes the padded strips it reads for itself.
+sum is then added to w'. Blocks come in the order of the images, so the sum of an element has one order. Items are
+tiles; each worker makes the padded strips it reads for itself.
 """
 
 from __future__ import annotations
@@ -220,9 +220,7 @@ class _Writer:
                 step = across * (p.strides[1] * p.channels)
                 acc.multiply([b.load(place, step, Type(p.scalar)) for place in left], vectors)
 
-    def _add(
-        self, block: _Block, acc: Accumulators, row: Value, column: Value, masks: Sequence[Value | None]
-    ) -> None:
+    def _add(self, block: _Block, acc: Accumulators, row: Value, column: Value, masks: Sequence[Value | None]) -> None:
         """w' += acc; the first block of the first image writes instead"""
         b, p, plan = self.b, self.p, self.plan
         later = b.splat(b.compare(">", block.first, 0), plan.tile.lanes)

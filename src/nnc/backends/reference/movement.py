@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, write
 from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 
 
@@ -32,6 +32,9 @@ def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
     (x,) = inputs
     assert x is not None
     flat = np.zeros(math.prod(attrs.shape), x.dtype)
-    indices = np.indices(x.shape, sparse=True)
-    flat[attrs.offset + sum(index * stride for index, stride in zip(indices, attrs.strides, strict=True))] = x
+    places: Array = np.full((), attrs.offset)
+    indices: tuple[Array, ...] = np.indices(x.shape, sparse=True)
+    for index, stride in zip(indices, attrs.strides, strict=True):
+        places = places + index * stride
+    flat[places] = x
     write(outputs[0], flat.reshape(attrs.shape))

@@ -63,6 +63,11 @@ class Batches:
         self._usable = usable
         self.restore(BatchState(seed))
 
+    @property
+    def size(self) -> int:
+        """Examples per batch; the last one of an epoch may have fewer."""
+        return self._size
+
     def __len__(self) -> int:
         """The number of batches in a whole epoch."""
         return -(-self._usable // self._size)

@@ -1,12 +1,12 @@
 """Liveness over a fixed serial order, and in-place folding.
 
 life of a root = [step of its first write, step after its last use), in steps of the order
-a graph input lives from step 0; a wanted output lives to the end
+what comes from outside, wholly or in part, lives from step 0; a wanted output lives to the end
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.ops.rules import INPLACE
@@ -53,10 +53,18 @@ def find_lives(graph: SymbolicGraph, order: Sequence[ExecKey], needs: Needs, bou
                 continue
             life = lives.of.setdefault(root, Life([root], step, step + 1, graph.tensors[root].spec.nbytes))
             life.upper = step + 1
-    for root in needs.kept:
-        if root in lives.of:
-            lives.of[root].upper = len(order) + 1
+    for root, life in lives.of.items():
+        if life.lower and not _is_wholly_written(graph, root):
+            life.lower = 0
+        if root in needs.kept:
+            life.upper = len(order) + 1
     return lives
+
+
+def _is_wholly_written(graph: SymbolicGraph, root: TensorKey) -> bool:
+    """False when some places of `root` come from outside; written places are disjoint, so counting them is enough."""
+    written = [key for writer in graph.writers(root) for key in graph.execs[writer].outputs if graph.root(key) == root]
+    return sum(graph.tensors[key].spec.elements for key in written) >= graph.tensors[root].spec.elements
 
 
 def fold_inplace(graph: SymbolicGraph, order: Sequence[ExecKey], lives: Lives) -> int:
@@ -89,7 +97,9 @@ def _may_fold(graph: SymbolicGraph, record: ExecSymbol, source: int, target: int
     one, two = graph.tensors[taken].spec, graph.tensors[written].spec
     if (one.shape, one.dtype, one.device) != (two.shape, two.dtype, two.device):
         return False
-    if old.upper != step + 1 or new.lower != step or old.lower == step:
+    if old.upper != step + 1 or new.lower != step or any(lives.of.get(key) is old for key in record.outputs):
+        return False
+    if new.roots[0] != written:  # another input's memory is taken already
         return False
     allowed = {pair[0] for pair in INPLACE[record.command.op](record.command.attrs).allowed if pair[1] == target}
     others = [
@@ -110,11 +120,13 @@ def may_overwrite(graph: SymbolicGraph, record: ExecSymbol, new: TensorKey, old:
     return all(position in allowed and record.inputs[position] == old for position in readers)
 
 
-def carried_roots(graph: SymbolicGraph, carries: Mapping[TensorKey, TensorKey]) -> dict[TensorKey, TensorKey]:
+def carried_roots(
+    graph: SymbolicGraph, carries: Mapping[TensorKey, TensorKey], bound: Collection[TensorKey]
+) -> dict[TensorKey, TensorKey]:
     """The carries (new → old) whose writer may write straight into the old value's memory."""
     direct = {}
     for new, old in carries.items():
         writers = graph.writers(new)
-        if len(writers) == 1 and may_overwrite(graph, graph.execs[writers[0]], new, old):
+        if new not in bound and len(writers) == 1 and may_overwrite(graph, graph.execs[writers[0]], new, old):
             direct[new] = old
     return direct

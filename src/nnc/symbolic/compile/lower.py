@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,18 +12,19 @@ from numpy.typing import ArrayLike
 from nnc.concrete import ConcreteGraph
 from nnc.concrete import ExecKey as ConcreteKey
 from nnc.concrete.graph import workspace_spec
-from nnc.core.command import Command
+from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER, Claim
 from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
-from nnc.errors import ShapeError, SymbolError, UsageError
+from nnc.errors import LayoutError, ShapeError, SymbolError, UsageError
 from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compile.liveness import Life, Lives, carried_roots, find_lives, fold_inplace
 from nnc.symbolic.compile.memory import Layout, MemoryStatement, block_name, lay_out
-from nnc.symbolic.compile.order import choose_order, needs_of
+from nnc.symbolic.compile.order import choose_order, needs_of, orderable
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verify import verify
 
@@ -37,6 +38,7 @@ class _Ground:
     bound: Mapping[TensorKey, Tensor | None]
     carried: Mapping[TensorKey, TensorKey]
     copies: tuple[tuple[TensorKey, TensorKey], ...]
+    kept: frozenset[TensorKey]
     lives: Lives
     layout: Layout
     backend: str
@@ -86,9 +88,14 @@ class Compiled:
     def rebind(self, tensors: Mapping[Symbol, Tensor]) -> Compiled:
         """The same program over other tensors for its given and bound symbols; the arena is shared."""
         ground = self.ground
-        bound: dict[TensorKey, Tensor | None] = {**ground.bound, **_own_all(ground.graph, dict(tensors))}
+        named = _own_all(ground.graph, dict(tensors))
+        for key in named.keys() - ground.bound.keys():
+            raise SymbolError(
+                "rebind", got=ground.graph.label(key), need="a symbol that compile() was given or told to bind"
+            )
+        bound: dict[TensorKey, Tensor | None] = {**ground.bound, **named}
         bound.update({new: bound[old] for new, old in ground.carried.items()})
-        _check_bindings(ground.graph, bound, {})
+        _check_bindings(ground.graph, bound)
         self._arena = self._arena or Storage.allocate(self.statement.arena, "arena")
         return Compiled(replace(ground, bound=bound), self.statement, {}, self._arena)
 
@@ -98,6 +105,15 @@ class Compiled:
 
     def __call__(self, values: Mapping[Symbol, ArrayLike], *outputs: Symbol) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return copies of `outputs`."""
+        graph, kept = self.ground.graph, self.ground.kept
+        for symbol in outputs:
+            if graph.root(graph.own(symbol)) not in kept:
+                raise SymbolError(
+                    "compiled",
+                    got=str(symbol),
+                    need="a symbol that holds its value after a run",
+                    fix="list it in outputs",
+                )
         for symbol, value in values.items():
             self.write(symbol, value)
         self.run()
@@ -127,13 +143,16 @@ class Compiled:
             step: Tensor(workspace_spec(life.nbytes), arena, offsets[id(life)])
             for step, life in ground.lives.workspaces.items()
         }
+        dead = _dead_bytes(ground.layout, arena) if SETTINGS.debug else {}
         concrete = ConcreteGraph(backend=ground.backend)
-        keys = [self._add(concrete, key, scratch.get(step)) for step, key in enumerate(ground.order)]
+        keys: list[ConcreteKey] = []
+        for step, key in enumerate(ground.order):
+            keys.append(self._add(concrete, key, scratch.get(step)))
+            keys.extend(concrete.add(_poison(tensor), [], [tensor]) for tensor in dead.get(step, ()))
+        for new, old in ground.copies:
+            keys.append(concrete.add(Command(COPY, NoAttrs()), [self._tensor(new)], [self._tensor(old)]))
         for earlier, later in itertools.pairwise(keys):
             concrete.connect(earlier, later, "order")
-        for new, old in ground.copies:
-            after = keys[-1:]
-            keys.append(concrete.add(Command(COPY, NoAttrs()), [self._tensor(new)], [self._tensor(old)], after=after))
         return concrete
 
     def _add(self, concrete: ConcreteGraph, key: ExecKey, workspace: Tensor | None) -> ConcreteKey:
@@ -148,6 +167,13 @@ class Compiled:
             graph = self.ground.graph
             region = graph.region(key)
             root = self._tensors[graph.root(key)]
+            if not root.is_contiguous:
+                raise LayoutError(
+                    "bind",
+                    got=f"strides {list(root.strides)} for {graph.label(graph.root(key))}, which has aliases",
+                    need="contiguous memory",
+                    fix="bind a contiguous copy",
+                )
             found = self._tensors[key] = root.view(graph.tensors[key].spec, region.offset, region.strides)
         return found
 
@@ -174,10 +200,12 @@ def compile(
     known = _own_all(graph, given)
     bound = {**known, **_own_all(graph, bind)}
     carries = {graph.own(new): graph.own(old) for new, old in (carry or {}).items()}
-    _check_bindings(graph, bound, carries)
+    _check_bindings(graph, bound)
+    _check_carries(graph, known, carries)
     wanted = [graph.own(symbol) for symbol in outputs]
     execs = graph.needed_for([*wanted, *carries], known)
-    direct = carried_roots(graph, carries)
+    direct = carried_roots(graph, carries, bound)
+    direct = orderable(graph, execs, needs_of(graph, execs, (), ()), direct) if direct else direct
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
@@ -189,7 +217,7 @@ def compile(
     fold_inplace(graph, order, lives)
     workspace = _plan_workspaces(claims, lives)
     layout = lay_out(lives, {root: graph.label(root) for root in lives.of})
-    ground = _Ground(graph, order, bound, direct, copies, lives, layout, backend)
+    ground = _Ground(graph, order, bound, direct, copies, frozenset([*kept, *bound]), lives, layout, backend)
     return Compiled(ground, _statement(layout, lives, frozenset(bound) - frozenset(direct), workspace, graph))
 
 
@@ -208,9 +236,7 @@ def _claim(graph: SymbolicGraph, key: ExecKey, backend: str) -> Claim:
         raise
 
 
-def _check_bindings(
-    graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None], carries: Mapping[TensorKey, TensorKey]
-) -> None:
+def _check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None]) -> None:
     for key, tensor in bound.items():
         spec = graph.tensors[key].spec
         if graph.root(key) == key and (tensor is None or (tensor.shape, tensor.dtype) == (spec.shape, spec.dtype)):
@@ -219,14 +245,33 @@ def _check_bindings(
         raise ShapeError(
             "bind", got=f"{got} for {graph.label(key)}", need=f"a tensor of {spec} for a symbol that is no alias"
         )
+
+
+def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: Mapping[TensorKey, TensorKey]) -> None:
+    taken: set[TensorKey] = set()
     for new, old in carries.items():
-        same = graph.tensors[new].spec.shape == graph.tensors[old].spec.shape
-        if old not in bound or not same or graph.root(new) != new:
+        one, two = graph.tensors[new].spec, graph.tensors[old].spec
+        fits = graph.root(new) == new and (one.shape, one.dtype) == (two.shape, two.dtype)
+        if new in given or old not in given or old in taken or not fits:
             raise SymbolError(
                 "carry",
                 got=f"{graph.label(new)} into {graph.label(old)}",
-                need="an old value that is given, of the same shape",
+                need="a computed value, and one given old value of the same shape and type for it alone",
             )
+        taken.add(old)
+
+
+def _dead_bytes(layout: Layout, arena: Storage) -> dict[int, list[Tensor]]:
+    """The blocks that nobody needs any more, as bytes, by the step after which that is so."""
+    dead: dict[int, list[Tensor]] = {}
+    for life, offset in zip(layout.blocks, layout.plan.offsets, strict=True):
+        dead.setdefault(life.upper - 1, []).append(Tensor(workspace_spec(life.nbytes), arena, offset))
+    return dead
+
+
+def _poison(dead: Tensor) -> AnyCommand:
+    """Bytes of 0xFF: not-a-number in every floating-point type, so that whoever reads freed memory is found out."""
+    return Command(FILL, FillAttrs(255.0, dead.spec))
 
 
 def _keep_unwritten(

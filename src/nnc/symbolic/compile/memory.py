@@ -41,9 +41,9 @@ class MemoryStatement:
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0
         return (
-            f"arena {self.arena} B (lower bound {self.lower_bound} B, without reuse {self.without_reuse} B, {share:.0%}), "
-            f"workspace {self.workspace} B, bound tensors {self.bound} B; peak at step {self.peak_step}: "
-            + ", ".join(self.peak_tensors)
+            f"arena {self.arena} B (lower bound {self.lower_bound} B, "
+            f"without reuse {self.without_reuse} B, {share:.0%}), workspace {self.workspace} B, "
+            f"bound tensors {self.bound} B; peak at step {self.peak_step}: " + ", ".join(self.peak_tensors)
         )
 
 

@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.errors import SymbolError
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
 
@@ -45,11 +44,19 @@ def choose_order(
 ) -> tuple[ExecKey, ...]:
     """An order in which each new value in `carries` is written after the last other read of the old one."""
     before = _predecessors(graph, execs, needs, carries)
-    appended = _walk(_AsAppended(before))
-    if len(appended) < len(execs):
-        got = "an update whose old value is read after the new one is written"
-        raise SymbolError("compile", got=got, need="an order in which the old value is read first")
-    return min((appended, _walk(_LeastGrowth(before, needs))), key=lambda order: peak_bytes(order, needs))
+    orders = (_walk(_AsAppended(before)), _walk(_LeastGrowth(before, needs)))
+    return min(orders, key=lambda order: peak_bytes(order, needs))
+
+
+def orderable(
+    graph: SymbolicGraph, execs: Sequence[ExecKey], needs: Needs, carries: dict[TensorKey, TensorKey]
+) -> dict[TensorKey, TensorKey]:
+    """The carries that an order exists for; where two values swap places, the others are left to a copy."""
+    while True:
+        reached = set(_walk(_AsAppended(_predecessors(graph, execs, needs, carries))))
+        if len(reached) == len(execs):
+            return carries
+        carries = {new: old for new, old in carries.items() if reached.issuperset(graph.writers(new))}
 
 
 def peak_bytes(order: Sequence[ExecKey], needs: Needs) -> int:

@@ -9,12 +9,13 @@ from nnc.symbolic.ir import Symbol, SymbolicGraph
 
 def prune(graph: SymbolicGraph, outputs: Sequence[Symbol]) -> int:
     """Remove what `outputs` do not need; inputs stay. Returns how many execs went."""
-    needed = set(graph.needed_for(graph.own(symbol) for symbol in outputs))
     kept = {graph.own(symbol) for symbol in outputs}
+    needed = set(graph.needed_for(kept))
     dead = [key for key in reversed(graph.execs.toposort()) if key not in needed]
-    candidates = {tensor for key in dead for tensor in graph.execs[key].outputs}
+    orphans = {tensor for key in dead for tensor in graph.execs[key].outputs} - kept
     for key in dead:
         graph.remove_exec(key)
-    for tensor in sorted(candidates - kept, reverse=True):
+    aliases = [key for key, record in graph.tensors.items() if record.alias and record.alias.root in orphans]
+    for tensor in (*aliases, *sorted(orphans.difference(aliases), reverse=True)):
         graph.remove_tensor(tensor)
     return len(dead)

@@ -1,0 +1,201 @@
+"""The backend that dispatch sees: claims by the table in catalog.py, kernels, and native programs of many calls."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.llvm import library
+from nnc.backends.llvm.access import contiguous
+from nnc.backends.llvm.catalog import ROWS, Row, View, view_of
+from nnc.backends.llvm.engine import Engine, engine
+from nnc.backends.llvm.kernel import Generator
+from nnc.backends.llvm.movement import move
+from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, allocate
+from nnc.core.command import AnyCommand
+from nnc.core.device import CPU
+from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
+from nnc.core.settings import SETTINGS
+from nnc.core.tensor import Tensor
+from nnc.ops.rules import infer
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of a launch: how it is laid out, where it begins, and the memory it may touch."""
+
+    view: View
+    address: int
+    extent: Range
+
+
+def operand_of(tensor: Tensor) -> Operand:
+    """A tensor as an operand."""
+    base = view_of(tensor.spec)
+    strides = base.strides if tensor.is_contiguous else tensor.strides
+    size = base.scalar.size
+    reach = sum((length - 1) * stride for length, stride in zip(base.shape, strides, strict=True) if length)
+    extent = Range(tensor.address, tensor.address + (reach + 1) * size if base.elements else tensor.address)
+    return Operand(View(base.scalar, base.shape, strides), tensor.address, extent)
+
+
+def memory_operand(view: View, memory: Bytes) -> Operand:
+    """Fresh contiguous memory as an operand of the shape of `view`."""
+    address = int(memory.ctypes.data)
+    dense = View(view.scalar, view.shape, contiguous(view.shape))
+    return Operand(dense, address, Range(address, address + memory.nbytes))
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Launches in the making, with the memory that they need beyond the tensors of their calls."""
+
+    engine: Engine
+    launches: list[Launch] = field(default_factory=list)
+    memory: list[Bytes] = field(default_factory=list)
+
+    def add(self, call: Call) -> None:
+        """The launches of one call: copies around the kernel where it wants contiguous operands."""
+        kernel = call.kernel
+        assert isinstance(kernel, LlvmKernel)
+        row = kernel.row
+        present = [(index, tensor) for index, tensor in enumerate(call.inputs) if tensor is not None]
+        inputs = [self._read(row, index, operand_of(tensor)) for index, tensor in present]
+        outputs = [
+            self._unwanted(view) if tensor is None else operand_of(tensor)
+            for tensor, view in zip(call.outputs, kernel.results, strict=True)
+        ]
+        results = [self._dense(out) if not row.scattered and not is_dense(out.view) else out for out in outputs]
+        attrs = kernel.command.attrs
+        generator = row.generate(attrs, [operand.view for operand in inputs], [operand.view for operand in results])
+        self._launch(generator, inputs, results, call.workspace)
+        for result, output in zip(results, outputs, strict=True):
+            if result is not output:
+                self._copy(result, output)
+
+    def _read(self, row: Row, index: int, operand: Operand) -> Operand:
+        if is_dense(operand.view) or (row.strided and index not in row.dense):
+            return operand
+        dense = self._dense(operand)
+        self._copy(operand, dense)
+        return dense
+
+    def _unwanted(self, view: View) -> Operand:
+        """Memory for an output that the caller does not want."""
+        return memory_operand(view, self._allocate(view.elements * view.scalar.size))
+
+    def _dense(self, operand: Operand) -> Operand:
+        return memory_operand(operand.view, self._allocate(operand.view.elements * operand.view.scalar.size))
+
+    def _allocate(self, size: int) -> Bytes:
+        self.memory.append(allocate(size))
+        return self.memory[-1]
+
+    def _copy(self, source: Operand, target: Operand) -> None:
+        generator = move(source.view.shape, source.view.whole, target.view.whole)
+        self._launch(generator, [source], [target], None)
+
+    def _launch(
+        self, generator: Generator, inputs: Sequence[Operand], outputs: Sequence[Operand], workspace: Tensor | None
+    ) -> None:
+        kernel = self.engine.jit.kernel(generator)
+        addresses = [operand.address for operand in (*inputs, *outputs)]
+        writes = [operand.extent for operand in outputs]
+        if kernel.workspace:
+            room = self._workspace(kernel.workspace, workspace)
+            addresses.append(room.begin)
+            writes.append(room)
+        reads = tuple(operand.extent for operand in inputs)
+        self.launches.append(Launch(kernel, tuple(addresses), reads, tuple(writes)))
+
+    def _workspace(self, size: int, planned: Tensor | None) -> Range:
+        """The memory that the caller planned; other memory where strides make the kernel want more."""
+        if planned is not None and planned.storage.nbytes and planned.spec.nbytes >= size:
+            return Range(planned.address, planned.address + size)
+        address = int(self._allocate(size).ctypes.data)
+        return Range(address, address + size)
+
+
+def is_dense(view: View) -> bool:
+    """True when the elements lie in row-major order without holes."""
+    return view.strides == contiguous(view.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LlvmKernel:
+    """A command on fixed specs; code is generated when the strides of its operands are known."""
+
+    command: AnyCommand
+    row: Row
+    results: tuple[View, ...]
+    workspace_bytes: int
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute `outputs` from `inputs` on all workers."""
+        assemble([Call(self, inputs, outputs, workspace)])()
+
+
+def assemble(calls: Sequence[Call]) -> Program:
+    """One native program of many calls; it keeps alive what it needs beyond their tensors."""
+    assembly = Assembly(engine())
+    for call in calls:
+        assembly.add(call)
+    program = NativeProgram(assembly.engine.pool, assembly.launches, SETTINGS.worker_count())
+    kept = (tuple(calls), assembly.memory)
+
+    def run() -> None:
+        assert kept
+        program.run()
+
+    return run
+
+
+@dataclass(slots=True)
+class LlvmBackend:
+    """Native kernels generated for this processor."""
+
+    name: str = "llvm"
+    _reason: str | None = None
+
+    def absence(self) -> str:
+        """Why LLVM cannot be used here: it is not installed, or its code does not run; warns at the first failure."""
+        if self._reason is None:
+            self._reason = library.ABSENCE or self._trial()
+            if self._reason:
+                warnings.warn(f"nnc: the llvm backend is absent: {self._reason}", RuntimeWarning, stacklevel=2)
+        return self._reason
+
+    def _trial(self) -> str:
+        try:
+            engine()
+        except (RuntimeError, OSError, AttributeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why the command is not claimed on these specs; empty when it is."""
+        row = ROWS.get(command.op)
+        if row is None:
+            return "no generator"
+        present = [spec for spec in inputs if spec is not None]
+        results = [spec for spec in outputs if spec is not None]
+        if any(spec.device.kind != CPU.kind for spec in (*present, *results)):
+            return "tensors outside host memory"
+        return row.refuse(command.attrs, present, results)
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel of a command that `refusal` did not refuse."""
+        row = ROWS[command.op]
+        results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
+        generator = row.generate(command.attrs, [view_of(spec) for spec in inputs if spec is not None], results)
+        return LlvmKernel(command, row, results, generator.workspace(engine().target))
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One native program that runs `calls` in order."""
+        return assemble(calls)

@@ -1,0 +1,138 @@
+"""nnc doctor: what this machine has and what nnc can use of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import llvmlite.binding as llvm
+from rich.table import Table
+
+from nnc.cli.options import AsJson
+from nnc.cli.terminal import Json, add_row, output, size, table, write_json
+from nnc.cli.versions import versions
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.settings import SETTINGS
+
+CPU_FILE = Path("/proc/cpuinfo")
+CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything that doctor reports; an empty text or null is something that the system does not tell."""
+
+    cpu: str
+    features: list[str]
+    cores: int
+    threads: int
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+    platform: str
+    versions: dict[str, str]
+    backends: dict[str, str]
+    cache_folder: str | None
+    cache_writable: bool
+
+
+def doctor(json: AsJson = False) -> int:
+    """Tell the processor, its features, the backends (and why one is absent), versions and the cache folder."""
+    found = examine()
+    if json:
+        write_json(_facts(found))
+        return 0
+    console = output()
+    console.print(_machine(found))
+    backends = table("Backends, in order of preference", "name", "state")
+    for name, absence in found.backends.items():
+        add_row(backends, name, f"absent: {absence}" if absence else "present")
+    console.print(backends)
+    console.print(_pairs("Versions", found.versions))
+    return 0
+
+
+def examine() -> Findings:
+    """Look at the machine and the environment."""
+    cache = SETTINGS.cache_folder
+    return Findings(
+        cpu=_cpu_name(),
+        features=sorted(name for name, present in llvm.get_host_cpu_features().items() if present),
+        cores=_cores(),
+        threads=SETTINGS.worker_count(),
+        memory_bytes=_memory(),
+        memory_limit_bytes=_memory_limit(),
+        platform=platform.platform(),
+        versions=versions(),
+        backends={backend.name: backend.absence() for backend in DISPATCHER.backends.values()},
+        cache_folder=None if cache is None else str(cache),
+        cache_writable=cache is not None and _can_write(cache),
+    )
+
+
+def _facts(found: Findings) -> dict[str, Json]:
+    return asdict(found) | {
+        "backends": [
+            {"name": name, "present": not absence, "reason": absence} for name, absence in found.backends.items()
+        ]
+    }
+
+
+def _machine(found: Findings) -> Table:
+    limit = "" if found.memory_limit_bytes is None else f", of which {size(found.memory_limit_bytes)} may be used"
+    cache = f"{found.cache_folder} ({'writable' if found.cache_writable else 'not writable'})"
+    return _pairs(
+        "Machine",
+        {
+            "processor": found.cpu or "unknown",
+            "features": " ".join(found.features),
+            "cores usable": f"{found.cores}, used by {found.threads} threads",
+            "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
+            "platform": found.platform,
+            "cache": "none (NNC_CACHE_DIR is empty)" if found.cache_folder is None else cache,
+        },
+    )
+
+
+def _pairs(title: str, pairs: Mapping[str, str]) -> Table:
+    result = table(title, "what", "value")
+    for what, value in pairs.items():
+        add_row(result, what, value)
+    return result
+
+
+def _cpu_name() -> str:
+    if CPU_FILE.is_file():
+        for line in CPU_FILE.read_text(errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip().lower() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _memory_limit() -> int | None:
+    """The limit of the control group, None where there is none."""
+    try:
+        text = CONTROL_GROUP_LIMIT.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in `folder`, which is made itself when it is first needed."""
+    nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
+    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

@@ -1,0 +1,108 @@
+"""The command line: `nnc COMMAND ...`. Errors become one line on standard error and an exit code.
+
+0    done                                2    something the caller can mend: the line says how
+1    memplan: the capacity is not met    70   our own bug; NNC_DEBUG=1 shows where
+130  stopped by Ctrl-C                   143  stopped by SIGTERM
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from nnc import __version__
+from nnc.cli.doctor import doctor
+from nnc.cli.memplan import memplan
+from nnc.cli.operators import ops
+from nnc.cli.predict import predict
+from nnc.cli.terminal import complain
+from nnc.cli.train import train
+from nnc.core.settings import SETTINGS
+from nnc.errors import UsageError
+
+PIPE_CLOSED = 1
+USAGE = 2
+INTERNAL = 70
+
+COMMANDS: tuple[Callable[..., int], ...] = (train, predict, memplan, ops, doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def nnc(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A neural network collection: train, look inside, and know the memory before a run."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def application() -> typer.Typer:
+    """All commands."""
+    app = typer.Typer(
+        name="nnc",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(nnc)
+    for command in COMMANDS:
+        app.command()(command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (of `sys.argv` if no arguments are given); returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows a question mark instead of a failure.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = application()(arguments, prog_name="nnc", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except BrokenPipeError:
+        _abandon_output()
+        return PIPE_CLOSED
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return 128 + signal.SIGINT
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        place = context.command_path if context else "nnc"
+        complain(f"{error.format_message().rstrip('.')}. Fix: see {place} --help")
+        return USAGE
+    except UsageError as error:
+        complain(str(error))
+        return USAGE
+    except OSError as error:
+        _abandon_output()
+        complain(f"{error.filename or 'output'}: got {(error.strerror or str(error)).lower()}; need one that works")
+        return USAGE
+    except Exception as error:
+        if SETTINGS.debug:
+            raise
+        complain(f"a bug in nnc: {type(error).__name__}: {error}. Fix: run again with NNC_DEBUG=1 and report it")
+        return INTERNAL
+
+
+def _abandon_output() -> None:
+    """Nobody can take our output: say no more, also not when the interpreter closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""nnc memplan: a memory problem from a file, planned."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from nnc.cli.options import AsJson
+from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
+from nnc.errors import FormatError, MemoryLimitError, UsageError
+from nnc.planning import SOLVERS, Plan, Problem, read_csv, solve
+
+SHOWN_BLOCKS = 20
+PICTURE_COLUMNS, PICTURE_ROWS = 72, 12
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.csv",
+        help="A header line with id,lower,upper,size and, if needed, alignment,offset,memory; then one block per "
+        "line, alive in the steps lower to upper - 1.",
+    ),
+]
+Capacity = Annotated[
+    int | None, typer.Option(min=0, metavar="BYTES", help="Stop at a plan that fits; exit code 1 if none is found.")
+]
+SolverName = Annotated[str, typer.Option(metavar="NAME", help=f"portfolio or one of: {', '.join(SOLVERS)}.")]
+TimeLimit = Annotated[float, typer.Option(min=0.0, metavar="SECONDS", help="inf for none.")]
+
+
+def memplan(
+    file: File,
+    capacity: Capacity = None,
+    solver: SolverName = "portfolio",
+    time_limit: TimeLimit = 10.0,
+    json: AsJson = False,
+) -> int:
+    """Plan a memory problem: an offset for each block in an arena that is as small as can be found.
+
+    --json gives arena_bytes, lower_bound_bytes, optimal, solver, seconds and the offsets in the order of the file.
+    """
+    if math.isnan(time_limit):
+        raise UsageError("--time-limit", got="nan", need="seconds, 0 or more, or inf")
+    problem = _read(file)
+    try:
+        plan = solve(
+            problem, solver=solver, capacity=capacity, time_limit=None if math.isinf(time_limit) else time_limit
+        )
+    except MemoryLimitError as error:
+        complain(str(error))
+        return 1
+    if json:
+        write_json(_facts(plan))
+    else:
+        _print(problem, plan)
+    return 0
+
+
+def _read(file: Path) -> Problem:
+    try:
+        return read_csv(file)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise FormatError(str(file), got=reason, need="a readable CSV file", fix="name another file") from None
+    except (UnicodeError, csv.Error):
+        fix = "name a file whose first line is id,lower,upper,size"
+        raise FormatError(str(file), got="bytes that are no CSV text", need="a CSV file in UTF-8", fix=fix) from None
+
+
+def _facts(plan: Plan) -> dict[str, Json]:
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound,
+        "optimal": plan.optimal,
+        "solver": plan.solver,
+        "seconds": plan.seconds,
+        "offsets": list(plan.offsets),
+    }
+
+
+def _print(problem: Problem, plan: Plan) -> None:
+    console = output()
+    largest = sorted(range(len(problem.blocks)), key=lambda i: (-problem.blocks[i].size, i))[:SHOWN_BLOCKS]
+    numbers = ("lower", "upper", "size", "offset")
+    blocks = table(
+        f"The {len(largest)} largest of {len(problem.blocks)} blocks", "block", "memory", *numbers, numbers=numbers
+    )
+    for i in largest:
+        block = problem.blocks[i]
+        add_row(blocks, block.name, block.memory, *map(count, (block.lower, block.upper, block.size, plan.offsets[i])))
+    console.print(blocks)
+    for memory in plan.arenas:
+        console.print("\n".join(picture(problem, plan, memory, "#" if console.options.ascii_only else "█")))
+    proof = "optimal, proven" if plan.optimal else f"{plan.gap:.2%} above the bound"
+    console.print(f"arena {count(plan.arena_bytes)} B, lower bound {count(plan.lower_bound)} B: {proof}")
+    console.print(f"solver {plan.solver or 'none needed'}, {plan.seconds:.3f} s")
+
+
+def picture(problem: Problem, plan: Plan, memory: str, ink: str) -> list[str]:
+    """Steps from left to right, the arena of `memory` from the bottom up; ink where bytes are used."""
+    members = [(b, at) for b, at in zip(problem.blocks, plan.offsets) if b.memory == memory and not b.empty]
+    if not members:
+        return []
+    first = min(block.lower for block, _ in members)
+    steps = max(block.upper for block, _ in members) - first
+    height = max(plan.arenas[memory], 1)
+    grid = np.zeros((PICTURE_ROWS, PICTURE_COLUMNS), dtype=np.bool_)
+    for block, at in members:
+        left, right = ((edge - first) * PICTURE_COLUMNS for edge in (block.lower, block.upper))
+        bottom, top = at * PICTURE_ROWS, (at + block.size) * PICTURE_ROWS
+        grid[bottom // height : -(-top // height), left // steps : -(-right // steps)] = True
+    lines = ["".join(ink if used else " " for used in row).rstrip() for row in grid[::-1].tolist()]
+    return [f"{memory}: {count(height)} B over {count(steps)} steps", *(f"│{line}" for line in lines)]

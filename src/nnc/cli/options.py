@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnc.cli.recipes import RECIPES
+
+MAX_THREADS = 1024
+
+DataSetName = Annotated[str, typer.Argument(metavar="DATA_SET", help=f"One of: {', '.join(RECIPES)}.")]
+BackendName = Annotated[str, typer.Option(help="The backend to prefer; the best that is present if left out.")]
+Checkpoint = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The model's file. Default: ./DATA_SET.safetensors.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=0, max=MAX_THREADS, help="Workers; 0 for one per core. Results do not depend on it."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else there.")]
+
+
+def checkpoint_of(data_set: str, given: Path | None) -> Path:
+    """The file that was named, or the usual one."""
+    return given if given is not None else Path(f"{data_set}.safetensors")

@@ -1,0 +1,169 @@
+"""nnc train: options in, a trained model in a checkpoint out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from nnc.cli.interrupt import Interrupts
+from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, Threads, checkpoint_of
+from nnc.cli.progress import shown
+from nnc.cli.terminal import Json, add_row, complain, count, output, plain, table, write_json
+from nnc.cli.training import Options, Training, prepare
+from nnc.cli.versions import versions
+from nnc.core.settings import SETTINGS
+from nnc.nn import Evaluation, ModelMemory
+
+MAX_SEED = 2**63 - 1
+MAX_EPOCHS = 1_000_000
+MAX_BATCH = 2**31 - 1
+
+Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same bits. Default 0.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=MAX_EPOCHS,
+        help="Epochs in all, those of a resumed checkpoint included: the learning rate does not depend on it, so "
+        "20 epochs and then --resume --epochs 40 are the same as 40 at once. Default 20 for digits.",
+    ),
+]
+BatchSize = Annotated[
+    int | None, typer.Option(min=1, max=MAX_BATCH, help="Examples in one update. Default 64 for digits.")
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on from the checkpoint, with its seed and batch size, to the very same result."),
+]
+
+
+def train(
+    data_set: DataSetName,
+    seed: Seed = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    backend: BackendName = "",
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
+    threads: Threads = None,
+    json: AsJson = False,
+) -> int:
+    """Train a small network on a data set, and keep it in a checkpoint.
+
+    The checkpoint is written after each epoch, at the end, and on Ctrl-C (exit code 130) or SIGTERM (143); go on
+    with --resume. A second Ctrl-C leaves at once and keeps the last checkpoint.
+    """
+    if threads is not None:
+        SETTINGS.threads = threads
+    place = checkpoint_of(data_set, checkpoint)
+    options = Options(data_set, place, seed, epochs, batch_size, backend, resume)
+    with Interrupts() as interrupts:
+        training = prepare(options)
+        memory = training.model.memory(training.step_batch)
+        if not json:
+            _print_plan(training, memory)
+        with shown(training) as show:
+            training.run(show, interrupts.pending)
+    test = training.split.test
+    result = None if interrupts.pending() else training.model.evaluate(test.inputs, test.labels)
+    if json:
+        write_json(_facts(data_set, training, memory, result))
+    elif result is not None:
+        _print_result(training, result)
+    if interrupts.signal is None:
+        return 0
+    complain(
+        f"{interrupts.signal.name}: stopped after {training.model.updates} updates. "
+        f"Fix: go on with --resume --checkpoint {place}"
+    )
+    return 128 + interrupts.signal
+
+
+def _print_plan(training: Training, memory: ModelMemory) -> None:
+    """What will be trained and the bytes it takes, before any are allocated."""
+    console = output()
+    layers = table("Model", "name", "layer", "output", "parameters", numbers=("parameters",))
+    for row in training.model.summary():
+        add_row(layers, row.name, row.layer, str(list(row.output)), count(row.parameters))
+    add_row(layers, "total", "", "", count(_parameters(training)))
+    console.print(layers)
+    step = memory.step
+    proof = "the smallest possible, proven" if step.optimal else "not proven to be the smallest"
+    title = f"Memory of a step with {training.step_batch} examples"
+    statement = table(title, "what", "bytes", "remark", numbers=("bytes",))
+    for what, nbytes, remark in (
+        ("arena", step.arena, proof),
+        ("lower bound", step.lower_bound, "no plan of this order needs less"),
+        ("without reuse", step.without_reuse, "one buffer for each tensor"),
+        ("weights", memory.weights, ""),
+        ("optimizer state", memory.optimizer_state, ""),
+        ("total", memory.total, "arena, weights and optimizer state"),
+    ):
+        add_row(statement, what, count(nbytes), remark)
+    console.print(statement)
+
+
+def _print_result(training: Training, result: Evaluation) -> None:
+    right = round(result.score * result.count)
+    console = output()
+    console.print(
+        f"trained {len(training.history)} of {training.epochs} epochs in {training.seconds:.1f} s, "
+        f"{training.speed:,.0f} samples/s on {training.backend}"
+    )
+    console.print(f"test accuracy {result.score:.2%} ({right} of {result.count}), loss {result.loss:.4f}")
+    console.print(f"checkpoint {plain(str(training.checkpoint))}", soft_wrap=True)
+
+
+def _parameters(training: Training) -> int:
+    return sum(row.parameters for row in training.model.summary())
+
+
+def _facts(data_set: str, training: Training, memory: ModelMemory, result: Evaluation | None) -> dict[str, Json]:
+    """The object of --json; what an interrupted training did not come to is null."""
+    history: list[Json] = [asdict(epoch) for epoch in training.history]
+    return {
+        "data_set": data_set,
+        "interrupted": result is None,
+        "seed": training.model.seed,
+        "batch_size": training.batch_size,
+        "backend": training.backend,
+        "threads": SETTINGS.worker_count(),
+        "summary": [
+            {"name": row.name, "layer": row.layer, "output": list(row.output), "parameters": row.parameters}
+            for row in training.model.summary()
+        ],
+        "parameters": _parameters(training),
+        "memory": _memory(memory, training.step_batch),
+        "epochs": training.epochs,
+        "epochs_done": training.batches.state().epoch,
+        "updates": training.model.updates,
+        "history": history,
+        "train_seconds": training.seconds,
+        "samples_per_second": training.speed,
+        "test_accuracy": None if result is None else result.score,
+        "test_loss": None if result is None else result.loss,
+        "test_examples": len(training.split.test),
+        "checkpoint": str(training.checkpoint),
+        "sha256": training.checksum(),
+        "versions": {**versions()},
+    }
+
+
+def _memory(memory: ModelMemory, batch: int) -> dict[str, Json]:
+    step = memory.step
+    return {
+        "batch": batch,
+        "arena_bytes": step.arena,
+        "lower_bound_bytes": step.lower_bound,
+        "without_reuse_bytes": step.without_reuse,
+        "workspace_bytes": step.workspace,
+        "weights_bytes": memory.weights,
+        "gradients_bytes": memory.gradients,
+        "optimizer_state_bytes": memory.optimizer_state,
+        "total_bytes": memory.total,
+        "optimal": step.optimal,
+        "peak_step": step.peak_step,
+        "peak_tensors": list(step.peak_tensors),
+    }

@@ -1,0 +1,174 @@
+"""Training as the command line does it: prepared from options, kept in a checkpoint, stopped on request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from nnc.cli.recipes import RECIPES, Recipe
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.serialize import check_writable
+from nnc.errors import FormatError, UsageError
+from nnc.nn import Model, Position, Progress, fit, load_checkpoint, position_of, read_position, save_checkpoint
+from nnc.nn.data import Batches, Split, load
+
+Show = Callable[[Progress, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for; None where the recipe, or the checkpoint that is resumed, decides."""
+
+    data_set: str
+    checkpoint: Path
+    seed: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    backend: str = ""
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A finished epoch; `examples` are those seen in this run, fewer than all where it was resumed midway."""
+
+    epoch: int
+    examples: int
+    loss: float
+    accuracy: float
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class Training:
+    """A model with its data, standing somewhere between the first and the last epoch."""
+
+    checkpoint: Path
+    recipe: Recipe
+    split: Split
+    model: Model
+    batches: Batches
+    batch_size: int
+    epochs: int
+    backend: str
+    seconds: float = 0.0
+    examples: int = 0
+    history: list[Epoch] = field(default_factory=list)
+    saved_at: int = -1
+
+    @property
+    def speed(self) -> float:
+        """Examples per second of this run."""
+        return self.examples / self.seconds if self.seconds else 0.0
+
+    @property
+    def step_batch(self) -> int:
+        """Examples in a full step: the batch size, or all where there are fewer."""
+        return min(self.batch_size, len(self.split.train))
+
+    def run(self, show: Show, stop: Callable[[], bool]) -> None:
+        """Train to the last epoch or until `stop`; the checkpoint is written after each epoch and at the end."""
+        began = perf_counter()
+        trained_before = self._trained()
+
+        def listen(progress: Progress) -> None:
+            self.seconds = perf_counter() - began
+            self.examples = self._trained() - trained_before
+            show(progress, self.speed)
+            if progress.epoch_done:
+                self._finish_epoch(progress)
+
+        fit(self.model, self.batches, self.epochs, listener=listen, stop=stop)
+        self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint unless it already holds this update."""
+        if self.saved_at != self.model.updates:
+            save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches, self.batch_size))
+            self.saved_at = self.model.updates
+
+    def checksum(self) -> str:
+        """SHA-256 of the checkpoint."""
+        with self.checkpoint.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _finish_epoch(self, progress: Progress) -> None:
+        seconds = self.seconds - sum(epoch.seconds for epoch in self.history)
+        self.history.append(Epoch(progress.epoch + 1, progress.examples, progress.loss, progress.score, seconds))
+        self.save()
+
+    def _trained(self) -> int:
+        state = self.batches.state()
+        return state.epoch * len(self.split.train) + state.position
+
+
+def prepare(options: Options) -> Training:
+    """All checks that can be made before any work, and the model at the place where training begins."""
+    split = load(options.data_set)
+    recipe = RECIPES[options.data_set]
+    backend = DISPATCHER.candidates(options.backend)[0].name
+    check_checkpoint(options.checkpoint)
+    position = _resumed(options) if options.resume else None
+    seed = _agree("--seed", options.seed, 0, None if position is None else position.batches.seed)
+    saved_size = None if position is None else position.batch_size
+    batch_size = _agree("--batch-size", options.batch_size, recipe.batch_size, saved_size)
+    model = recipe.model(split, batch_size, seed, options.backend)
+    batches = Batches(split.train, batch_size, seed=seed)
+    epochs = recipe.epochs if options.epochs is None else options.epochs
+    training = Training(options.checkpoint, recipe, split, model, batches, batch_size, epochs, backend)
+    if position is not None:
+        _restore(training, position)
+    return training
+
+
+def check_checkpoint(path: Path) -> None:
+    """UsageError unless a checkpoint can be written there; a device or a pipe would be replaced by a file."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise UsageError("checkpoint", got=f"{path}, which is no plain file", need="the name of a file")
+    check_writable(path)
+
+
+def _resumed(options: Options) -> Position:
+    if not os.path.lexists(options.checkpoint):
+        raise UsageError(
+            "--resume",
+            got=f"no file {options.checkpoint}",
+            need="the checkpoint of an earlier training",
+            fix="name it with --checkpoint, or leave --resume out to start anew",
+        )
+    return read_position(options.checkpoint)
+
+
+def _agree(option: str, given: int | None, usual: int, saved: int | None) -> int:
+    """The value given, saved or usual, in this order; a value given must not contradict one that is saved."""
+    if given is not None and saved is not None and given != saved:
+        raise UsageError(
+            option, got=f"{given} for a checkpoint of {saved}", need="the same value", fix=f"leave {option} out"
+        )
+    return next(value for value in (given, saved, usual) if value is not None)
+
+
+def _restore(training: Training, position: Position) -> None:
+    load_checkpoint(training.checkpoint, training.model)
+    training.batches.restore(position.batches)
+    training.saved_at = position.updates
+    state, per_epoch = position.batches, len(training.batches)
+    if position.updates != state.epoch * per_epoch + state.position // training.batch_size:
+        raise FormatError(
+            str(training.checkpoint),
+            got=f"{position.updates} updates at {state}",
+            need=f"{per_epoch} updates in each epoch",
+            fix="start anew without --resume",
+        )
+    if (state.epoch, state.position) > (training.epochs, 0):
+        done = f"{state.epoch} epochs" + (" and a part of the next" if state.position else "")
+        raise UsageError(
+            "--epochs",
+            got=f"{training.epochs} for a checkpoint of {done}",
+            need="at least as many as are done",
+            fix=f"ask for {state.epoch + 1} or more",
+        )

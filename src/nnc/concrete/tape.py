@@ -1,0 +1,182 @@
+"""The tape: memory for each iteration of loops, so that a backward loop finds what the forward one had.
+
+    version[place, index], number[node, index];  index = counts of all loops around, outermost first
+
+It also is what turns places into tensors: a run reads and writes through a tape, or through none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from nnc.concrete.counter import Counter, Index
+from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
+from nnc.core.tensor import Tensor
+from nnc.errors import UsageError
+
+# A node on the tape: the counter of its graph, and its key there.
+Node: TypeAlias = tuple[Counter, int]
+
+
+@dataclass(slots=True, eq=False)
+class Tape:
+    """What happened in each iteration. Memory is kept and used again by the next run along the same tape."""
+
+    _versions: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
+    _notes: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
+    _latest: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
+    _numbers: dict[tuple[Node, Index], int] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all versions."""
+        return sum(tensor.storage.nbytes for tensor in self._versions.values())
+
+    def version(self, taped: Taped, index: Index) -> Tensor:
+        """The memory of an iteration to be written; made at the first call."""
+        key = (taped, index)
+        if key not in self._versions:
+            self._versions[key] = Tensor.empty(taped.spec, "tape")
+        found = self._versions[key]
+        for depth in range(len(index)):
+            self._latest[taped, index[:depth]] = found
+        return found
+
+    def find(self, taped: Taped, index: Index) -> Tensor | None:
+        """What was written at the index, or last within it, or else in the nearest enclosing iteration."""
+        for table in (self._versions, self._latest):
+            if (taped, index) in table:
+                return table[taped, index]
+        outer = (self._versions.get((taped, index[:depth])) for depth in range(len(index) - 1, -1, -1))
+        return next((found for found in outer if found is not None), None)
+
+    def note(self, taped: Taped, index: Index, tensor: Tensor) -> None:
+        """Keep in mind which tensor the place was."""
+        self._notes[taped, index] = tensor
+        for depth in range(len(index)):
+            self._notes[taped, index[:depth]] = tensor
+
+    def noted(self, taped: Taped, index: Index) -> Tensor | None:
+        """What `note` was told at the index, or at the nearest enclosing one."""
+        notes = (self._notes.get((taped, index[:depth])) for depth in range(len(index), -1, -1))
+        return next((found for found in notes if found is not None), None)
+
+    def number(self, node: Node, index: Index) -> int:
+        """What a node did at the index: the iterations of a loop, the branch of a case..of (-1: none)."""
+        found = self._numbers.get((node, index))
+        if found is None:
+            raise UsageError(
+                "tape",
+                got=f"nothing about node %{node[1]} at iteration {list(index)}",
+                need="a forward run along the same tape first",
+            )
+        return found
+
+    def set_number(self, node: Node, index: Index, number: int) -> None:
+        """Write down what a node did at the index."""
+        self._numbers[node, index] = number
+
+    def clear(self) -> None:
+        """Forget everything and give the memory back."""
+        for table in (self._versions, self._notes, self._latest, self._numbers):
+            table.clear()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """How a run finds the tensor behind a place, along a tape or without."""
+
+    tape: Tape | None = None
+
+    def read(self, place: Place, index: Index) -> Tensor:
+        """The tensor that a node at `index` reads."""
+        match place:
+            case Tensor():
+                return place
+            case Multiview():
+                return self._select(place, index)
+            case Carry():
+                return place.current or self.read(place.initial, index)
+            case Phi():
+                return _current(place)
+            case Reference():
+                return place.tensor
+            case Taped():
+                return self._read_taped(place, index)
+            case Recalled():
+                return self._recall(place, index)
+            case _:
+                assert_never(place)
+
+    def write(self, place: Place, index: Index) -> Tensor:
+        """The tensor that a node at `index` writes."""
+        if not isinstance(place, Taped):
+            return self.read(place, index)
+        if self.tape is None:
+            return self.write(place.inner, index)
+        return self.tape.version(place, index)
+
+    def _select(self, place: Multiview, index: Index) -> Tensor:
+        if not place.counter.active and place.current is not None:
+            return place.current
+        turn = place.counter.turn if place.counter.active else 0
+        return place.touch(self.read(place.select(turn), index))
+
+    def _read_taped(self, place: Taped, index: Index) -> Tensor:
+        if self.tape is None:
+            return self.read(place.inner, index)
+        found = self.tape.find(place, index)
+        tensor = self.read(place.inner, index) if found is None else found
+        self.tape.note(place, index, tensor)
+        return tensor
+
+    def _recall(self, place: Recalled, index: Index) -> Tensor:
+        if self.tape is None:
+            raise UsageError("recall", got="a run without a tape", need="the tape of the forward run", fix="tape=")
+        found = self.tape.find(place.taped, index) or self.tape.noted(place.taped, index)
+        return self.read(place.taped.inner, index) if found is None else found
+
+
+def sample(place: Place) -> Tensor:
+    """Some tensor that the place can be, without running anything: for measuring and for printing."""
+    while True:
+        match place:
+            case Tensor():
+                return place
+            case Multiview():
+                place = place.views[0]
+            case Phi():
+                place = place.taken
+            case Carry():
+                place = place.initial
+            case Taped():
+                place = place.inner
+            case Recalled():
+                place = place.taped
+            case Reference():
+                if place.source is None:
+                    raise UsageError("reference", got="no source", need="synchronize_to_multiview() first")
+                return _part(place, sample(place.source))
+            case _:
+                assert_never(place)
+
+
+def multiview_synchronize(source: Multiview | Phi | Carry, access: Access | None = None) -> Tensor:
+    """Bring a multiview and all its references up to its loop's present turn."""
+    found = (access or Access()).read(source, ())
+    for reference in source.followers:
+        reference.follow(found)
+    return found
+
+
+def _current(place: Phi) -> Tensor:
+    if place.current is None:
+        raise UsageError("phi", got="a read before its case..of ran", need="an edge from the case..of to the reader")
+    return place.current
+
+
+def _part(reference: Reference, whole: Tensor) -> Tensor:
+    part = Reference(reference.spec, reference.offset, reference.strides)
+    part.follow(whole)
+    return part.tensor

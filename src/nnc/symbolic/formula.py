@@ -1,0 +1,99 @@
+"""Formulas: composed expressions with arithmetic, turned into symbols once shapes are known.
+
+x, w = Formula.variable("x"), Formula.variable("w")
+y = Formula.of(GEMM, x, w, name="dense") * 2.0
+infer_specs(y, x=spec((4, 3)), w=spec((3, 2)))          specs of everything, before any graph
+(output,) = instantiate(y, graph, x=symbol, …)          execs in a symbolic graph
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from nnc.core.command import Command
+from nnc.core.spec import TensorSpec
+from nnc.errors import ArityError, AttributeValueError
+from nnc.graph import Op
+from nnc.graph.composition import Expression, Node, compose, variable
+from nnc.ops.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, RECIPROCAL, SQUARE, SUBTRACT
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+
+
+class Formula(Expression):
+    """An expression over the operators of this package, with Python's arithmetic."""
+
+    __slots__ = ()
+
+    @classmethod
+    def variable(cls, name: str, **labels: str) -> Self:
+        """A named hole."""
+        return cls(variable(name, **labels).outputs)
+
+    @classmethod
+    def of(cls, op: Op[object], *inputs: Expression, name: str = "", **options: object) -> Self:
+        """`op` applied to inputs; see `nnc.graph.composition.compose`."""
+        return cls(compose(op, *inputs, name=name, **options).outputs)
+
+    def _scaled(self, scale: float, shift: float) -> Self:
+        return self.of(AFFINE, self, scale=float(scale), shift=float(shift))
+
+    def __add__(self, other: Expression | float) -> Self:
+        return self.of(ADD, self, other) if isinstance(other, Expression) else self._scaled(1.0, other)
+
+    def __radd__(self, other: float) -> Self:
+        return self._scaled(1.0, other)
+
+    def __sub__(self, other: Expression | float) -> Self:
+        return self.of(SUBTRACT, self, other) if isinstance(other, Expression) else self._scaled(1.0, -other)
+
+    def __rsub__(self, other: float) -> Self:
+        return self._scaled(-1.0, other)
+
+    def __mul__(self, other: Expression | float) -> Self:
+        return self.of(MULTIPLY, self, other) if isinstance(other, Expression) else self._scaled(other, 0.0)
+
+    def __rmul__(self, other: float) -> Self:
+        return self._scaled(other, 0.0)
+
+    def __truediv__(self, other: Expression | float) -> Self:
+        return self.of(DIVIDE, self, other) if isinstance(other, Expression) else self._scaled(1.0 / other, 0.0)
+
+    def __rtruediv__(self, other: float) -> Self:
+        return self.of(RECIPROCAL, self)._scaled(other, 0.0)
+
+    def __pow__(self, other: Expression | int) -> Self:
+        if isinstance(other, Expression):
+            return self.of(POWER, self, other)
+        if other != 2:
+            raise AttributeValueError("power", got=f"exponent {other}", need="2, or a formula")
+        return self.of(SQUARE, self)
+
+    def __neg__(self) -> Self:
+        return self._scaled(-1.0, 0.0)
+
+
+def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) -> tuple[Symbol, ...]:
+    """Append the expression's execs to `graph`, with a symbol for each variable; the symbols of its outputs."""
+    unknown = sorted(inputs.keys() - set(expression.variable_names()))
+    if unknown:
+        need = "variables of the expression: " + ", ".join(expression.variable_names())
+        raise AttributeValueError("instantiate", got=", ".join(unknown), need=need)
+    made: dict[Node, tuple[Symbol, ...]] = {}
+    for node in expression.nodes():
+        if node.op is None:
+            if node.name not in inputs:
+                raise ArityError("instantiate", got=f"no symbol for {node.name!r}", need="one per variable")
+            made[node] = (inputs[node.name],)
+            continue
+        operands = [None if entry is None else made[entry.node][entry.index] for entry in node.inputs]
+        made[node] = graph.apply(Command(node.op, node.attributes), operands, name=node.name)
+    return tuple(made[output.node][output.index] for output in expression.outputs)
+
+
+def infer_specs(expression: Expression, **inputs: TensorSpec) -> dict[str, TensorSpec]:
+    """The spec of every internal output by name, from those of the variables."""
+    graph = SymbolicGraph("inference")
+    symbols = {name: graph.input(spec, name) for name, spec in inputs.items()}
+    internals = expression.internals()
+    results = instantiate(internals, graph, **symbols)
+    return {name: symbol.spec for name, symbol in zip(internals.output_names(), results, strict=True)}

@@ -1,0 +1,31 @@
+"""Common sub-expressions: execs of one command on the same inputs compute the same, so one is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.passes.prune import prune
+from nnc.symbolic.region import Region
+from nnc.symbolic.rewrite import redirect
+
+Place = tuple[TensorKey, Region]
+
+
+def eliminate_common(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
+    """Let readers of later copies read the first, then prune the copies; returns how many execs went."""
+    wanted = list(outputs)
+    first: dict[Hashable, ExecSymbol] = {}
+    for key in graph.execs.toposort():
+        record = graph.execs[key]
+        if any(graph.root(output) != output for output in record.outputs):
+            continue
+        earlier = first.setdefault((record.command, tuple(_place(graph, tensor) for tensor in record.inputs)), record)
+        if earlier is not record:
+            for old, new in zip(record.outputs, earlier.outputs, strict=True):
+                redirect(graph, old, new)
+    return prune(graph, wanted)
+
+
+def _place(graph: SymbolicGraph, key: TensorKey | None) -> Place | None:
+    return None if key is None else (graph.root(key), graph.region(key))

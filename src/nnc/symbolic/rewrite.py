@@ -1,0 +1,178 @@
+"""Rewriting by named rules: an exec that matches is replaced by others that compute the same.
+
+A rule is a row: a name, the operator it starts from, and a function that looks at one exec and returns symbols for its
+outputs, or None. The driver works off a list until no rule fires, one match at a time; wanted outputs keep their
+symbols, because the last new exec writes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnc.core.command import AnyCommand
+from nnc.core.spec import contiguous_strides
+from nnc.errors import VerificationError
+from nnc.graph import Op
+from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+
+Replacement = tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """One exec as a rule sees it."""
+
+    graph: SymbolicGraph
+    key: ExecKey
+    record: ExecSymbol
+
+    @property
+    def command(self) -> AnyCommand:
+        """The exec's command."""
+        return self.record.command
+
+    @property
+    def inputs(self) -> tuple[Symbol | None, ...]:
+        """The exec's inputs as symbols."""
+        return tuple(None if key is None else self.graph.symbol(key) for key in self.record.inputs)
+
+    def input(self, position: int) -> Symbol:
+        """An input that is there."""
+        key = self.record.inputs[position]
+        assert key is not None
+        return self.graph.symbol(key)
+
+    def producer(self, position: int, op: Op[Any]) -> ExecSymbol | None:
+        """The exec that writes the whole of an input, when it is one of `op`."""
+        return producer(self.graph, self.record.inputs[position], op)
+
+
+def producer(graph: SymbolicGraph, key: TensorKey | None, op: Op[Any]) -> ExecSymbol | None:
+    """The exec that writes the whole of `key`, when it is one of `op`."""
+    if key is None or graph.root(key) != key or len(graph.writers(key)) != 1:
+        return None
+    record = graph.execs[graph.writers(key)[0]]
+    return record if record.command.op is op else None
+
+
+def has_one_reader(graph: SymbolicGraph, key: TensorKey) -> bool:
+    """True when a single exec reads `key`'s root."""
+    return len(graph.readers(key)) == 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """`apply(match)` gives the symbols that replace the outputs of an exec of `op`, or None."""
+
+    name: str
+    op: Op[Any]
+    apply: Callable[[Match], Replacement | None]
+
+
+def rewrite(graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol] = ()) -> Counter[str]:
+    """Apply `rules` until none fires; how often each did. Execs that nobody needs any more are left for pruning.
+
+    VerificationError when the rules go on for more than eight times the graph's execs: they undo each other.
+    """
+    kept = {graph.root(graph.own(symbol)) for symbol in wanted}
+    by_op: dict[Op[Any], list[Rule]] = {}
+    for rule in rules:
+        by_op.setdefault(rule.op, []).append(rule)
+    queue = deque(graph.execs.toposort())
+    limit = 8 * len(queue) + 64
+    fired: Counter[str] = Counter()
+    while queue:
+        key = queue.popleft()
+        if key not in graph.execs:
+            continue
+        for rule in by_op.get(graph.execs[key].command.op, ()):
+            touched = _fire(graph, key, rule, kept)
+            if touched is not None:
+                fired[rule.name] += 1
+                queue.extend(touched)
+                break
+        if fired.total() > limit:
+            raise VerificationError(f"rewrite: no end after {limit} steps; rules {', '.join(fired)} undo each other")
+    return fired
+
+
+def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[ExecKey, ...] | None:
+    """Let every reader of the root `old` read `new`; the readers, or None when an alias of `old` cannot follow."""
+    base = graph.region(new)
+    whole = base.strides == contiguous_strides(base.shape)
+    readers = graph.readers(old)
+    changes: list[tuple[ExecKey, tuple[TensorKey | None, ...]]] = []
+    for reader in readers:
+        inputs = []
+        for key in graph.execs[reader].inputs:
+            if key is None or graph.root(key) != old:
+                inputs.append(key)
+            elif key == old:
+                inputs.append(new)
+            elif whole:
+                region = graph.region(key)
+                spec = graph.tensors[key].spec
+                inputs.append(graph.alias(new, spec, base.offset + region.offset, region.strides).key)
+            else:
+                return None
+        changes.append((reader, tuple(inputs)))
+    for reader, changed in changes:
+        graph.replace_inputs(reader, changed)
+    return readers
+
+
+def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[TensorKey]) -> list[ExecKey] | None:
+    """Apply a rule to one exec; the execs to look at again, or None when it did not fire."""
+    record = graph.execs[key]
+    if any(graph.root(output) != output for output in record.outputs):
+        return None
+    made: list[ExecKey] = []
+    with graph.observed(made.append):
+        results = rule.apply(Match(graph, key, record))
+    if results is None or not _may_replace(graph, record, results, made, kept):
+        _discard(graph, made)
+        return None
+    readers = [reader for output in record.outputs for reader in graph.readers(output)]
+    graph.remove_exec(key)
+    for output, symbol in zip(record.outputs, results, strict=True):
+        fresh = [other for other in made if symbol.key in graph.execs[other].outputs]
+        if fresh:
+            _retarget(graph, fresh[0], symbol.key, output, made)
+        else:
+            redirect(graph, output, symbol.key)
+    return [*made, *readers]
+
+
+def _may_replace(
+    graph: SymbolicGraph, record: ExecSymbol, results: Replacement, made: list[ExecKey], kept: Collection[TensorKey]
+) -> bool:
+    """Symbols that were there before may replace only outputs that are not wanted and that whole symbols read."""
+    written = {key for other in made for key in graph.execs[other].outputs}
+    for output, symbol in zip(record.outputs, results, strict=True):
+        if symbol.key in written:
+            continue
+        aliased = any(
+            tensor is not None and tensor != output and graph.root(tensor) == output
+            for reader in graph.readers(output)
+            for tensor in graph.execs[reader].inputs
+        )
+        strided = symbol.strides != contiguous_strides(symbol.shape)
+        if output in kept or (aliased and strided):
+            return False
+    return True
+
+
+def _retarget(graph: SymbolicGraph, writer: ExecKey, new: TensorKey, old: TensorKey, made: list[ExecKey]) -> None:
+    """Let `writer` write `old` in place of `new`, whose readers follow."""
+    record = graph.remove_exec(writer)
+    outputs = tuple(old if key == new else key for key in record.outputs)
+    made[made.index(writer)] = graph.add_exec(replace(record, outputs=outputs))
+    redirect(graph, new, old)
+
+
+def _discard(graph: SymbolicGraph, made: list[ExecKey]) -> None:
+    for key in reversed(made):
+        graph.remove_exec(key)

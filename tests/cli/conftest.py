@@ -1,0 +1,106 @@
+"""Ways to run the command line: inside this process, and as users do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nnc.cli.main import main
+from nnc.core.settings import SETTINGS
+
+COMMAND = (sys.executable, "-P", "-m", "nnc.cli.main")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    def complaint(self) -> str:
+        """The one line on standard error of a call that was refused."""
+        assert self.code == 2
+        assert self.out == ""
+        (line,) = self.err.splitlines()
+        assert line.startswith("nnc: ")
+        return line.removeprefix("nnc: ")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
+    """Run a command in this process, in `folder`."""
+    threads = SETTINGS.threads
+
+    def run(*arguments: str | Path) -> Ran:
+        capsys.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            assert isinstance(stop.code, int)
+            code = stop.code
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    yield run
+    SETTINGS.threads = threads
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a command in a process of its own, in `folder`, with pipes for both outputs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, stderr: int = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            encoding="utf-8",
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def shell(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Ran]:
+    """Run a command in a process of its own to its end."""
+
+    def run(*arguments: str, **environment: str) -> Ran:
+        process = start(*arguments, **environment)
+        out, err = process.communicate(timeout=120)
+        return Ran(process.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of two epochs with seed 0 on the reference backend."""
+    checkpoint = tmp_path_factory.mktemp("trained") / "digits.safetensors"
+    options = ("--epochs", "2", "--backend", "reference", "--checkpoint", str(checkpoint))
+    subprocess.run([*COMMAND, "train", "digits", *options], check=True, capture_output=True, timeout=120)
+    return checkpoint

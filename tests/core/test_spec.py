@@ -1,0 +1,85 @@
+"""Shapes, layouts and specs without memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnc.core.device import CPU, Device
+from nnc.core.dtype import BF16, F32, F64
+from nnc.core.spec import Layout, TensorSpec, broadcast_shapes, check_shape, contiguous_strides, spec
+from nnc.errors import DeviceError, ShapeError
+
+examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
+
+
+def test_specs_print_as_their_type_and_shape() -> None:
+    assert str(spec((4, 3))) == "f32[4, 3]"
+    assert str(spec((), "bf16")) == "bf16[]"
+    assert str(TensorSpec((1, 2, 3, 4), F64, Layout.NCHW, Device("cuda", 1))) == "f64[1, 2, 3, 4]:NCHW@cuda:1"
+
+
+def test_specs_are_values() -> None:
+    assert spec(np.array([4, 3])) == TensorSpec((4, 3), F32, Layout.NHWC, CPU)
+    assert len({spec((2,)), spec((2,)), spec((2,), "f64"), TensorSpec((2,), layout=Layout.NCHW)}) == 3
+    assert type(spec(np.array([3], np.int32)).shape[0]) is int
+
+
+def test_counts() -> None:
+    tall = spec((3, 4, 5), BF16)
+    assert (tall.elements, tall.nbytes, tall.rank) == (60, 120, 3)
+    assert (spec(()).elements, spec(()).nbytes, spec(()).rank) == (1, 4, 0)
+    assert spec((3, 0, 5)).nbytes == 0
+
+
+def test_sizes_beyond_32_and_64_bits() -> None:
+    huge = spec((2**20, 2**20, 3), "u8")
+    assert huge.elements == 3 * 2**40
+    assert contiguous_strides(huge.shape) == (3 * 2**20, 3, 1)
+    assert spec((2**60,), F32).nbytes == 2**62
+    with pytest.raises(ShapeError, match=r"tensor: got f32\[2305843009213693952\]; need at most 2\^62 bytes"):
+        spec((2**61,))
+    with pytest.raises(ShapeError, match="at most 2"):
+        spec((2**40, 2**40, 2**40))
+
+
+def test_at_most_eight_dimensions() -> None:
+    assert spec((1,) * 8).rank == 8
+    with pytest.raises(ShapeError, match="got 9 dimensions; need at most 8"):
+        spec((1,) * 9)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (3, -2), (2.5,), ("3",), (None,), 5, None, (1, (2,))])
+def test_what_is_no_shape(shape: object) -> None:
+    with pytest.raises(ShapeError, match="shape: got"):
+        check_shape(shape)  # type: ignore[arg-type]  # callers without a type checker
+    with pytest.raises(ShapeError):
+        TensorSpec(shape)  # type: ignore[arg-type]  # callers without a type checker
+
+
+@examples
+@given(shapes)
+def test_contiguous_strides_are_numpys(shape: tuple[int, ...]) -> None:
+    array = np.empty(tuple(max(size, 1) for size in shape), np.int8)
+    assert contiguous_strides(shape) == array.strides
+
+
+@examples
+@given(st.lists(shapes, max_size=3))
+def test_broadcasting_is_numpys(operands: list[tuple[int, ...]]) -> None:
+    try:
+        want = np.broadcast_shapes(*operands)
+    except ValueError:
+        with pytest.raises(ShapeError, match="add: got .*; need sizes equal or 1 on axis -"):
+            broadcast_shapes("add", *operands)
+    else:
+        assert broadcast_shapes("add", *operands) == want
+
+
+@pytest.mark.parametrize(("kind", "index"), [("gpu", 0), ("", 0), ("cpu", -1)])
+def test_what_is_no_device(kind: str, index: int) -> None:
+    with pytest.raises(DeviceError, match="need one of cpu cuda with index ≥ 0"):
+        Device(kind, index)

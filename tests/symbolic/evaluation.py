@@ -1,0 +1,74 @@
+"""What tests of symbolic graphs share: values of symbols, and gradients by central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.spec import Shape, spec
+from nnc.core.tensor import Tensor
+from nnc.ops import reduce_sum, square
+from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify
+
+# `Any`: elements of any type.
+Array = NDArray[Any]
+Function = Callable[..., Symbol]
+
+STEP = 1e-6
+
+
+def values_of(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Mapping[Symbol, Array]) -> list[Array]:
+    """The values of `outputs` on the reference backend; inputs that nobody reads may be named."""
+    given = {symbol: Tensor.from_numpy(value, symbol.spec.dtype) for symbol, value in inputs.items()}
+    compiled = compile(graph, outputs, given=given, backend="reference")
+    return list(compiled({}, *outputs))
+
+
+def inputs_of(graph: SymbolicGraph, shapes: Sequence[Shape]) -> list[Symbol]:
+    """One f64 input per shape."""
+    return [graph.input(spec(shape, "f64"), f"x{index}") for index, shape in enumerate(shapes)]
+
+
+def random_arrays(shapes: Sequence[Shape], seed: int = 0, low: float = 0.2, high: float = 1.5) -> list[Array]:
+    """Numbers away from the kinks of maximum, absolute and their like."""
+    generator = np.random.default_rng(seed)
+    return [generator.uniform(low, high, shape) for shape in shapes]
+
+
+def check_gradients(function: Function, *shapes: Shape, order: int = 1, tolerance: float = 1e-6) -> None:
+    """Each gradient of Σ weights · function(inputs) against central differences; at a higher `order`, of its gradient."""
+    graph = SymbolicGraph()
+    symbols, arrays = inputs_of(graph, shapes), random_arrays(shapes)
+    value = function(*symbols)
+    for _ in range(order - 1):
+        value = sum_of(backward(graph, [value], symbols))
+    weight = graph.input(value.spec, "weight")
+    arrays.append(random_arrays([value.shape], 1)[0])
+    gradients = backward(graph, [value], symbols, [weight])
+    verify(graph)
+    named = dict(zip([*symbols, weight], arrays, strict=True))
+
+    def scalar() -> float:
+        return float((values_of(graph, [value], named)[0] * arrays[-1]).sum())
+
+    for gradient, array in zip(values_of(graph, gradients, named), arrays[:-1], strict=True):
+        expected = np.zeros_like(array)
+        for place in np.ndindex(array.shape):
+            before = array[place]
+            array[place] = before + STEP
+            upper = scalar()
+            array[place] = before - STEP
+            expected[place] = (upper - scalar()) / (2 * STEP)
+            array[place] = before
+        np.testing.assert_allclose(gradient, expected, rtol=tolerance, atol=tolerance)
+
+
+def sum_of(symbols: Sequence[Symbol]) -> Symbol:
+    """The sum of the squares of all elements: no gradient of it is constant."""
+    total, *others = [reduce_sum(square(symbol)) for symbol in symbols]
+    for other in others:
+        total = total + other
+    return total

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nnc import ops
+from nnc.core.command import Command
+from nnc.core.dtype import I32
+from nnc.core.spec import spec
+from nnc.errors import ArityError, NncError, ShapeError, SymbolError, UnknownKeyError, UsageError
+from nnc.ops.copy import COPY
+from nnc.ops.pointwise import ADD, EXP
+from nnc.ops.rules import NoAttrs
+from nnc.symbolic import ExecSymbol, Symbol, SymbolicGraph, verify
+
+COPIED = Command(COPY, NoAttrs())
+EXPONENTIAL = Command(EXP, NoAttrs())
+ADDED = Command(ADD, NoAttrs())
+
+
+def line_of(text: str) -> str:
+    """`test_ir.py:12` for the only line of this file that holds `text` as a comment."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return f"{Path(__file__).name}:{number}"
+
+
+def without_origins(text: str) -> str:
+    return re.sub(r"  # \S+$", "", text, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def graph() -> SymbolicGraph:
+    return SymbolicGraph("g")
+
+
+# ---- building
+
+
+def test_operators_append_one_exec_each_and_numbers_become_attributes(graph: SymbolicGraph) -> None:
+    x, y = graph.input(spec((2, 3)), "x"), graph.input(spec((2, 3)), "y")
+    ((x + y) * 2.0 - 1.0) / (1.0 + x**2)
+    names = [str(record.command) for _, record in graph.execs.items()]
+    assert names == [
+        "add",
+        "affine(scale=2.0)",
+        "affine(shift=-1.0)",
+        "square",
+        "affine(shift=1.0)",
+        "divide",
+    ]
+
+
+def test_specs_are_inferred(graph: SymbolicGraph) -> None:
+    a, b = graph.input(spec((5, 4, 3))), graph.input(spec((3, 2)))
+    product = a @ b
+    assert str(product.spec) == "f32[5, 4, 2]"
+    assert str(ops.argmax(product, -1).spec) == "i64[5, 4]"
+    assert product[0, 1:3].shape == (2, 2)
+    assert product[-1].offset == 4 * 8
+
+
+def test_an_aliased_alias_names_the_root(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((4, 6)))
+    part = x[1:3][:, 2:4][0]
+    assert graph.root(part.key) == x.key
+    assert (part.shape, part.offset, part.strides) == ((2,), 8, (1,))
+    assert graph.tensors[part.key].alias is not None
+    assert len(graph.execs) == 0
+
+
+def test_a_reshape_of_a_contiguous_symbol_is_an_alias_and_of_another_one_a_copy(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((4, 6)))
+    ops.reshape(x[1:3], (3, -1))
+    assert len(graph.execs) == 0
+    ops.reshape(x[:, 1:3], (8,))
+    assert [record.command.op for _, record in graph.execs.items()] == [COPY]
+
+
+def test_edges_follow_use(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    y = ops.exp(x)
+    y + y * x
+    assert graph.execs.predecessors(graph.execs.nodes()[2]) == (0, 1)
+    assert graph.writers(y.key) == (0,)
+    assert graph.readers(y.key) == (1, 2)
+    assert graph.inputs_of(graph.execs) == (x.key,)
+
+
+def test_names_are_labels(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)), "x")
+    y = ops.exp(x).named("y")
+    assert y.name == "y"
+    assert repr(y) == "Symbol(%1 y: f32[3])"
+    assert ops.log(x).named("y") != y
+
+
+def test_symbols_are_equal_by_graph_and_key(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    assert x == graph.symbol(x.key)
+    assert hash(x) == hash(graph.symbol(x.key))
+    assert x != SymbolicGraph().input(spec((3,)))
+    assert x != x.key
+
+
+def test_a_symbol_needs_a_live_key(graph: SymbolicGraph) -> None:
+    with pytest.raises(UnknownKeyError):
+        graph.symbol(graph.input(spec(())).key + 1)
+
+
+# ---- errors
+
+
+def test_an_inference_error_names_the_line_of_the_user(graph: SymbolicGraph) -> None:
+    a, b = graph.input(spec((4, 3))), graph.input(spec((5, 3)))
+    with pytest.raises(ShapeError) as caught:
+        a @ b  # mismatched product
+    assert caught.value.origin == line_of("mismatched product")
+    assert str(caught.value).startswith("gemm: got a=f32[4, 3], b=f32[5, 3]; need a's k (3) == b's k (5). Fix: set")
+    assert len(graph.execs) == 0
+
+
+def test_an_exec_and_a_symbol_remember_the_line_of_the_user(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))  # birth of x
+    y = ops.gelu(x)  # birth of y
+    assert graph.tensors[x.key].origin == line_of("birth of x")
+    assert {record.origin for _, record in graph.execs.items()} == {line_of("birth of y")}
+    assert graph.tensors[y.key].origin == line_of("birth of y")
+
+
+def test_a_symbol_of_another_graph_is_refused(graph: SymbolicGraph) -> None:
+    x, other = graph.input(spec((3,)), "mine"), SymbolicGraph().input(spec((3,)), "theirs")
+    with pytest.raises(SymbolError, match="of another graph") as caught:
+        x + other  # foreign operand
+    assert caught.value.origin == line_of("foreign operand")
+    with pytest.raises(SymbolError):
+        graph.rename(other, "name")
+
+
+def test_a_wrong_number_of_inputs_is_refused(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    with pytest.raises(ArityError, match="add"):
+        graph.apply(ADDED, [x])
+    with pytest.raises(ArityError, match="without b"):
+        graph.apply(ADDED, [x, None])
+
+
+@pytest.mark.parametrize(("shape", "offset", "strides"), [((3,), 10, (1,)), ((3,), -1, (1,)), ((2, 2), 0, (11, 1))])
+def test_an_alias_outside_its_root_is_refused(graph: SymbolicGraph, shape, offset: int, strides) -> None:
+    x = graph.input(spec((12,)))
+    with pytest.raises(ShapeError, match="inside the root"):
+        graph.alias(x.key, spec(shape), offset, strides)
+
+
+def test_an_alias_of_another_element_type_is_refused(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((12,)))
+    with pytest.raises(ShapeError, match="of its type"):
+        graph.alias(x.key, spec((12,), I32), 0, (1,))
+
+
+# ---- written once
+
+
+def test_a_second_writer_is_refused_with_its_line(graph: SymbolicGraph) -> None:
+    x, y = graph.input(spec((3,))), graph.input(spec((3,)))
+    graph.apply(EXPONENTIAL, [x], [y])
+    with pytest.raises(SymbolError, match="already written") as caught:
+        graph.apply(COPIED, [x], [y])  # second writer
+    assert caught.value.origin == line_of("second writer")
+    assert len(graph.execs) == 1
+
+
+def test_disjoint_parts_have_a_writer_each_and_a_common_place_has_one(graph: SymbolicGraph) -> None:
+    x, whole = graph.input(spec((4,))), graph.input(spec((2, 4)))
+    graph.apply(EXPONENTIAL, [x], [whole[0]])
+    graph.apply(COPIED, [x], [whole[1]])
+    assert len(graph.writers(whole.key)) == 2
+    with pytest.raises(SymbolError, match="already written"):
+        graph.apply(COPIED, [x[:2]], [whole[1, 2:4]])
+    with pytest.raises(SymbolError, match="already written"):
+        graph.apply(COPIED, [ops.exp(whole)], [whole])
+    verify(graph)
+
+
+def test_columns_and_rows_are_told_apart_by_their_elements(graph: SymbolicGraph) -> None:
+    column, row, whole = graph.input(spec((3, 1))), graph.input(spec((4,))), graph.input(spec((3, 4)))
+    for index in (0, 2):
+        graph.apply(COPIED, [column], [whole[:, index : index + 1]])
+    with pytest.raises(SymbolError):
+        graph.apply(COPIED, [row], [whole[1]])
+    graph.apply(COPIED, [column], [whole[:, 1:2]])
+    verify(graph)
+
+
+def test_a_place_that_rows_run_over_into_is_written_once(graph: SymbolicGraph) -> None:
+    flat = graph.input(spec((12,)))
+    graph.apply(COPIED, [graph.input(spec((2, 4)))], [ops.reshape(flat[2:10], (2, 4))])
+    with pytest.raises(SymbolError, match="already written"):
+        graph.apply(COPIED, [graph.input(spec((2, 1)))], [ops.reshape(flat[4:12], (2, 4))[:, 0:1]])
+
+
+def test_writing_what_was_read_is_refused(graph: SymbolicGraph) -> None:
+    x, y = graph.input(spec((4,))), graph.input(spec((4,)))
+    ops.exp(y[:2])
+    with pytest.raises(SymbolError, match="already read"):
+        graph.apply(COPIED, [x], [y])
+    graph.apply(COPIED, [x[:2]], [y[2:4]])
+    with pytest.raises(SymbolError, match="already read"):
+        graph.apply(EXPONENTIAL, [x], [x])
+    verify(graph)
+
+
+def test_an_alias_that_names_a_place_twice_is_read_but_not_written(graph: SymbolicGraph) -> None:
+    x, y = graph.input(spec((2, 3))), graph.input(spec((3,)))
+    twice = graph.alias(y.key, spec((2, 3)), 0, (0, 1))
+    with pytest.raises(SymbolError, match="names a place twice"):
+        graph.apply(COPIED, [x], [twice])
+    ops.exp(twice)
+    verify(graph)
+
+
+def test_two_outputs_of_one_exec_at_one_place_are_refused(graph: SymbolicGraph) -> None:
+    logits, labels = graph.input(spec((2, 3))), graph.input(spec((2,), I32))
+    command = graph.execs[graph.writers(ops.softmax_cross_entropy(logits, labels)[0].key)[0]].command
+    root = graph.input(spec((8,)))
+    loss, probability = root[0:2], ops.reshape(root[1:7], (2, 3))
+    with pytest.raises(SymbolError, match="already written"):
+        graph.apply(command, [logits, labels], [loss, probability])
+    graph.apply(command, [logits, labels], [loss, ops.reshape(root[2:8], (2, 3))])
+    verify(graph)
+
+
+def test_given_outputs_must_have_the_inferred_specs(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((4,)))
+    with pytest.raises(ShapeError, match=r"outputs f32\[3\]; need f32\[4\]"):
+        graph.apply(COPIED, [x], [graph.input(spec((3,)))])
+    with pytest.raises(ShapeError):
+        graph.apply(COPIED, [x], [graph.input(spec((4,), "f64"))])
+    with pytest.raises(ShapeError):
+        graph.apply(COPIED, [x], [])
+
+
+def test_a_reader_follows_the_writers_of_its_places_alone(graph: SymbolicGraph) -> None:
+    x, whole = graph.input(spec((2,))), graph.input(spec((6,)))
+    graph.apply(EXPONENTIAL, [x], [whole[0:2]])
+    ops.exp(whole[4:6])
+    graph.apply(COPIED, [x], [whole[2:4]])
+    ops.exp(whole[1:3])
+    ops.exp(whole[2:3])
+    assert [graph.execs.predecessors(key) for key in graph.execs] == [(), (), (), (0, 2), (2,)]
+    verify(graph)
+
+
+def test_empty_tensors_are_tensors(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((0, 3)))
+    ops.exp(ops.exp(x)[:, 1:2])
+    assert graph.execs.predecessors(graph.execs.nodes()[1]) == (0,)
+    verify(graph)
+
+
+# ---- taking out
+
+
+def test_a_symbol_in_use_stays(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((4,)))
+    part = x[:2]
+    y = ops.exp(part)
+    for symbol in (x, part, y):
+        with pytest.raises(SymbolError, match="in use"):
+            graph.remove_tensor(symbol.key)
+    graph.remove_exec(graph.writers(y.key)[0])
+    for symbol in (part, y, x):
+        graph.remove_tensor(symbol.key)
+    assert len(graph.tensors) == len(graph.execs) == 0
+
+
+def test_a_removed_writer_may_be_replaced(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((4,)))
+    y = ops.exp(x)
+    graph.remove_exec(graph.writers(y.key)[0])
+    assert graph.writers(y.key) == graph.readers(x.key) == ()
+    graph.apply(COPIED, [x], [y])
+    verify(graph)
+
+
+# ---- what depends on what
+
+
+def test_needed_for_stops_at_what_is_given(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    a = ops.exp(x)
+    b = ops.log(a)
+    c = ops.sin(b)
+    ops.cos(x)
+    assert graph.needed_for([c.key]) == (0, 1, 2)
+    assert graph.needed_for([c.key], {a.key}) == (1, 2)
+    assert graph.needed_for([c.key, a.key], {b.key}) == (0, 2)
+    assert graph.needed_for([c.key], {c.key}) == ()
+
+
+def test_a_long_chain_needs_no_recursion(graph: SymbolicGraph) -> None:
+    y = graph.input(spec(()))
+    for _ in range(3000):
+        y = y + 1.0
+    assert len(graph.needed_for([y.key])) == 3000
+
+
+# ---- copies and text
+
+
+def test_a_copy_of_a_part_is_a_graph_of_its_own(graph: SymbolicGraph) -> None:
+    x, w = graph.input(spec((4, 3)), "x"), graph.input(spec((3, 2)), "w")
+    y = ops.tanh(x @ w)[1:3]
+    z = ops.exp(y)
+    ops.log(z)
+    copy, mapped = graph.subgraph(graph.needed_for([z.key]), [y.key, z.key])
+    verify(copy)
+    assert len(copy.execs) == 3
+    assert copy.inputs_of(copy.execs) == (mapped[x.key], mapped[w.key])
+    moved = copy.symbol(mapped[y.key])
+    assert (moved.shape, moved.offset, moved.strides) == (y.shape, y.offset, y.strides)
+    assert copy.tensors[mapped[x.key]].name == "x"
+    assert [record.origin for _, record in copy.execs.items()] == [
+        record.origin for _, record in list(graph.execs.items())[:3]
+    ]
+    ops.exp(copy.symbol(mapped[z.key]))
+    assert len(graph.execs) == 4
+
+
+def test_a_graph_prints_as_text(graph: SymbolicGraph) -> None:
+    x, w = graph.input(spec((4, 3)), "x"), graph.input(spec((3, 2)), "w")
+    whole = graph.input(spec((4, 4)), "whole")
+    y = ops.relu(x @ w).named("y")
+    graph.apply(COPIED, [y], [whole[:, 0:2]])
+    graph.apply(Command(EXP, NoAttrs()), [y], [whole[:, 2:4]])
+    ops.reduce_sum(whole[1:3], 0)
+    assert without_origins(str(graph)) == (
+        "graph g\n"
+        "  %0 x: f32[4, 3] = input\n"
+        "  %1 w: f32[3, 2] = input\n"
+        "  %3: f32[4, 2] = gemm <- %0, %1, –\n"
+        "  %4 y: f32[4, 2] = relu <- %3\n"
+        "  %2[0; [4, 2] by [4, 1]]: f32[4, 2] = copy <- %4\n"
+        "  %2[2; [4, 2] by [4, 1]]: f32[4, 2] = exp <- %4\n"
+        "  %8: f32[4] = reduce_sum(axes=(0,)) <- %2[4; [2, 4] by [4, 1]]"
+    )
+
+
+def test_every_line_of_the_text_names_its_origin(graph: SymbolicGraph) -> None:
+    ops.exp(graph.input(spec((3,))))  # exponential in text
+    assert str(graph).endswith(f"  # {line_of('exponential in text')}")
+
+
+def test_records_may_be_appended_directly(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    y = graph.input(spec((3,)))
+    key = graph.add_exec(ExecSymbol(EXPONENTIAL, (x.key,), (y.key,), "named"))
+    assert graph.execs[key].name == "named"
+    verify(graph)
+
+
+def test_all_errors_are_of_one_tree(graph: SymbolicGraph) -> None:
+    assert issubclass(SymbolError, UsageError)
+    assert issubclass(UsageError, NncError)
+    with pytest.raises(UsageError):
+        Symbol(graph, graph.input(spec((3,))).key)[0:2:2]
