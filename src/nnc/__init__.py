@@ -25,9 +25,11 @@ from importlib.util import find_spec
 __version__ = "0.1.0"
 
 if find_spec("numpy") is not None:
+    from nnc.backends.llvm.backend import LlvmBackend
     from nnc.backends.reference.backend import ReferenceBackend
     from nnc.core.dispatch import DISPATCHER
 
+    DISPATCHER.add(LlvmBackend())
     DISPATCHER.add(ReferenceBackend())
 
 __all__ = ["__version__"]

@@ -51,8 +51,7 @@ def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[
         try:
             code = main([str(argument) for argument in arguments])
         except SystemExit as stop:
-            assert isinstance(stop.code, int)
-            code = stop.code
+            code = stop.code if isinstance(stop.code, int) else 1
         captured = capsys.readouterr()
         return Ran(code, captured.out, captured.err)
 
@@ -65,13 +64,15 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a command in a process of its own, in `folder`, with pipes for both outputs."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str, stderr: int = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
+    def run(
+        *arguments: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, **environment: str
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=folder,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=stderr,
             text=True,
             encoding="utf-8",

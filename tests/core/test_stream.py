@@ -125,13 +125,17 @@ def test_the_first_error_is_raised_by_drain_once(stream: Stream) -> None:
     assert seen == [2]
 
 
-def test_signals_fire_after_an_error_so_that_nobody_hangs(stream: Stream) -> None:
+def test_signals_fire_after_an_error_and_carry_it_to_whoever_waits(stream: Stream) -> None:
+    seen: list[int] = []
     stream.submit(fail)
     signal = stream.emit(Signal())
     with Stream("waiting") as other:
         other.wait(signal)
-        other.drain()
+        other.submit(append(seen, 1))
+        with pytest.raises(Broken):
+            other.drain()
     assert signal.emitted
+    assert seen == []
     with pytest.raises(Broken):
         stream.drain()
 

@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from io import TextIOWrapper
+from contextlib import suppress
+from io import TextIOWrapper, UnsupportedOperation
 from typing import Annotated
 
 import typer
@@ -83,25 +84,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         place = context.command_path if context else "nnc"
-        complain(f"{error.format_message().rstrip('.')}. Fix: see {place} --help")
+        message = error.format_message()
+        complain(f"{message}{'' if message.endswith(('.', '?')) else '.'} Fix: see {place} --help")
         return USAGE
     except UsageError as error:
         complain(str(error))
         return USAGE
     except OSError as error:
-        _abandon_output()
-        complain(f"{error.filename or 'output'}: got {(error.strerror or str(error)).lower()}; need one that works")
+        if error.filename is None:
+            _abandon_output()
+        reason = (error.strerror or str(error)).lower()
+        complain(f"{error.filename or 'output'}: got {reason}; need a file that can be used. Fix: name another")
         return USAGE
     except Exception as error:
         if SETTINGS.debug:
             raise
-        complain(f"a bug in nnc: {type(error).__name__}: {error}. Fix: run again with NNC_DEBUG=1 and report it")
+        complain(
+            f"a bug in nnc: {type(error).__name__}: {error}. Fix: run again with NNC_DEBUG=1 and report what it prints"
+        )
         return INTERNAL
 
 
 def _abandon_output() -> None:
     """Nobody can take our output: say no more, also not when the interpreter closes the stream."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

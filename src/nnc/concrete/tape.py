@@ -97,7 +97,7 @@ class Access:
             case Multiview():
                 return self._select(place, index)
             case Carry():
-                return place.current or self.read(place.initial, index)
+                return self.read(place.initial, index) if place.current is None else place.current
             case Phi():
                 return _current(place)
             case Reference():
@@ -134,8 +134,10 @@ class Access:
     def _recall(self, place: Recalled, index: Index) -> Tensor:
         if self.tape is None:
             raise UsageError("recall", got="a run without a tape", need="the tape of the forward run", fix="tape=")
-        found = self.tape.find(place.taped, index) or self.tape.noted(place.taped, index)
-        return self.read(place.taped.inner, index) if found is None else found
+        for found in (self.tape.find(place.taped, index), self.tape.noted(place.taped, index)):
+            if found is not None:
+                return found
+        return self.read(place.taped.inner, index)
 
 
 def sample(place: Place) -> Tensor:
@@ -164,7 +166,8 @@ def sample(place: Place) -> Tensor:
 
 def multiview_synchronize(source: Multiview | Phi | Carry, access: Access | None = None) -> Tensor:
     """Bring a multiview and all its references up to its loop's present turn."""
-    found = (access or Access()).read(source, ())
+    index = source.counter.index() if isinstance(source, Multiview) else ()
+    found = (access or Access()).read(source, index)
     for reference in source.followers:
         reference.follow(found)
     return found

@@ -76,7 +76,7 @@ def _position(path: Path | str, metadata: Mapping[str, str], model: Model) -> Po
     architecture, position = _facts(path, metadata)
     wanted = describe(model)
     if architecture != wanted:
-        raise _foreign(path, f"a checkpoint of {_difference(architecture, wanted)}")
+        raise _foreign(path, f"one of another model, {_difference(architecture, wanted)!r}")
     return position
 
 
@@ -84,14 +84,14 @@ def _facts(path: Path | str, metadata: Mapping[str, str]) -> tuple[str, Position
     """The architecture and the position that the file states; nothing in a file is taken on trust."""
     try:
         facts = json.loads(metadata["nnc"])
-        version, architecture, place = facts["version"], facts["architecture"], facts["position"]
+        version, architecture, place = facts["version"], str(facts["architecture"]), facts["position"]
         state = BatchState(**{name: _count(place["batches"][name]) for name in BatchState.__slots__})
         position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1))
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _foreign(path, "a safetensors file without a checkpoint's facts") from None
     if version != VERSION:
         raise _foreign(path, "a checkpoint of another version of nnc")
-    return str(architecture), position
+    return architecture, position
 
 
 def _count(value: object, least: int = 0) -> int:

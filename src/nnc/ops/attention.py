@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnc.core.command import Command
-from nnc.core.dtype import BOOL, F32, DType
+from nnc.core.dtype import BOOL, F32
 from nnc.core.spec import TensorSpec, broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
@@ -46,11 +46,9 @@ class AttentionAttrs:
 
 @dataclass(frozen=True, slots=True)
 class CausalBiasAttrs:
-    """Rows, columns and element type of the bias."""
+    """The spec of the bias: [rows, columns]."""
 
-    rows: int
-    columns: int
-    dtype: DType
+    spec: TensorSpec
 
 
 # ---- inference
@@ -112,9 +110,9 @@ def _infer_gradient(attrs: AttentionAttrs, specs: OptionalSpecs) -> Specs:
 
 
 def _infer_bias(attrs: CausalBiasAttrs, specs: Specs) -> Specs:
-    if not attrs.dtype.is_float:
-        raise AttributeValueError("causal_bias", got=str(attrs.dtype), need="a float type")
-    return (TensorSpec((attrs.rows, attrs.columns), attrs.dtype),)
+    if not attrs.spec.dtype.is_float or attrs.spec.rank != 2:
+        raise AttributeValueError("causal_bias", got=str(attrs.spec), need="floats [rows, columns]")
+    return (attrs.spec,)
 
 
 # ---- gradients in operators; heads are [batch, groups, r, rows, d], so that r query heads broadcast over one of k
@@ -146,7 +144,7 @@ def _probabilities(attrs: AttentionAttrs, q: T, k: T, lse: T, mask: T | None) ->
     (_, rows, heads, _), (_, columns, groups, _) = q.shape, k.shape
     scores = affine(gemm(_query_heads(q, groups), _key_heads(k), transpose_b=True), attrs.scale)
     if attrs.causal:
-        bias = Command(CAUSAL_BIAS, CausalBiasAttrs(rows, columns, q.spec.dtype))
+        bias = Command(CAUSAL_BIAS, CausalBiasAttrs(replace(q.spec, shape=(rows, columns))))
         scores = add(scores, q.apply(bias, ())[0])
     if mask is not None:
         part = _grouped_mask(mask, groups, heads)

@@ -5,17 +5,19 @@ They add no operator, so they need no kernel and no gradient of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape
-from nnc.ops.fill import fill_like
+from nnc.ops.fill import scalar_like
 from nnc.ops.gemm import gemm
-from nnc.ops.movement import concatenate, transpose
+from nnc.ops.movement import concatenate, slice_axis, transpose
 from nnc.ops.operand import T
-from nnc.ops.pointwise import add, affine, multiply, sqrt, square, subtract, where
+from nnc.ops.pointwise import add, affine, multiply, subtract, where
 
 
 def tile(x: T, repeats: Sequence[int]) -> T:
@@ -71,56 +73,68 @@ def _parts(pairs: T) -> tuple[T, T]:
 
 
 def einsum(equation: str, *operands: T) -> T:
-    """Einstein sum, such as `einsum("bij,bjk->bik", a, b)`, as transposes, products and sums.
+    """Einstein sum, such as `einsum("bij,bjk->bik", a, b)`, as transposes, products and sums, from left to right.
 
-    Letters that only one operand has and the result has not are summed first; two operands are multiplied by one
-    batched gemm. Repeated letters within an operand and ellipses are not taken.
+    A letter twice in one operand takes its diagonal (a view). Letters that only one operand has and the result has
+    not are summed first; two operands are multiplied by one batched gemm. The result is written out behind `->`, each
+    letter once; ellipses are not taken.
     """
     inputs, output = _parse(equation, operands)
-    terms = list(zip(inputs, operands, strict=True))
+    terms = [_diagonal(letters, operand) for letters, operand in zip(inputs, operands, strict=True)]
     while len(terms) > 1:
         (left, a), (right, b), *rest = terms
         kept = set(output).union(*(letters for letters, _ in rest))
         terms = [_contract(left, a, right, b, kept), *rest]
-    letters, x = terms[0]
-    x, letters = _sum_out(x, letters, set(output))
-    return transpose(x, tuple(letters.index(letter) for letter in output))
+    letters, x = _sum_out(*terms[0], set(output))
+    return transpose(x, _order(letters, output))
 
 
 def _parse(equation: str, operands: Sequence[T]) -> tuple[list[str], str]:
     left, arrow, output = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     sizes: dict[str, int] = {}
-    sound = bool(arrow) and len(inputs) == len(operands) and len(set(output)) == len(output)
+    sound = bool(operands and arrow) and len(inputs) == len(operands) and len(set(output)) == len(output)
     for letters, operand in zip(inputs, operands, strict=False):
-        sound = sound and letters.isalpha() and len(set(letters)) == len(letters) == operand.spec.rank
+        sound = sound and (letters.isalpha() or not letters) and len(letters) == operand.spec.rank
         for letter, size in zip(letters, operand.shape, strict=False):
             if sizes.setdefault(letter, size) != size:
                 raise ShapeError("einsum", got=f"{letter} of {sizes[letter]} and of {size}", need="one size per letter")
     if not sound or not set(output) <= sizes.keys():
         shown = ", ".join(str(operand.spec) for operand in operands)
         raise AttributeValueError(
-            "einsum", got=f"{equation!r} for {shown}", need='distinct letters per axis, like "ij,jk->ik"'
+            "einsum", got=f"{equation!r} for {shown}", need='a letter per axis and a result, like "ij,jk->ik"'
         )
     return inputs, output
 
 
-def _sum_out(x: T, letters: str, kept: set[str]) -> tuple[T, str]:
+def _diagonal(letters: str, x: T) -> tuple[str, T]:
+    """The view of `x` in which each letter has one axis: its strides are the sums of the axes that share the letter."""
+    distinct = "".join(dict.fromkeys(letters))
+    if distinct == letters:
+        return letters, x
+    strides = tuple(
+        sum(stride for other, stride in zip(letters, x.strides, strict=True) if other == letter) for letter in distinct
+    )
+    shape = tuple(x.shape[letters.index(letter)] for letter in distinct)
+    return distinct, x.alias(replace(x.spec, shape=shape), x.offset, strides)
+
+
+def _sum_out(letters: str, x: T, kept: set[str]) -> tuple[str, T]:
     axes = [axis for axis, letter in enumerate(letters) if letter not in kept]
-    return (reduce_sum(x, axes) if axes else x), "".join(letter for letter in letters if letter in kept)
+    return "".join(letter for letter in letters if letter in kept), (reduce_sum(x, axes) if axes else x)
 
 
 def _contract(left: str, a: T, right: str, b: T, kept: set[str]) -> tuple[str, T]:
     """One batched gemm: [batch, rows, inner] @ [batch, inner, columns]."""
-    a, left = _sum_out(a, left, kept | set(right))
-    b, right = _sum_out(b, right, kept | set(left))
+    left, a = _sum_out(left, a, kept | set(right))
+    right, b = _sum_out(right, b, kept | set(left))
     batch = [letter for letter in left if letter in right and letter in kept]
     inner = [letter for letter in left if letter in right and letter not in kept]
     rows = [letter for letter in left if letter not in right]
     columns = [letter for letter in right if letter not in left]
     sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
-    first = reshape(transpose(a, _order(left, batch + rows + inner)), _sizes(sizes, batch, rows, inner))
-    second = reshape(transpose(b, _order(right, batch + inner + columns)), _sizes(sizes, batch, inner, columns))
+    first = reshape(transpose(a, _order(left, batch + rows + inner)), _merged(sizes, batch, rows, inner))
+    second = reshape(transpose(b, _order(right, batch + inner + columns)), _merged(sizes, batch, inner, columns))
     result = batch + rows + columns
     return "".join(result), reshape(gemm(first, second), tuple(sizes[letter] for letter in result))
 
@@ -129,10 +143,7 @@ def _order(letters: str, wanted: Sequence[str]) -> tuple[int, ...]:
     return tuple(letters.index(letter) for letter in wanted)
 
 
-def _sizes(sizes: dict[str, int], *groups: Sequence[str]) -> Shape:
-    """Batch axes as they are, the other groups as one axis each."""
-    batch, *others = groups
-    shape = [sizes[letter] for letter in batch]
-    for group in others:
-        shape.append(reduce(lambda product, letter: product * sizes[letter], group, 1))
-    return tuple(shape)
+def _merged(sizes: dict[str, int], batch: Sequence[str], *groups: Sequence[str]) -> Shape:
+    """Each group of letters as one axis; no axis for an empty batch."""
+    wanted = (batch, *groups) if batch else groups
+    return tuple(math.prod(sizes[letter] for letter in group) for group in wanted)

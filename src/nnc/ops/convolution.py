@@ -5,7 +5,7 @@
     weight gradient:  w'[k…, c, f] = sum_{n, o…} x[n, o·stride + k·dilation - before…, c] · g[n, o…, f]
 
 x is [batch, spatial…, channels]; w is [kernel…, channels / groups, filters]. With groups, filter f reads the
-channels of its own group only.
+channels of its own group only. A transposed convolution is the data gradient, used forward.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nnc.core.spec import TensorSpec
-from nnc.errors import DTypeError, ShapeError
+from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum
 from nnc.ops.operand import T, apply
+from nnc.ops.pointwise import add
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 from nnc.ops.window import Window, check_layout, output_sizes
 
@@ -159,6 +160,36 @@ CONVOLUTION_WEIGHT_GRADIENT = operator(
 def convolution(x: T, w: T, bias: T | None = None, *, window: Window, groups: int = 1) -> T:
     """Cross-correlation of x with the filters w, as deep learning calls convolution."""
     return apply(CONVOLUTION, ConvolutionAttrs(window, groups), x, w, bias)
+
+
+def convolution_transpose(
+    x: T,
+    w: T,
+    bias: T | None = None,
+    *,
+    window: Window,
+    groups: int = 1,
+    output_padding: tuple[int, ...] = (),
+) -> T:
+    """y[n, i…, c] = sum of x[n, o…, f] · w[k…, c, f] where o·stride + k·dilation - before = i, plus bias[c].
+
+    x is [batch, spatial…, filters] and w as for `convolution`, whose data this makes of its result. A stride maps
+    several sizes to one; `output_padding` (less than the stride) says how much larger than the smallest y is.
+    """
+    extra = output_padding or (0,) * len(window.strides)
+    if len(extra) != len(window.strides) or any(not 0 <= e < s for e, s in zip(extra, window.strides)):
+        got = f"output_padding {list(extra)}, strides {list(window.strides)}"
+        raise AttributeValueError("convolution_transpose", got=got, need="0 ≤ output_padding < stride on each axis")
+    if x.spec.rank != len(extra) + 2 or w.spec.rank != len(extra) + 2:
+        got = f"x={x.spec}, w={w.spec}"
+        raise ShapeError("convolution_transpose", got=got, need=f"{len(extra) + 2} dimensions each")
+    moves = zip(x.shape[1:-1], w.shape[:-2], window.strides, window.padding, window.dilations, extra, strict=True)
+    sizes = tuple(
+        max((size - 1) * stride + dilation * (extent - 1) + 1 - sum(edges) + more, 0)
+        for size, extent, stride, edges, dilation, more in moves
+    )
+    y = data_gradient(x, w, window, groups, sizes)
+    return y if bias is None else add(y, bias)
 
 
 def data_gradient(g: T, w: T, window: Window, groups: int, sizes: tuple[int, ...]) -> T:

@@ -1,16 +1,24 @@
 """Optimizers: commands that turn a gradient and a parameter with its state into their next values.
 
-    sgd:   m' = momentum · m + (1 - dampening) · (g + decay · w);  w' = w - rate · m'
-           nesterov: m' = momentum · m + g + decay · w;            w' = w - rate · (g + decay · w + momentum · m')
-    adam:  m' = β₁ m + (1 - β₁) g;  v' = β₂ v + (1 - β₂) g²;       g includes decay · w unless decoupled
-           w' = w - rate · (m' / (1 - β₁ᵗ)) / (√(v' / (1 - β₂ᵗ)) + ε) [- rate · decay · w when decoupled]
+    sgd:      m' = momentum · m + (1 - dampening) · s;  w' = w - rate · m'
+              nesterov: m' = momentum · m + s;          w' = w - rate · (s + momentum · m')
+    adam:     m' = β₁ m + (1 - β₁) s;  v' = β₂ v + (1 - β₂) s²;  m̂ = m' / (1 - β₁ᵗ);  v̂ = v' / (1 - β₂ᵗ)
+              w' = w - rate · m̂ / (√v̂ + ε) [- rate · decay · w when decoupled, with s = g]
+    amsgrad:  as adam, with top' = max(top, v̂) in the place of v̂
+    lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · trust · d,  trust = |w| / |d| (1 when either is 0)
+    rmsprop:  v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m'
+    adagrad:  v' = v + s²;  w' = w - rate · s / (√v' + ε)
+    lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g
 
-The rate and the step count t (1 at the first update) are scalar tensors, so a schedule changes no graph.
+s = g + decay · w unless said. |·| is the 2-norm over the parameter. The rate and the step count t (1 at the first
+update) are scalar tensors, so a schedule changes no graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
@@ -41,6 +49,43 @@ class AdamAttrs:
     decoupled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LambAttrs:
+    """Decay rates of the two moments, ε, decoupled weight decay."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RmsPropAttrs:
+    """Decay rate α of the mean square, momentum, ε, weight decay (L2)."""
+
+    alpha: float = 0.99
+    momentum: float = 0.0
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AdagradAttrs:
+    """ε and weight decay (L2)."""
+
+    epsilon: float = 1e-10
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LionAttrs:
+    """Weight of the old moment in the direction and in the next moment; decoupled weight decay."""
+
+    beta1: float = 0.9
+    beta2: float = 0.99
+    decay: float = 0.0
+
+
 def _infer_update(subject: str, states: int, specs: tuple[TensorSpec, ...]) -> Specs:
     g, w, *rest = specs
     scalars = rest[states:]
@@ -61,6 +106,32 @@ def _infer_adam(attrs: AdamAttrs, specs: Specs) -> Specs:
     return _infer_update("adam", 2, specs)
 
 
+def _infer_amsgrad(attrs: AdamAttrs, specs: Specs) -> Specs:
+    return _infer_update("amsgrad", 3, specs)
+
+
+def _infer_lamb(attrs: LambAttrs, specs: Specs) -> Specs:
+    return _infer_update("lamb", 2, specs)
+
+
+def _infer_rmsprop(attrs: RmsPropAttrs, specs: Specs) -> Specs:
+    return _infer_update("rmsprop", 2, specs)
+
+
+def _infer_adagrad(attrs: AdagradAttrs, specs: Specs) -> Specs:
+    return _infer_update("adagrad", 1, specs)
+
+
+def _infer_lion(attrs: LionAttrs, specs: Specs) -> Specs:
+    return _infer_update("lion", 1, specs)
+
+
+def _in_place(states: int) -> Inplace:
+    """Parameter and states stay where they are; any result may take over the gradient's memory."""
+    stay = ((index + 1, index) for index in range(states + 1))
+    return Inplace(allowed=(*stay, *((0, index) for index in range(states + 1))))
+
+
 SGD = operator(
     "sgd",
     SgdAttrs,
@@ -68,7 +139,7 @@ SGD = operator(
     ("w", "m"),
     infer=_infer_sgd,
     gradient=_REASON,
-    inplace=Inplace(allowed=((1, 0), (2, 1), (0, 0), (0, 1))),
+    inplace=_in_place(1),
     doc="m' = momentum · m + (1 - dampening)(g + decay · w); w' = w - rate · m'",
 )
 ADAM = operator(
@@ -78,10 +149,77 @@ ADAM = operator(
     ("w", "m", "v"),
     infer=_infer_adam,
     gradient=_REASON,
-    inplace=Inplace(allowed=((1, 0), (2, 1), (3, 2), (0, 0), (0, 1), (0, 2))),
+    inplace=_in_place(2),
     doc="w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015)",
 )
+AMSGRAD = operator(
+    "amsgrad",
+    AdamAttrs,
+    ("g", "w", "m", "v", "top", "rate", "step"),
+    ("w", "m", "v", "top"),
+    infer=_infer_amsgrad,
+    gradient=_REASON,
+    inplace=_in_place(3),
+    doc="w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂) (Reddi et al. 2018)",
+)
+LAMB = operator(
+    "lamb",
+    LambAttrs,
+    ("g", "w", "m", "v", "rate", "step"),
+    ("w", "m", "v"),
+    infer=_infer_lamb,
+    gradient=_REASON,
+    inplace=_in_place(2),
+    doc="w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w (You et al. 2020)",
+)
+RMSPROP = operator(
+    "rmsprop",
+    RmsPropAttrs,
+    ("g", "w", "m", "v", "rate"),
+    ("w", "m", "v"),
+    infer=_infer_rmsprop,
+    gradient=_REASON,
+    inplace=_in_place(2),
+    doc="v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m' (Hinton 2012)",
+)
+ADAGRAD = operator(
+    "adagrad",
+    AdagradAttrs,
+    ("g", "w", "v", "rate"),
+    ("w", "v"),
+    infer=_infer_adagrad,
+    gradient=_REASON,
+    inplace=_in_place(1),
+    doc="v' = v + s²; w' = w - rate · s / (√v' + ε) (Duchi et al. 2011)",
+)
+LION = operator(
+    "lion",
+    LionAttrs,
+    ("g", "w", "m", "rate"),
+    ("w", "m"),
+    infer=_infer_lion,
+    gradient=_REASON,
+    inplace=_in_place(1),
+    doc="w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g (Chen et al. 2023)",
+)
 
-# How many state tensors of the parameter's shape each optimizer keeps, and which scalars it reads after them.
-STATE_NAMES: dict[Op[SgdAttrs] | Op[AdamAttrs], tuple[str, ...]] = {SGD: ("momentum",), ADAM: ("moment", "variance")}
-SCALAR_NAMES: dict[Op[SgdAttrs] | Op[AdamAttrs], tuple[str, ...]] = {SGD: ("rate",), ADAM: ("rate", "step")}
+# The state tensors of the parameter's shape that each optimizer keeps, and the scalars that it reads after them.
+# `Any`: optimizers of all attribute types.
+STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
+    SGD: ("momentum",),
+    ADAM: ("moment", "variance"),
+    AMSGRAD: ("moment", "variance", "top"),
+    LAMB: ("moment", "variance"),
+    RMSPROP: ("moment", "variance"),
+    ADAGRAD: ("variance",),
+    LION: ("moment",),
+}
+SCALAR_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
+    SGD: ("rate",),
+    ADAM: ("rate", "step"),
+    AMSGRAD: ("rate", "step"),
+    LAMB: ("rate", "step"),
+    RMSPROP: ("rate",),
+    ADAGRAD: ("rate",),
+    LION: ("rate",),
+}

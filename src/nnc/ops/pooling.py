@@ -6,18 +6,22 @@
     average_pool:            y[n, o…, c] = sum_k x[…] / count, count = window positions inside the border
     average_pool_gradient:   each g / count goes to every position of its window
 
-With `count_border` the border counts as zeros; without, only real positions count.
+With `count_border` the border counts as zeros; without, only real positions count. Global pools are reductions.
+Adaptive pools make y of given sizes: window i of `count` over `size` positions is [⌊i·size/count⌋, ⌈(i+1)·size/count⌉).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
-from nnc.ops.operand import T, apply
+from nnc.ops.movement import concatenate, slice_axis
+from nnc.ops.operand import Operand, T, apply
+from nnc.ops.reduction import reduce_max, reduce_mean
 from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Specs, check_kinds, operator
-from nnc.ops.window import Window, check_layout, output_sizes
+from nnc.ops.window import Window, check_layout, output_sizes, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +173,56 @@ def max_pool(x: T, kernel: tuple[int, ...], window: Window) -> T:
 def average_pool(x: T, kernel: tuple[int, ...], window: Window, *, count_border: bool = False) -> T:
     """Mean of each window."""
     return apply(AVERAGE_POOL, PoolAttrs(kernel, window, count_border), x)
+
+
+def global_max_pool(x: T) -> T:
+    """Largest element over all spatial axes, which stay with size 1."""
+    return reduce_max(x, _spatial_axes("global_max_pool", x), keepdims=True)
+
+
+def global_average_pool(x: T) -> T:
+    """Mean over all spatial axes, which stay with size 1."""
+    return reduce_mean(x, _spatial_axes("global_average_pool", x), keepdims=True)
+
+
+def adaptive_max_pool(x: T, sizes: tuple[int, ...]) -> T:
+    """Largest element of each of `sizes` windows that together cover the spatial axes."""
+    kernel = _even_windows("adaptive_max_pool", x, sizes)
+    if kernel:
+        return max_pool(x, kernel, window_of(kernel, stride=kernel, rank=len(kernel)))
+    return _pool_axes(x, sizes, lambda part, axis: reduce_max(part, axis, keepdims=True))
+
+
+def adaptive_average_pool(x: T, sizes: tuple[int, ...]) -> T:
+    """Mean of each of `sizes` windows that together cover the spatial axes."""
+    kernel = _even_windows("adaptive_average_pool", x, sizes)
+    if kernel:
+        return average_pool(x, kernel, window_of(kernel, stride=kernel, rank=len(kernel)))
+    return _pool_axes(x, sizes, lambda part, axis: reduce_mean(part, axis, keepdims=True))
+
+
+def _spatial_axes(subject: str, x: Operand) -> tuple[int, ...]:
+    check_layout(subject, x.spec)
+    if x.spec.rank < 3:
+        raise ShapeError(subject, got=str(x.spec), need="[batch, spatial…, channels]")
+    return tuple(range(1, x.spec.rank - 1))
+
+
+def _even_windows(subject: str, x: Operand, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The kernel, where the sizes divide x's; nothing where windows differ."""
+    spatial = tuple(x.shape[axis] for axis in _spatial_axes(subject, x))
+    if len(sizes) != len(spatial) or any(not 1 <= count <= size for count, size in zip(sizes, spatial)):
+        got = f"sizes {list(sizes)} of {x.spec}"
+        raise ShapeError(subject, got=got, need=f"{len(spatial)} sizes ≥ 1, none larger than x's")
+    if any(size % count for count, size in zip(sizes, spatial, strict=True)):
+        return ()
+    return tuple(size // count for count, size in zip(sizes, spatial, strict=True))
+
+
+def _pool_axes(x: T, sizes: tuple[int, ...], pool: Callable[[T, int], T]) -> T:
+    """One axis after another: mean and maximum of a box are those of its rows."""
+    for axis, count in enumerate(sizes, start=1):
+        size = x.shape[axis]
+        ends = [(index * size // count, -(-(index + 1) * size // count)) for index in range(count)]
+        x = concatenate([pool(slice_axis(x, axis, start, stop), axis) for start, stop in ends], axis)
+    return x

@@ -146,7 +146,9 @@ def _infer_roi(attrs: RoiAttrs, specs: Specs) -> Specs:
         raise ShapeError(
             "roi_align", got=f"x={x}, boxes={boxes}", need="x[batch, height, width, channels], boxes[count, 5]"
         )
-    if min(*attrs.cells, attrs.samples) < 1:
+    if min(x.shape[1:3]) < 1:
+        raise ShapeError("roi_align", got=f"x={x}", need="at least one pixel")
+    if len(attrs.cells) != 2 or min(*attrs.cells, attrs.samples) < 1:
         raise AttributeValueError("roi_align", got=f"cells {attrs.cells}, samples {attrs.samples}", need="all ≥ 1")
     return (replace(x, shape=(boxes.shape[0], *attrs.cells, x.shape[3])),)
 

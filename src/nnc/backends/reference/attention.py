@@ -82,4 +82,4 @@ def attention_gradient(attrs: AttentionAttrs, inputs: Inputs, outputs: Outputs) 
 
 def causal_bias(attrs: CausalBiasAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[i, j] = 0 where j ≤ i + columns - rows, else -inf."""
-    write(outputs[0], np.where(visible(attrs.rows, attrs.columns), 0.0, -np.inf))
+    write(outputs[0], np.where(visible(*attrs.spec.shape), 0.0, -np.inf))

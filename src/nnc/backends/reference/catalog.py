@@ -11,13 +11,20 @@ from nnc.backends.reference import (
     broadcast,
     convolution,
     copy,
+    detection,
     fill,
     gemm,
+    generate,
+    indexing,
+    layout,
     movement,
     optimizer,
+    order,
     pointwise,
     pooling,
+    random,
     reduction,
+    sampling,
     softmax,
 )
 from nnc.backends.reference.arrays import ReferenceKernel
@@ -26,25 +33,39 @@ from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
 from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
 from nnc.ops.copy import COPY
+from nnc.ops.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION
 from nnc.ops.fill import FILL
 from nnc.ops.gemm import GEMM
+from nnc.ops.generate import ARANGE
+from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, SCATTER_ALONG
+from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE
 from nnc.ops.optimizer import ADAM, SGD
+from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K
 from nnc.ops.pointwise import (
     ABSOLUTE,
     ADD,
     AFFINE,
     CAST,
+    CEIL,
     COS,
     DIVIDE,
     EQUAL,
     ERF,
     EXP,
+    EXPM1,
+    FLOOR,
     GREATER,
     GREATER_EQUAL,
+    IS_NAN,
     LESS,
     LESS_EQUAL,
     LOG,
+    LOG1P,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    LOGICAL_XOR,
     MAXIMUM,
     MINIMUM,
     MULTIPLY,
@@ -53,9 +74,11 @@ from nnc.ops.pointwise import (
     PREFERENCE,
     RECIPROCAL,
     RELU,
+    ROUND,
     SIGMOID,
     SIGN,
     SIN,
+    SOFTPLUS,
     SQRT,
     SQUARE,
     STEP,
@@ -64,7 +87,17 @@ from nnc.ops.pointwise import (
     WHERE,
 )
 from nnc.ops.pooling import AVERAGE_POOL, AVERAGE_POOL_GRADIENT, MAX_POOL, MAX_POOL_GATHER, MAX_POOL_GRADIENT
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM
+from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+from nnc.ops.sampling import (
+    FLIP,
+    PAD,
+    PAD_GRADIENT,
+    ROI_ALIGN,
+    ROI_ALIGN_GRADIENT,
+    UPSAMPLE,
+    UPSAMPLE_GRADIENT,
+)
 from nnc.ops.softmax import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
@@ -76,7 +109,12 @@ from nnc.ops.softmax import (
 # `Any`: operators of all attribute types.
 KERNELS: Mapping[Op[Any], ReferenceKernel] = {
     FILL: fill.fill,
+    ARANGE: generate.arange,
+    RANDOM_UNIFORM: random.random_uniform,
+    RANDOM_NORMAL: random.random_normal,
+    DROPOUT: random.dropout,
     COPY: copy.copy,
+    CONVERT_LAYOUT: layout.convert_layout,
     AFFINE: pointwise.affine,
     CAST: pointwise.cast,
     WHERE: pointwise.where,
@@ -94,6 +132,14 @@ KERNELS: Mapping[Op[Any], ReferenceKernel] = {
     ABSOLUTE: unary(np.abs),
     SIGN: unary(pointwise.sign),
     STEP: unary(pointwise.step),
+    FLOOR: unary(np.floor),
+    CEIL: unary(np.ceil),
+    ROUND: unary(np.rint),
+    EXPM1: unary(np.expm1),
+    LOG1P: unary(np.log1p),
+    SOFTPLUS: unary(pointwise.softplus),
+    IS_NAN: unary(pointwise.is_nan),
+    LOGICAL_NOT: unary(np.logical_not),
     ADD: binary(np.add),
     SUBTRACT: binary(np.subtract),
     MULTIPLY: binary(np.multiply),
@@ -108,15 +154,37 @@ KERNELS: Mapping[Op[Any], ReferenceKernel] = {
     LESS_EQUAL: binary(np.less_equal),
     GREATER: binary(np.greater),
     GREATER_EQUAL: binary(np.greater_equal),
+    LOGICAL_AND: binary(np.logical_and),
+    LOGICAL_OR: binary(np.logical_or),
+    LOGICAL_XOR: binary(np.logical_xor),
     REDUCE_SUM: broadcast.reduce_sum,
     BROADCAST_TO: broadcast.broadcast_to,
     REDUCE_MEAN: reduction.reduce_mean,
     REDUCE_MAX: reduction.reduce_max,
     REDUCE_MIN: reduction.reduce_min,
+    REDUCE_NORM: reduction.reduce_norm,
     ARGMAX: reduction.argmax,
+    ARGMIN: reduction.argmin,
     TRANSPOSE: movement.transpose,
     CONCATENATE: movement.concatenate,
     EMBED: movement.embed,
+    INDEX_SELECT: indexing.index_select,
+    SCATTER_ADD: indexing.scatter_add,
+    GATHER: indexing.gather,
+    SCATTER_ALONG: indexing.scatter_along,
+    ONE_HOT: indexing.one_hot,
+    SORT: order.sort,
+    TOP_K: order.top_k,
+    CUMULATIVE_SUM: order.cumulative_sum,
+    PAD: sampling.pad,
+    PAD_GRADIENT: sampling.pad_gradient,
+    FLIP: sampling.flip,
+    UPSAMPLE: sampling.upsample,
+    UPSAMPLE_GRADIENT: sampling.upsample_gradient,
+    ROI_ALIGN: sampling.roi_align,
+    ROI_ALIGN_GRADIENT: sampling.roi_align_gradient,
+    HISTOGRAM: detection.histogram,
+    NON_MAXIMUM_SUPPRESSION: detection.non_maximum_suppression,
     GEMM: gemm.gemm,
     CONVOLUTION: convolution.convolution,
     CONVOLUTION_DATA_GRADIENT: convolution.data_gradient,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.optimizer import AdamAttrs, SgdAttrs
+from nnc.backends.reference.pointwise import sign
+from nnc.ops.optimizer import AdagradAttrs, AdamAttrs, LambAttrs, LionAttrs, RmsPropAttrs, SgdAttrs
 
 
 def scalar(array: Array | None) -> float:
@@ -28,16 +29,86 @@ def sgd(attrs: SgdAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[1], moment)
 
 
-def adam(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """m' = β₁ m + (1 - β₁) g; v' = β₂ v + (1 - β₂) g²; w' = w - rate · m̂ / (√v̂ + ε), decay coupled or not."""
-    g, w, m, v = (widen(array) for array in inputs[:4])
-    rate, step = scalar(inputs[4]), scalar(inputs[5])
-    slope = g if attrs.decoupled else g + attrs.decay * w
+def moments(
+    attrs: AdamAttrs | LambAttrs, slope: Array, m: Array, v: Array, step: float
+) -> tuple[Array, Array, Array, Array]:
+    """m' = β₁ m + (1 - β₁) s; v' = β₂ v + (1 - β₂) s²; and both without their bias to the zeros they started from."""
     moment = attrs.beta1 * m + (1 - attrs.beta1) * slope
     variance = attrs.beta2 * v + (1 - attrs.beta2) * np.square(slope)
-    mean = moment / (1 - attrs.beta1**step)
-    deviation = np.sqrt(variance / (1 - attrs.beta2**step))
-    shrunk = w - rate * attrs.decay * w if attrs.decoupled else w
-    write(outputs[0], shrunk - rate * mean / (deviation + attrs.epsilon))
+    return moment, variance, moment / (1 - attrs.beta1**step), variance / (1 - attrs.beta2**step)
+
+
+def adam_slope(attrs: AdamAttrs, g: Array, w: Array, rate: float) -> tuple[Array, Array]:
+    """The slope, and the parameter after its own decay: the decay is in the one or in the other."""
+    if attrs.decoupled:
+        return g, w - rate * attrs.decay * w
+    return g + attrs.decay * w, w
+
+
+def adam(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · m̂ / (√v̂ + ε), decay coupled or not."""
+    g, w, m, v = (widen(array) for array in inputs[:4])
+    rate, step = scalar(inputs[4]), scalar(inputs[5])
+    slope, shrunk = adam_slope(attrs, g, w, rate)
+    moment, variance, mean, square = moments(attrs, slope, m, v, step)
+    write(outputs[0], shrunk - rate * mean / (np.sqrt(square) + attrs.epsilon))
     write(outputs[1], moment)
     write(outputs[2], variance)
+
+
+def amsgrad(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂)."""
+    g, w, m, v, top = (widen(array) for array in inputs[:5])
+    rate, step = scalar(inputs[5]), scalar(inputs[6])
+    slope, shrunk = adam_slope(attrs, g, w, rate)
+    moment, variance, mean, square = moments(attrs, slope, m, v, step)
+    highest = np.maximum(top, square)
+    write(outputs[0], shrunk - rate * mean / (np.sqrt(highest) + attrs.epsilon))
+    for output, value in zip(outputs[1:], (moment, variance, highest), strict=True):
+        write(output, value)
+
+
+def norm(x: Array) -> float:
+    """The 2-norm of all elements, summed in f64."""
+    return float(np.sqrt(np.sum(np.square(x, dtype=np.float64))))
+
+
+def lamb(attrs: LambAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w; without the ratio when either norm is 0."""
+    g, w, m, v = (widen(array) for array in inputs[:4])
+    rate, step = scalar(inputs[4]), scalar(inputs[5])
+    moment, variance, mean, square = moments(attrs, g, m, v, step)
+    move = mean / (np.sqrt(square) + attrs.epsilon) + attrs.decay * w
+    length, reach = norm(w), norm(move)
+    trust = length / reach if length and reach else 1.0
+    write(outputs[0], w - rate * trust * move)
+    write(outputs[1], moment)
+    write(outputs[2], variance)
+
+
+def rmsprop(attrs: RmsPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m'."""
+    g, w, m, v = (widen(array) for array in inputs[:4])
+    slope = g + attrs.decay * w
+    variance = attrs.alpha * v + (1 - attrs.alpha) * np.square(slope)
+    moment = attrs.momentum * m + slope / (np.sqrt(variance) + attrs.epsilon)
+    write(outputs[0], w - scalar(inputs[4]) * moment)
+    write(outputs[1], moment)
+    write(outputs[2], variance)
+
+
+def adagrad(attrs: AdagradAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """v' = v + s²; w' = w - rate · s / (√v' + ε)."""
+    g, w, v = (widen(array) for array in inputs[:3])
+    slope = g + attrs.decay * w
+    variance = v + np.square(slope)
+    write(outputs[0], w - scalar(inputs[3]) * slope / (np.sqrt(variance) + attrs.epsilon))
+    write(outputs[1], variance)
+
+
+def lion(attrs: LionAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g."""
+    g, w, m = (widen(array) for array in inputs[:3])
+    direction = sign(attrs.beta1 * m + (1 - attrs.beta1) * g)
+    write(outputs[0], w - scalar(inputs[3]) * (direction + attrs.decay * w))
+    write(outputs[1], attrs.beta2 * m + (1 - attrs.beta2) * g)

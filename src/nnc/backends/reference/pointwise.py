@@ -53,6 +53,17 @@ def sigmoid(x: Array) -> Array:
     return y
 
 
+def softplus(x: Array) -> Array:
+    """y = ln(e^0 + e^x), the larger of the two taken off first."""
+    y: Array = np.logaddexp(x.dtype.type(0), x)
+    return y
+
+
+def is_nan(x: Array) -> Array:
+    """y = [x ≠ x], which also holds for element types without nan."""
+    return np.not_equal(x, x)
+
+
 def sign(x: Array) -> Array:
     """y = [x > 0] - [x < 0], so that nan gives 0."""
     return np.subtract(x > 0, x < 0, dtype=x.dtype)

@@ -30,3 +30,17 @@ def reduce_min(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
 def argmax(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[kept] = first index of the largest of x[kept, reduced]; of the first nan when there is one."""
     write(outputs[0], np.argmax(widen(inputs[0]), axis=attrs.axes[0], keepdims=attrs.keepdims))
+
+
+def argmin(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = first index of the smallest of x[kept, reduced]; of the first nan when there is one."""
+    write(outputs[0], np.argmin(widen(inputs[0]), axis=attrs.axes[0], keepdims=attrs.keepdims))
+
+
+def reduce_norm(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[kept] = m · √(sum over axes of (x / m)²) in f64, m the largest |x|, so that no square overflows."""
+    x = widen(inputs[0]).astype(np.float64)
+    largest = np.max(np.abs(x), axis=attrs.axes, keepdims=True, initial=0.0)
+    scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+    y = scale * np.sqrt(np.sum(np.square(x / scale), axis=attrs.axes, keepdims=True))
+    write(outputs[0], y if attrs.keepdims else np.squeeze(y, attrs.axes))

@@ -1,0 +1,66 @@
+"""Reading and adding at positions that a tensor of integers names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.errors import IndexRangeError
+from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
+
+
+def positions(subject: str, index: Array | None, size: int) -> Array:
+    """The index as i64; IndexRangeError unless 0 ≤ index < size everywhere."""
+    assert index is not None
+    if index.size and not (0 <= index.min() and index.max() < size):
+        raise IndexRangeError(subject, got="an index outside its axis", need=f"0 ≤ index < {size}")
+    return index.astype(np.int64)
+
+
+def places(index: Array, axis: int) -> tuple[Array, ...]:
+    """What names the element [i…, index[i…], …] for all i at once: open grids of the other axes."""
+    grids = list(np.indices(index.shape, sparse=True))
+    grids[axis] = index
+    return tuple(grids)
+
+
+def total_of(array: Array, shape: tuple[int, ...]) -> Array:
+    """Zeros to add into: f64 for floats, i64 for integers (modulo 2^64)."""
+    return np.zeros(shape, np.float64 if array.dtype.kind == "f" else np.int64)
+
+
+def index_select(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[…, i…, …] = x[…, index[i…], …]."""
+    x, index = inputs
+    assert x is not None
+    write(outputs[0], np.take(x, positions("index_select", index, x.shape[attrs.axis]), attrs.axis))
+
+
+def scatter_add(attrs: ScatterAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[…, index[i…], …] += x[…, i…, …]."""
+    x, index = widen(inputs[0]), positions("scatter_add", inputs[1], attrs.size)
+    total = total_of(x, outputs[0].shape)
+    np.add.at(total, (slice(None),) * attrs.axis + (index,), x)
+    write(outputs[0], total)
+
+
+def gather(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[…, k, …] = x[…, index[…, k, …], …]."""
+    x, index = inputs
+    assert x is not None
+    write(outputs[0], x[places(positions("gather", index, x.shape[attrs.axis]), attrs.axis)])
+
+
+def scatter_along(attrs: ScatterAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[…, index[…, k, …], …] += x[…, k, …]."""
+    x, index = widen(inputs[0]), positions("scatter_along", inputs[1], attrs.size)
+    total = total_of(x, outputs[0].shape)
+    np.add.at(total, places(index, attrs.axis), x)
+    write(outputs[0], total)
+
+
+def one_hot(attrs: OneHotAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[i…, c] = [index[i…] == c]."""
+    (index,) = inputs
+    assert index is not None
+    write(outputs[0], np.equal(index[..., None], np.arange(attrs.classes)))

@@ -1,0 +1,46 @@
+"""Sorting, the largest elements, and running sums along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.ops.order import ScanAttrs, SortAttrs, TopAttrs
+
+
+def ranking(x: Array, axis: int, *, descending: bool) -> Array:
+    """Where the k-th element in order is; equal elements keep their order, nan counts as the largest."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    backward = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(backward, axis)
+
+
+def sort(attrs: SortAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """values[…, k, …] = k-th of x in order; index = where it was."""
+    x = widen(inputs[0])
+    index = ranking(x, attrs.axis, descending=attrs.descending)
+    write(outputs[0], np.take_along_axis(x, index, attrs.axis))
+    write(outputs[1], index)
+
+
+def top_k(attrs: TopAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """The first `count` of the sorted elements, and where they were."""
+    x = widen(inputs[0])
+    ranked = ranking(x, attrs.axis, descending=attrs.largest)
+    index = np.take(ranked, np.arange(attrs.count), attrs.axis)
+    write(outputs[0], np.take_along_axis(x, index, attrs.axis))
+    write(outputs[1], index)
+
+
+def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[k] = x[0] + … + x[k]; of floats in f64, of integers in i64 (modulo 2^64)."""
+    x = widen(inputs[0])
+    forward = np.flip(x, attrs.axis) if attrs.reverse else x
+    dtype = np.float64 if x.dtype.kind == "f" else np.int64
+    total = np.cumsum(forward, attrs.axis, dtype=dtype)
+    if attrs.exclusive:
+        # Shifted, not total - x, which would turn an infinity at k into nan.
+        lead = np.zeros_like(np.take(total, np.arange(min(1, x.shape[attrs.axis])), attrs.axis))
+        total = np.concatenate([lead, np.delete(total, -1, attrs.axis) if lead.size else total], attrs.axis)
+    write(outputs[0], np.flip(total, attrs.axis) if attrs.reverse else total)

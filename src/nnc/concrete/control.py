@@ -1,0 +1,117 @@
+"""What decides: when a `while` goes on, and which branch a `case..of` takes.
+
+    while   CountBelow(n)   NonZero(place)   PythonTest(function, inputs)
+    case    Selector(place)   PythonChoice(function, inputs)   TapedChoice(node)
+
+The Python ones call a function of tensors; the others are data, which a backend may run by itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from nnc.concrete.counter import Counter, Index
+from nnc.concrete.multiview import Place
+from nnc.concrete.tape import Access, Node
+from nnc.core.tensor import Tensor
+from nnc.errors import ShapeError, UsageError
+
+PASS_THROUGH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CountBelow:
+    """Go on while the loop's count < limit."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NonZero:
+    """Go on while the single element of `place` is not zero (or True)."""
+
+    place: Place
+
+    def __post_init__(self) -> None:
+        _check_single("while", self.place)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PythonTest:
+    """Go on while `function(*inputs)` is true."""
+
+    function: Callable[..., object]
+    inputs: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selector:
+    """Take the branch that the single integer in `place` names."""
+
+    place: Place
+
+    def __post_init__(self) -> None:
+        _check_single("case..of", self.place)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PythonChoice:
+    """Take the branch that `function(*inputs)` names."""
+
+    function: Callable[..., object]
+    inputs: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TapedChoice:
+    """Take the branch that the forward case..of took, as the tape recalls it."""
+
+    forward: Node
+
+
+Test: TypeAlias = CountBelow | NonZero | PythonTest
+Choice: TypeAlias = Selector | PythonChoice | TapedChoice
+
+
+def holds(test: Test, counter: Counter, access: Access, index: Index) -> bool:
+    """Whether the loop goes on."""
+    match test:
+        case CountBelow():
+            return counter.count < test.limit
+        case NonZero():
+            return bool(access.read(test.place, index).numpy().item())
+        case PythonTest():
+            return bool(test.function(*(access.read(place, index) for place in test.inputs)))
+        case _:
+            assert_never(test)
+
+
+def choose(choice: Choice, offset: int, access: Access, index: Index) -> int:
+    """The index of the branch: what the choice says + offset."""
+    match choice:
+        case Selector():
+            return _integer(access.read(choice.place, index)) + offset
+        case PythonChoice():
+            return _integer(choice.function(*(access.read(place, index) for place in choice.inputs))) + offset
+        case TapedChoice():
+            if access.tape is None:
+                raise UsageError("case..of", got="a run without a tape", need="the tape of the forward run")
+            return access.tape.number(choice.forward, index)
+        case _:
+            assert_never(choice)
+
+
+def _integer(value: object) -> int:
+    found = value.numpy().item() if isinstance(value, Tensor) and value.spec.elements == 1 else value
+    try:
+        return operator.index(found)  # type: ignore[arg-type]  # what is no integer raises TypeError
+    except TypeError:
+        raise UsageError("case..of", got=f"a choice of type {type(value).__name__}", need="an integer") from None
+
+
+def _check_single(subject: str, place: Place) -> None:
+    if place.spec.elements != 1:
+        raise ShapeError(subject, got=str(place.spec), need="a tensor of one element")

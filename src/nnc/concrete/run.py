@@ -1,0 +1,273 @@
+"""Running: plans of steps, on the calling thread and on as many streams as the plan has lanes.
+
+    while:    up to the breakpoints; leave when the test fails; the rest; carry-overs move; count + 1; again
+    backward: the rest at the last count; then for each count below it, downwards, the whole body
+
+A step is a program for fixed tensors, calls whose tensors are found at each run, a loop or a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from nnc.concrete.body import StreamPool
+from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
+from nnc.concrete.counter import Counter
+from nnc.concrete.multiview import Carry, Phi, Place
+from nnc.concrete.tape import Access, Node
+from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
+from nnc.core.stream import Signal
+from nnc.core.tensor import Tensor
+from nnc.errors import CancelledError, UsageError
+
+# Programs kept for the tensors that moving places were; beyond it the least recently used is dropped.
+KEPT_PROGRAMS = 256
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """One run: how places are found, and whether somebody has asked it to stop."""
+
+    access: Access = field(default_factory=Access)
+    cancelled: bool = False
+
+    def check(self) -> None:
+        """CancelledError when the run is to stop."""
+        if self.cancelled:
+            raise CancelledError("run", got="a call of cancel()", need="nothing", fix="run again for whole results")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fixed:
+    """A program on tensors that never change."""
+
+    program: Program
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MovingCall:
+    """A kernel on places."""
+
+    kernel: Kernel
+    inputs: tuple[Place | None, ...]
+    outputs: tuple[Place | None, ...]
+    workspace: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moving:
+    """Calls of one backend on places; one program for each set of tensors that they turn out to be."""
+
+    backend: Backend
+    calls: tuple[MovingCall, ...]
+    counter: Counter
+    programs: dict[tuple[int, ...], tuple[Program, tuple[Call, ...]]] = field(default_factory=dict)
+
+    def run(self, access: Access) -> None:
+        """Find the tensors and run their program."""
+        index = self.counter.index()
+        found = [(_read_all(call, access, index), _write_all(call, access, index)) for call in self.calls]
+        key = tuple(id(tensor) for inputs, outputs in found for tensor in (*inputs, *outputs))
+        # What was used last stands last.
+        kept = self.programs.pop(key, None) or self._make(found)
+        self.programs[key] = kept
+        if len(self.programs) > KEPT_PROGRAMS:
+            del self.programs[next(iter(self.programs))]
+        kept[0]()
+
+    def _make(self, found: list[tuple[Tensors, Tensors]]) -> tuple[Program, tuple[Call, ...]]:
+        pairs = zip(self.calls, found, strict=True)
+        calls = tuple(Call(call.kernel, inputs, outputs, call.workspace) for call, (inputs, outputs) in pairs)
+        return self.backend.program(calls), calls
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A `while`: its parts, its carry-overs, its node on the tape and, backwards, the node that it mirrors."""
+
+    counter: Counter
+    test: Test | None
+    before: Plan
+    rest: Plan
+    carry_overs: tuple[tuple[Place, Carry], ...]
+    node: Node
+    forward: Node | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """A `case..of`: its branches by index."""
+
+    choice: Choice
+    offset: int
+    outputs: tuple[Place, ...]
+    plans: Mapping[int, Plan]
+    node: Node
+
+
+Step: TypeAlias = Fixed | Moving | Loop | Branch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A step of a lane: the signals it waits for, and the one it fires; no step where only signals are left."""
+
+    step: Step | None
+    waits: tuple[int, ...] = ()
+    fires: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Steps on lanes. Lane 0 is the calling thread; `end` are the signals that it waits for at the end."""
+
+    lanes: tuple[tuple[Item, ...], ...]
+    pool: StreamPool
+    signals: int = 0
+    end: tuple[int, ...] = ()
+
+
+def execute(plan: Plan, context: Context) -> None:
+    """Run a plan and return when all of it is done."""
+    if len(plan.lanes) == 1:
+        for item in plan.lanes[0]:
+            if item.step is not None:
+                _perform(item.step, context)
+    else:
+        _Crew(plan, context).run()
+
+
+class _Crew:
+    """The lanes of one run of a plan. After an error every lane only fires its signals, so nobody waits for ever."""
+
+    def __init__(self, plan: Plan, context: Context) -> None:
+        self.plan = plan
+        self.context = context
+        self.error: BaseException | None = None
+        self.signals = [Signal() for _ in range(plan.signals)]
+        self.finished = [Signal() for _ in plan.lanes]
+
+    def run(self) -> None:
+        lanes = range(1, len(self.plan.lanes))
+        self.plan.pool.submit([lambda lane=lane: self._work(lane) for lane in lanes])  # type: ignore[misc]  # lane is bound
+        self._work(0)
+        for signal in self.plan.end:
+            self.signals[signal].settle()
+        if self.error is not None:
+            for finished in self.finished:
+                finished.settle()
+            raise self.error
+
+    def _work(self, lane: int) -> None:
+        for item in self.plan.lanes[lane]:
+            self._do(item)
+        self.finished[lane].set()
+
+    def _do(self, item: Item) -> None:
+        for signal in item.waits:
+            self.signals[signal].settle()
+        try:
+            if self.error is None and item.step is not None:
+                _perform(item.step, self.context)
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            if item.fires is not None:
+                self.signals[item.fires].set()
+
+
+def _perform(step: Step, context: Context) -> None:
+    context.check()
+    match step:
+        case Fixed():
+            step.program()
+        case Moving():
+            step.run(context.access)
+        case Loop():
+            _run_loop(step, context)
+        case Branch():
+            _run_branch(step, context)
+        case _:
+            assert_never(step)
+
+
+def _run_loop(loop: Loop, context: Context) -> None:
+    counter = loop.counter
+    outside = loop.node[0].index()
+    initial = [context.access.read(carry.initial, outside) for _, carry in loop.carry_overs]
+    for (_, carry), tensor in zip(loop.carry_overs, initial, strict=True):
+        carry.touch(tensor)
+    counter.active = True
+    try:
+        if loop.forward is None:
+            _run_forward(loop, context)
+        else:
+            _run_backward(loop, context)
+    finally:
+        counter.active = False
+    if context.access.tape is not None and loop.forward is None:
+        context.access.tape.set_number(loop.node, outside, counter.count)
+
+
+def _run_forward(loop: Loop, context: Context) -> None:
+    counter, test = loop.counter, loop.test
+    assert test is not None
+    counter.move(0)
+    while True:
+        context.check()
+        execute(loop.before, context)
+        if not holds(test, counter, context.access, counter.index()):
+            return
+        execute(loop.rest, context)
+        _carry_over(loop, context)
+        counter.move(counter.count + 1)
+
+
+def _run_backward(loop: Loop, context: Context) -> None:
+    if context.access.tape is None or loop.forward is None:
+        raise UsageError("while", got="a backward run without a tape", need="the tape of the forward run", fix="tape=")
+    last = context.access.tape.number(loop.forward, loop.node[0].index())
+    partial = any(item.step is not None for lane in loop.rest.lanes for item in lane)
+    if partial:
+        # What the forward loop did up to its breakpoints, once more than the rest.
+        loop.counter.move(last, 0)
+        execute(loop.rest, context)
+        _carry_over(loop, context)
+    for turn, count in enumerate(range(last - 1, -1, -1), start=int(partial)):
+        context.check()
+        loop.counter.move(count, turn)
+        execute(loop.before, context)
+        execute(loop.rest, context)
+        _carry_over(loop, context)
+
+
+def _carry_over(loop: Loop, context: Context) -> None:
+    """All sources are read before any carry moves: x0 <- x1, x1 <- x2 is no chain."""
+    index = loop.counter.index()
+    moved = [context.access.read(source, index) for source, _ in loop.carry_overs]
+    for (_, carry), tensor in zip(loop.carry_overs, moved, strict=True):
+        carry.touch(tensor)
+
+
+def _run_branch(branch: Branch, context: Context) -> None:
+    access = context.access
+    index = branch.node[0].index()
+    chosen = choose(branch.choice, branch.offset, access, index)
+    plan = branch.plans.get(chosen)
+    if plan is not None:
+        execute(plan, context)
+    for place in branch.outputs:
+        if isinstance(place, Phi):
+            place.touch(access.read(place.passed if plan is None else place.taken, index))
+    if access.tape is not None:
+        access.tape.set_number(branch.node, index, PASS_THROUGH if plan is None else chosen)
+
+
+def _read_all(call: MovingCall, access: Access, index: tuple[int, ...]) -> Tensors:
+    return tuple(None if place is None else access.read(place, index) for place in call.inputs)
+
+
+def _write_all(call: MovingCall, access: Access, index: tuple[int, ...]) -> Tensors:
+    return tuple(None if place is None else access.write(place, index) for place in call.outputs)

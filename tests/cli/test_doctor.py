@@ -1,0 +1,82 @@
+"""nnc doctor: what is on this machine."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnc import __version__
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.settings import SETTINGS
+
+
+@pytest.fixture
+def facts(call):
+    """Run doctor and read its object."""
+
+    def read() -> dict[str, object]:
+        ran = call("doctor", "--json")
+        assert (ran.code, ran.err) == (0, "")
+        return json.loads(ran.out)
+
+    return read
+
+
+def test_json_tells_the_machine(facts) -> None:
+    found = facts()
+    assert found.keys() == {
+        "cpu",
+        "features",
+        "cores",
+        "threads",
+        "memory_bytes",
+        "memory_limit_bytes",
+        "platform",
+        "versions",
+        "backends",
+        "cache_folder",
+        "cache_writable",
+    }
+    assert found["cpu"]
+    assert found["features"] == sorted(found["features"])
+    assert found["cores"] >= 1
+    assert found["platform"] == platform.platform()
+    versions = found["versions"]
+    assert (versions["nnc"], versions["python"]) == (__version__, platform.python_version())
+    assert versions["numpy"] == np.__version__
+    assert "absent" not in versions.values()
+
+
+def test_an_absent_backend_has_its_reason(call, facts, monkeypatch) -> None:
+    class Absent:
+        name = "elsewhere"
+
+        def absence(self) -> str:
+            return "no device"
+
+    monkeypatch.setitem(DISPATCHER.backends, "elsewhere", Absent())
+    assert facts()["backends"][-1] == {"name": "elsewhere", "present": False, "reason": "no device"}
+    assert {"name": "reference", "present": True, "reason": ""} in facts()["backends"]
+    assert "absent: no device" in call("doctor").out
+
+
+def test_the_cache_folder(facts, call, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path / "not" / "yet")
+    assert (facts()["cache_folder"], facts()["cache_writable"]) == (str(tmp_path / "not" / "yet"), True)
+    (tmp_path / "not").write_text("a file")
+    assert facts()["cache_writable"] is False
+    assert "(not writable)" in call("doctor").out
+    monkeypatch.setattr(SETTINGS, "cache_folder", None)
+    assert (facts()["cache_folder"], facts()["cache_writable"]) == (None, False)
+    assert "none (NNC_CACHE_DIR is empty)" in call("doctor").out
+
+
+def test_people_read_the_same_facts(call) -> None:
+    ran = call("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    for fact in ("processor", "features", "cores usable", "memory", "reference", "llvmlite", platform.platform()):
+        assert fact in ran.out

@@ -1,0 +1,111 @@
+"""The command line as a whole: help, versions, and what an error becomes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from nnc import __version__
+from nnc.cli import doctor, main
+from nnc.core.settings import SETTINGS
+from nnc.errors import UsageError, VerificationError
+
+
+@pytest.fixture
+def fails_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Let `nnc doctor` raise."""
+
+    def arrange(error: BaseException) -> None:
+        def examine() -> None:
+            raise error
+
+        monkeypatch.setattr(doctor, "examine", examine)
+
+    return arrange
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(call, arguments: list[str]) -> None:
+    ran = call(*arguments)
+    assert (ran.code, ran.err) == (0, "")
+    for command in ("train", "predict", "memplan", "ops", "doctor"):
+        assert f" {command} " in ran.out
+
+
+@pytest.mark.parametrize("command", [command.__name__ for command in main.COMMANDS])
+def test_every_command_has_help(call, command: str) -> None:
+    ran = call(command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "--json" in ran.out
+
+
+def test_version(shell) -> None:
+    ran = shell("--version")
+    assert (ran.code, ran.out, ran.err) == (0, f"{__version__}\n", "")
+
+
+def test_an_unknown_command_is_refused(call) -> None:
+    assert call("trian").complaint() == "No such command 'trian'. Did you mean 'train'? Fix: see nnc --help"
+
+
+def test_refusals_need_no_traceback_in_a_process_of_its_own(shell, folder) -> None:
+    assert shell("train", "digitz").complaint().startswith("data set: got 'digitz'; need one of digits")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_complaint_is_one_line_without_steering_characters(call, fails_with) -> None:
+    fails_with(UsageError("name\x1b[31m\nsecond line", need="less"))
+    assert call("doctor").complaint() == r"name\x1b[31m\nsecond line: need less"
+
+
+def test_an_unreadable_file_is_named(call, fails_with) -> None:
+    fails_with(PermissionError(13, "Permission denied", "secret"))
+    assert call("doctor").complaint().startswith("secret: got permission denied; ")
+
+
+def test_ctrl_c_outside_training(call, fails_with) -> None:
+    fails_with(KeyboardInterrupt())
+    ran = call("doctor")
+    assert (ran.code, ran.out) == (130, "")
+
+
+def test_our_own_bugs_have_a_code_of_their_own(call, fails_with, monkeypatch) -> None:
+    monkeypatch.setattr(SETTINGS, "debug", False)
+    fails_with(VerificationError("rule 7"))
+    ran = call("doctor")
+    assert (ran.code, ran.out) == (70, "")
+    assert ran.err == (
+        "nnc: a bug in nnc: VerificationError: rule 7. Fix: run again with NNC_DEBUG=1 and report what it prints\n"
+    )
+
+
+def test_debug_shows_where_a_bug_is(call, fails_with, monkeypatch) -> None:
+    monkeypatch.setattr(SETTINGS, "debug", True)
+    fails_with(VerificationError("rule 7"))
+    with pytest.raises(VerificationError):
+        call("doctor")
+
+
+@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"]], ids=" ".join)
+def test_a_reader_that_leaves_is_no_error(start, arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*arguments, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (main.PIPE_CLOSED, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"]], ids=" ".join)
+def test_output_that_cannot_be_written(start, arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        process: subprocess.Popen[str] = start(*arguments, stdout=full.fileno())
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.splitlines() == [
+        "nnc: output: got no space left on device; need a file that can be used. Fix: name another"
+    ]

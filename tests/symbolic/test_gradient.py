@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnc import ops
+from nnc.core.command import Command
+from nnc.core.dtype import F64, I32
+from nnc.core.spec import spec
+from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
+from nnc.ops.copy import COPY
+from nnc.ops.pointwise import EXP, LOG
+from nnc.ops.rules import NoAttrs
+from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
+from tests.symbolic.evaluation import check_gradients, inputs_of, values_of
+
+COPIED = Command(COPY, NoAttrs())
+
+
+def line_of(text: str) -> str:
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return f"{Path(__file__).name}:{number}"
+
+
+@pytest.fixture
+def graph() -> SymbolicGraph:
+    return SymbolicGraph()
+
+
+def value(graph: SymbolicGraph, symbol: Symbol, **values: object) -> np.ndarray:
+    """The value of `symbol` with inputs by name."""
+    named = {graph.symbol(key): record.name for key, record in graph.tensors.items() if record.name in values}
+    return values_of(graph, [symbol], {one: np.asarray(values[name], np.float64) for one, name in named.items()})[0]
+
+
+# ---- against central differences: compositions that the rules of single operators do not cover
+
+COMPOSITIONS: dict[str, tuple[Callable[..., Symbol], tuple[tuple[int, ...], ...]]] = {
+    "fan_out": (lambda x: x * x + ops.exp(x) * x, ((2, 3),)),
+    "same_operand_twice": (lambda x: ops.multiply(x, x) / x, ((3,),)),
+    "slice": (lambda x: ops.tanh(x[1:3]), ((4, 3),)),
+    "inner_slice": (lambda x: ops.tanh(x[:, 1:3]), ((4, 3),)),
+    "index": (lambda x: ops.tanh(x[1, 2]), ((4, 3),)),
+    "disjoint_slices": (lambda x: x[:2] * x[2:4], ((4,),)),
+    "overlapping_slices": (lambda x: x[:3] * ops.exp(x[1:4]), ((4, 2),)),
+    "slice_and_whole": (lambda x: x[1] * x, ((3, 2),)),
+    "slice_of_result": (lambda x: ops.exp(ops.sin(x)[:, 0:2]), ((3, 3),)),
+    "slice_and_whole_of_result": (lambda x: ops.sin(x)[0] + ops.sin(x) * ops.sin(x)[1], ((3, 3),)),
+    "reshape": (lambda x: ops.reshape(ops.exp(x), (3, 4)) @ ops.reshape(x, (4, 3)), ((2, 6),)),
+    "reshape_of_slice": (lambda x: ops.tanh(ops.reshape(x[1:3], (3, 2))), ((4, 3),)),
+    "reshape_of_column": (lambda x: ops.tanh(ops.reshape(x[:, 1:3], (8,))), ((4, 3),)),
+    "scalar": (lambda x: x * ops.log(x) + 1.2 * x, ((),)),
+    "broadcast_row": (lambda x, y: x * y + y, ((4, 3), (3,))),
+    "broadcast_column": (lambda x, y: x / y, ((4, 3), (4, 1))),
+    "broadcast_scalar": (lambda x, y: ops.exp(x) * y, ((2, 3), ())),
+    "sums": (lambda x: ops.reduce_sum(x * x, 0) * ops.reduce_mean(x), ((4, 3),)),
+    "softmax_of_product": (lambda x, w: ops.softmax(ops.tanh(x @ w)), ((2, 3), (3, 4))),
+    "bias": (lambda x, w, b: ops.gemm(x, w, b), ((2, 3), (3, 4), (4,))),
+    "concatenated_slices": (lambda x: ops.concatenate([x[1:3], ops.exp(x[0:2])], 0) * x, ((4, 2),)),
+    "root_and_alias_of_a_concatenated": (lambda x: ops.concatenate([x, x * x], 1), ((2, 3),)),
+    "transposed": (lambda x: ops.transpose(ops.sin(x)) @ x, ((3, 2),)),
+    "power": (lambda x, y: x**y, ((3,), (3,))),
+    "divided": (lambda x: (2.0 / x - x / 3.0 + 1.0 - x) ** 2, ((3,),)),
+    "maximum": (lambda x, y: ops.maximum(x, 2.0 * y) * ops.minimum(x, y), ((5,), (5,))),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_gradients_are_those_of_central_differences(name: str) -> None:
+    function, shapes = COMPOSITIONS[name]
+    check_gradients(function, *shapes)
+
+
+SMOOTH = [
+    "fan_out",
+    "slice_and_whole",
+    "overlapping_slices",
+    "slice_and_whole_of_result",
+    "reshape_of_column",
+    "broadcast_column",
+    "sums",
+    "bias",
+    "concatenated_slices",
+]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients_of_gradients_are_those_of_central_differences(name: str) -> None:
+    function, shapes = COMPOSITIONS[name]
+    check_gradients(function, *shapes, order=2, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("name", ["scalar", "slice", "fan_out"])
+def test_third_order_is_that_of_central_differences(name: str) -> None:
+    function, shapes = COMPOSITIONS[name]
+    check_gradients(function, *shapes, order=3, tolerance=1e-4)
+
+
+def test_derivatives_of_any_order_in_closed_form(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [()])
+    y = ops.exp(x * 2.0) + ops.sin(x)
+    derivatives = []
+    for _ in range(5):
+        (y,) = backward(graph, [y], [x])
+        derivatives.append(y)
+    point = 0.3
+    sines = [math.cos(point), -math.sin(point), -math.cos(point), math.sin(point), math.cos(point)]
+    expected = [2**order * math.exp(2 * point) + sine for order, sine in enumerate(sines, 1)]
+    np.testing.assert_allclose(values_of(graph, derivatives, {x: np.array(point)}), expected, rtol=1e-12)
+    verify(graph)
+
+
+# ---- cases 25–27 of the reference
+
+
+def test_sum_of_square_and_logarithm(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [()])
+    f = x**2 + ops.log(1.0 / x)
+    (slope,) = backward(graph, [f], [x])
+    assert value(graph, f, x0=0.84) == pytest.approx(0.84**2 + math.log(1 / 0.84))
+    assert value(graph, slope, x0=0.84) == pytest.approx(2 * 0.84 - 1 / 0.84)
+
+
+def test_product_of_difference_and_sum(graph: SymbolicGraph) -> None:
+    x, y, other = inputs_of(graph, [(), (), ()])
+    f = (x - y) * (y + 1.0)
+    slopes = backward(graph, [f], [x, y, other])
+    got = values_of(graph, slopes, {x: np.array(43.24), y: np.array(0.38), other: np.array(1.0)})
+    np.testing.assert_allclose(got, [1.38, 43.24 - 1 - 2 * 0.38, 0.0])
+
+
+def test_gradients_that_nobody_asks_for_are_not_made(graph: SymbolicGraph) -> None:
+    x, y = inputs_of(graph, [(), ()])
+    f = ops.exp(x) * ops.sin(y)
+    before = len(graph.execs)
+    backward(graph, [f], [y])
+    made = [str(record.command) for key, record in graph.execs.items() if key >= before]
+    assert made == ["fill(value=1.0, spec=TensorSpec(shape=(), dtype=f64))"] + ["multiply", "cos", "multiply"] or [
+        name.partition("(")[0] for name in made
+    ] == ["fill", "multiply", "cos", "multiply"]
+
+
+def test_a_weight_gradient_alone_makes_one_product(graph: SymbolicGraph) -> None:
+    x, w, bias = inputs_of(graph, [(4, 3), (3, 2), (2,)])
+    y = ops.gemm(x, w, bias)
+    before = len(graph.execs)
+    backward(graph, [y], [w])
+    made = [record.command.op.name for key, record in graph.execs.items() if key >= before]
+    assert made == ["fill", "gemm"]
+
+
+def test_execs_beside_the_way_are_not_differentiated(graph: SymbolicGraph) -> None:
+    x, y = inputs_of(graph, [(3,), (3,)])
+    frozen = ops.tanh(ops.exp(y))
+    f = x * frozen
+    ops.sin(f)
+    before = len(graph.execs)
+    backward(graph, [f], [x])
+    assert [record.command.op.name for key, record in graph.execs.items() if key >= before] == ["fill", "multiply"]
+
+
+def test_a_vector_with_aliases(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(2,)])
+    shift = graph.input(spec((2,), F64), "shift")
+    y = x + shift
+    f = x[0] + (y[0] + y[0] ** 2) + ops.exp(y[1])
+    (slope,) = backward(graph, [f], [x])
+    got = value(graph, slope, x0=[0.44, -1.18], shift=[1, 1.5])
+    np.testing.assert_allclose(got, [2 + 2 * 1.44, math.exp(0.32)])
+
+
+def test_a_tensor_written_by_parts(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(2,)])
+    y = graph.input(spec((2,), F64), "y")
+    graph.apply(Command(LOG, NoAttrs()), [x[0]], [y[0]])
+    graph.apply(COPIED, [x[1] ** 2], [y[1]])
+    f = y[0] ** 2 + y[0] * y[1]
+    (slope,) = backward(graph, [f], [x])
+    one, two = 0.38, -2.8
+    assert value(graph, f, x0=[one, two]) == pytest.approx(math.log(one) ** 2 + math.log(one) * two**2)
+    expected = [(2 * math.log(one) + two**2) / one, math.log(one) * 2 * two]
+    np.testing.assert_allclose(value(graph, slope, x0=[one, two]), expected)
+    verify(graph)
+
+
+def test_a_tensor_written_in_one_part_alone(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(2,)])
+    y = graph.input(spec((2,), F64), "y")
+    graph.apply(Command(EXP, NoAttrs()), [x[0]], [y[0]])
+    (slope,) = backward(graph, [y[0] * x[1]], [x])
+    np.testing.assert_allclose(value(graph, slope, x0=[0.3, 2.0]), [2 * math.exp(0.3), math.exp(0.3)])
+
+
+# ---- aliases as inputs and outputs
+
+
+def test_gradients_by_aliases_are_parts_of_the_root_s(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(3, 4)])
+    f = ops.reduce_sum(ops.exp(x) * x)
+    row, column, whole = backward(graph, [f], [x[1], x[:, 1:3], x])
+    values = np.linspace(0.1, 1.2, 12).reshape(3, 4)
+    got = values_of(graph, [row, column, whole], {x: values})
+    np.testing.assert_array_equal(got[0], got[2][1])
+    np.testing.assert_array_equal(got[1], got[2][:, 1:3])
+    np.testing.assert_allclose(got[2], np.exp(values) * (1 + values))
+
+
+def test_a_gradient_by_an_alias_where_the_root_s_gradient_is_itself_a_slice(graph: SymbolicGraph) -> None:
+    x, other = inputs_of(graph, [(2, 3), (2, 2)])
+    weight = graph.input(spec((2, 5), F64), "weight")
+    f = ops.concatenate([x, other], 1)
+    (slope,) = backward(graph, [f], [x[:, 1:3]], [weight])
+    weights = np.arange(10.0).reshape(2, 5)
+    np.testing.assert_array_equal(value(graph, slope, weight=weights), weights[:, 1:3])
+
+
+def test_outputs_may_be_aliases_inputs_and_repeated(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(4,)])
+    y = x * x
+    (slope,) = backward(graph, [y[1:3], y[2:4], x], [x])
+    np.testing.assert_array_equal(value(graph, slope, x0=[1.0, 2.0, 3.0, 4.0]), [1.0, 5.0, 13.0, 9.0])
+    (same,) = backward(graph, [x], [x])
+    np.testing.assert_array_equal(value(graph, same, x0=[1.0, 2.0, 3.0, 4.0]), np.ones(4))
+
+
+def test_a_gradient_by_an_intermediate(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [()])
+    y = ops.exp(x)
+    f = y * y * x
+    by_x, by_y = backward(graph, [f], [x, y])
+    point = math.exp(0.5)
+    assert value(graph, by_y, x0=0.5) == pytest.approx(2 * point * 0.5)
+    assert value(graph, by_x, x0=0.5) == pytest.approx(2 * point**2 * 0.5 + point**2)
+
+
+def test_an_alias_that_names_an_element_twice_has_no_gradient_yet(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(4,)])
+    windows = graph.alias(x.key, spec((3, 2), F64), 0, (1, 1))  # windows
+    with pytest.raises(NotDifferentiableError, match="names an element twice") as caught:
+        backward(graph, [ops.exp(windows)], [x])
+    assert caught.value.origin == line_of("windows")
+
+
+# ---- unused inputs, integers, seeds
+
+
+def test_an_input_that_does_not_matter_has_a_gradient_of_zeros(graph: SymbolicGraph) -> None:
+    x, unused = inputs_of(graph, [(2,), (3, 2)])
+    _, zero = backward(graph, [ops.exp(x)], [x, unused])
+    assert zero.shape == (3, 2)
+    np.testing.assert_array_equal(value(graph, zero), np.zeros((3, 2)))
+
+
+def test_a_flat_function_has_a_gradient_of_zeros(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(3,)])
+    for f in (ops.sign(x), ops.step(x) * 2.0, ops.cast(ops.cast(x, I32), F64)):
+        (slope,) = backward(graph, [f], [x])
+        np.testing.assert_array_equal(value(graph, slope, x0=[-1.5, 0.5, 2.0]), np.zeros(3))
+
+
+def test_an_integer_has_no_gradient(graph: SymbolicGraph) -> None:
+    labels = graph.input(spec((3,), I32), "labels")
+    (x,) = inputs_of(graph, [(3,)])
+    for outputs, inputs in (([ops.exp(x)], [labels]), ([labels + labels], [x])):
+        with pytest.raises(NotDifferentiableError, match="need a floating-point tensor") as caught:
+            backward(graph, outputs, inputs)  # gradient of integers
+        assert caught.value.origin == line_of("gradient of integers")
+
+
+def test_an_operator_without_gradient_names_its_own_line(graph: SymbolicGraph) -> None:
+    x, w, m = inputs_of(graph, [(3,), (3,), (3,)])
+    rate = graph.input(spec(()), "rate")
+    from_update = graph.apply(Command(ops.catalog.optimizer.SGD, ops.catalog.optimizer.SgdAttrs()), [x, w, m, rate])[0]  # the update
+    with pytest.raises(NotDifferentiableError, match="sgd") as caught:
+        backward(graph, [ops.exp(from_update)], [x])
+    assert caught.value.origin == line_of("the update")
+
+
+def test_seeds_weigh_the_outputs(graph: SymbolicGraph) -> None:
+    x, seed = inputs_of(graph, [(3,), (3,)])
+    y, z = ops.exp(x), x * x
+    (slope,) = backward(graph, [y, z], [x], [seed, None])
+    values, weights = np.array([0.1, 0.2, 0.3]), np.array([1.0, -2.0, 0.5])
+    expected = weights * np.exp(values) + 2 * values
+    np.testing.assert_allclose(values_of(graph, [slope], {x: values, seed: weights})[0], expected)
+
+
+def test_seeds_must_fit(graph: SymbolicGraph) -> None:
+    x, seed = inputs_of(graph, [(3,), (2,)])
+    y = ops.exp(x)
+    with pytest.raises(ArityError, match="2 seeds; need 1"):
+        backward(graph, [y], [x], [seed, seed])
+    with pytest.raises(ShapeError, match="seed"):
+        backward(graph, [y], [x], [seed])
+    with pytest.raises(ShapeError, match="seed"):
+        backward(graph, [y], [x], [graph.input(spec((3,), "f32"))])
+
+
+def test_symbols_of_another_graph_are_refused(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(3,)])
+    (other,) = inputs_of(SymbolicGraph(), [(3,)])
+    with pytest.raises(SymbolError):
+        backward(graph, [ops.exp(x)], [other])
+    with pytest.raises(SymbolError):
+        backward(graph, [other], [x])
+
+
+def test_a_tensor_s_gradient_is_summed_once(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(3,)])
+    y = ops.exp(x)
+    f = ops.sin(y) + ops.cos(y) + y * y
+    backward(graph, [f], [x])
+    sums = [record for _, record in graph.execs.items() if record.command.op.name == "add"]
+    # Two of the forward pass; y has four readers' parts (sin, cos, and both sides of the product).
+    assert len(sums) == 2 + 3
