@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -64,9 +65,7 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a command in a process of its own, in `folder`, with pipes for both outputs."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(
-        *arguments: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, **environment: str
-    ) -> subprocess.Popen[str]:
+    def run(*arguments: str, stdout: int = PIPE, stderr: int = PIPE, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=folder,

@@ -21,8 +21,13 @@ def test_the_first_signal_is_kept(number: signal.Signals) -> None:
 @pytest.mark.parametrize("second", SIGNALS)
 def test_the_second_signal_ends_the_process(second: signal.Signals) -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
-    with pytest.raises(SystemExit) as stop, Interrupts():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(second)
+
+    def insist() -> None:
+        with Interrupts():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(second)
+
+    with pytest.raises(SystemExit) as stop:
+        insist()
     assert stop.value.code == 128 + second
     assert [signal.getsignal(number) for number in SIGNALS] == before

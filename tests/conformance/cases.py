@@ -1,22 +1,46 @@
 """The conformance table: one row per operator, attributes and input shapes; every operator has rows.
 
-A row says nothing of backends, element types and memory layouts: the tests run each row over all of them.
-Integers get the values of a row times 8, rounded, so that one row serves all element types.
+The rows of the first operators are here, those of later families in `cases_<family>.py`.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from tests.conformance import (
+    cases_detection,
+    cases_generate,
+    cases_indexing,
+    cases_layout,
+    cases_order,
+    cases_pointwise_more,
+    cases_random,
+    cases_sampling,
+)
+from tests.conformance.case import (
+    FLOATS,
+    NONE,
+    NUMBERS,
+    SPECIAL_VALUES,
+    Argument,
+    Array,
+    Case,
+    Generator,
+    Values,
+    apart,
+    constant,
+    labels,
+    positive,
+    special,
+    ties,
+    truth,
+    uniform,
+)
 
 from nnc.backends.reference.catalog import KERNELS
-from nnc.core.dtype import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, DType
-from nnc.core.spec import Shape, TensorSpec, spec
+from nnc.core.dtype import BOOL, DTYPES, F32, F64, I32, I64, U8, DType
+from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.convolution import (
@@ -86,59 +110,6 @@ from nnc.ops.softmax import (
 )
 from nnc.ops.window import Window, output_sizes
 
-# `Any`: elements of any type, as in the kernels.
-Array = NDArray[Any]
-Generator = np.random.Generator
-Values = Callable[[Generator, Shape, Sequence[Array]], Array]
-
-FLOATS = (F64, F32, F16, BF16)
-NUMBERS = (*FLOATS, I64, I32, I16, I8, U8)
-NONE = NoAttrs()
-
-SPECIAL_VALUES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -40.0, 40.0, np.inf, -np.inf, np.nan)
-
-
-def uniform(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """Between -1 and 1."""
-    return generator.uniform(-1, 1, shape)
-
-
-def positive(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """Between ½ and 2."""
-    return generator.uniform(0.5, 2, shape)
-
-
-def apart(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """All different, none at 0, and different from the other inputs: away from every kink."""
-    count = int(np.prod(shape))
-    values = (generator.permutation(count) - count // 2) * 0.11 + 0.05 + 0.013 * len(earlier)
-    return np.asarray(values).reshape(shape)
-
-
-def ties(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """Few different values."""
-    return generator.integers(-2, 3, shape) / 2
-
-
-def special(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """Zeros of both signs, infinities, nan, and where functions saturate."""
-    return np.resize(np.array(SPECIAL_VALUES), shape)
-
-
-def truth(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
-    """0 or 1."""
-    return generator.integers(0, 2, shape)
-
-
-def labels(classes: int) -> Values:
-    """Class numbers."""
-    return lambda generator, shape, earlier: generator.integers(0, classes, shape)
-
-
-def constant(value: float) -> Values:
-    """One value everywhere."""
-    return lambda generator, shape, earlier: np.full(shape, value)
-
 
 def pooled(attrs: PoolAttrs) -> Values:
     """The maximum over the windows of input 1: what an operator that reads a pool's output must be given."""
@@ -149,65 +120,6 @@ def pooled(attrs: PoolAttrs) -> Values:
         return y
 
     return values
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One input: shape, values, and the element type where it is not the one under test."""
-
-    shape: Shape
-    values: Values = uniform
-    dtype: DType | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Case:
-    """A row. `smooth` rows stay away from kinks and from what is not finite, so gradients can be checked on them."""
-
-    op: Op[Any]
-    attrs: Any
-    arguments: tuple[Argument | None, ...]
-    dtypes: tuple[DType, ...] = FLOATS
-    note: str = ""
-    smooth: bool = True
-
-    def __str__(self) -> str:
-        shapes = ",".join(
-            "x".join(map(str, argument.shape)) or "scalar" if argument else "none" for argument in self.arguments
-        )
-        return "-".join(filter(None, (self.op.name, shapes, self.note)))
-
-    def specs(self, dtype: DType) -> tuple[TensorSpec | None, ...]:
-        """Specs of the inputs for an element type under test."""
-        return tuple(
-            None if argument is None else spec(argument.shape, argument.dtype or dtype) for argument in self.arguments
-        )
-
-    def arrays(self, dtype: DType) -> list[Array | None]:
-        """The same values on every call."""
-        generator = np.random.default_rng(zlib.crc32(str(self).encode()))
-        arrays: list[Array | None] = []
-        for argument in self.arguments:
-            if argument is None:
-                arrays.append(None)
-                continue
-            present = [array for array in arrays if array is not None]
-            values = np.asarray(argument.values(generator, argument.shape, present))
-            arrays.append(as_type(values, argument.dtype or dtype, scaled=argument.dtype is None))
-        return arrays
-
-
-def as_type(values: Array, dtype: DType, *, scaled: bool) -> Array:
-    """Values in an element type; fractions become integers by a factor of 8."""
-    if dtype.is_float or not scaled or values.dtype.kind in "iu":
-        with np.errstate(over="ignore"):
-            exact: Array = values.astype(dtype.numpy)
-        return exact
-    if dtype is BOOL:
-        return np.asarray(values > 0)
-    whole = np.rint(8 * np.nan_to_num(values, posinf=9, neginf=-9))
-    integers: Array = (np.abs(whole) if dtype is U8 else whole).astype(dtype.numpy)
-    return integers
 
 
 def _fills() -> Iterator[Case]:
@@ -489,4 +401,12 @@ CASES: tuple[Case, ...] = (
     *_pools(),
     *_softmaxes(),
     *_optimizers(),
+    *cases_pointwise_more.rows(),
+    *cases_generate.rows(),
+    *cases_random.rows(),
+    *cases_layout.rows(),
+    *cases_indexing.rows(),
+    *cases_order.rows(),
+    *cases_sampling.rows(),
+    *cases_detection.rows(),
 )

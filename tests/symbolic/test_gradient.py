@@ -13,6 +13,7 @@ from nnc.core.dtype import F64, I32
 from nnc.core.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.ops.copy import COPY
+from nnc.ops.optimizer import SGD, SgdAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
@@ -139,10 +140,8 @@ def test_gradients_that_nobody_asks_for_are_not_made(graph: SymbolicGraph) -> No
     f = ops.exp(x) * ops.sin(y)
     before = len(graph.execs)
     backward(graph, [f], [y])
-    made = [str(record.command) for key, record in graph.execs.items() if key >= before]
-    assert made == ["fill(value=1.0, spec=TensorSpec(shape=(), dtype=f64))"] + ["multiply", "cos", "multiply"] or [
-        name.partition("(")[0] for name in made
-    ] == ["fill", "multiply", "cos", "multiply"]
+    made = [record.command.op.name for key, record in graph.execs.items() if key >= before]
+    assert made == ["fill", "multiply", "cos", "multiply"]
 
 
 def test_a_weight_gradient_alone_makes_one_product(graph: SymbolicGraph) -> None:
@@ -275,7 +274,8 @@ def test_an_integer_has_no_gradient(graph: SymbolicGraph) -> None:
 def test_an_operator_without_gradient_names_its_own_line(graph: SymbolicGraph) -> None:
     x, w, m = inputs_of(graph, [(3,), (3,), (3,)])
     rate = graph.input(spec(()), "rate")
-    from_update = graph.apply(Command(ops.catalog.optimizer.SGD, ops.catalog.optimizer.SgdAttrs()), [x, w, m, rate])[0]  # the update
+    update = Command(SGD, SgdAttrs())
+    from_update = graph.apply(update, [x, w, m, rate])[0]  # the update
     with pytest.raises(NotDifferentiableError, match="sgd") as caught:
         backward(graph, [ops.exp(from_update)], [x])
     assert caught.value.origin == line_of("the update")

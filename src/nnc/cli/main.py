@@ -99,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if SETTINGS.debug:
             raise
-        complain(
-            f"a bug in nnc: {type(error).__name__}: {error}. Fix: run again with NNC_DEBUG=1 and report what it prints"
-        )
+        complain(f"a bug in nnc: {type(error).__name__}: {error}. Fix: report what it prints with NNC_DEBUG=1")
         return INTERNAL
 
 

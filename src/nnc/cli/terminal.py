@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PIPE_WIDTH = 120
+PIPE_WIDTH = 160
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NewType, TypeAlias, assert_never
 
 from nnc.concrete.control import Choice, Test
@@ -22,7 +22,7 @@ from nnc.concrete.multiview import Carry, Place
 from nnc.concrete.tape import Node
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Claim
-from nnc.core.stream import Stream
+from nnc.core.stream import Stream, Task
 from nnc.core.tensor import Tensor
 from nnc.graph import Graph
 
@@ -97,26 +97,21 @@ class StreamPool:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def take(self, count: int) -> list[Stream]:
+    def take(self, count: int) -> tuple[Stream, ...]:
         """The first `count` streams, the same ones each time (fresh ones in a forked child)."""
         if self._process != os.getpid():
-            self.__init__(self.name)  # type: ignore[misc]  # nothing of the parent's threads is left to keep
+            self._streams, self._lock, self._process = [], threading.Lock(), os.getpid()
         with self._lock:
             for number in range(len(self._streams), count):
-                self._streams.append(Stream(f"{self.name}-{number + 1}"))
-            return self._streams[:count]
+                self._streams.append(Stream(f"{self.name or 'graph'}-{number + 1}"))
+            return tuple(self._streams[:count])
 
-    def submit(self, tasks: list[Callable[[], None]]) -> None:
+    def submit(self, tasks: Sequence[Task]) -> None:
         """One task to each of the first streams, all at once: two runs can never wait for each other crosswise."""
         streams = self.take(len(tasks))
         with self._lock:
             for stream, task in zip(streams, tasks, strict=True):
                 stream.submit(task)
-
-    def close(self) -> None:
-        """End the threads."""
-        for stream in self._streams:
-            stream.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -176,7 +171,3 @@ def all_bodies(root: Body) -> tuple[Body, ...]:
         found.extend(inner for _, record in body.execs.items() for _, inner in bodies_of(record))
     return tuple(found)
 
-
-def without_branch(record: CaseOfExec, index: int) -> CaseOfExec:
-    """The record with one branch less."""
-    return replace(record, branches={key: body for key, body in record.branches.items() if key != index})

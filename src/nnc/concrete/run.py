@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias, assert_never
 
 from nnc.concrete.body import StreamPool
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Phi, Place
-from nnc.concrete.tape import Access, Node
+from nnc.concrete.tape import Access, Bound, Node, Programs
 from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
 from nnc.core.stream import Signal
 from nnc.core.tensor import Tensor
@@ -63,24 +64,26 @@ class Moving:
     backend: Backend
     calls: tuple[MovingCall, ...]
     counter: Counter
-    programs: dict[tuple[int, ...], tuple[Program, tuple[Call, ...]]] = field(default_factory=dict)
+    programs: Programs = field(default_factory=dict)
 
     def run(self, access: Access) -> None:
         """Find the tensors and run their program."""
         index = self.counter.index()
+        # Programs on a tape's memory are kept by the tape, so that they go when it goes.
+        programs = self.programs if access.tape is None else access.tape.programs.setdefault(self, {})
         found = [(_read_all(call, access, index), _write_all(call, access, index)) for call in self.calls]
         key = tuple(id(tensor) for inputs, outputs in found for tensor in (*inputs, *outputs))
         # What was used last stands last.
-        kept = self.programs.pop(key, None) or self._make(found)
-        self.programs[key] = kept
-        if len(self.programs) > KEPT_PROGRAMS:
-            del self.programs[next(iter(self.programs))]
-        kept[0]()
+        kept = programs.pop(key, None) or self._make(found)
+        programs[key] = kept
+        if len(programs) > KEPT_PROGRAMS:
+            del programs[next(iter(programs))]
+        kept.program()
 
-    def _make(self, found: list[tuple[Tensors, Tensors]]) -> tuple[Program, tuple[Call, ...]]:
+    def _make(self, found: list[tuple[Tensors, Tensors]]) -> Bound:
         pairs = zip(self.calls, found, strict=True)
         calls = tuple(Call(call.kernel, inputs, outputs, call.workspace) for call, (inputs, outputs) in pairs)
-        return self.backend.program(calls), calls
+        return Bound(self.backend.program(calls), calls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,8 +153,7 @@ class _Crew:
         self.finished = [Signal() for _ in plan.lanes]
 
     def run(self) -> None:
-        lanes = range(1, len(self.plan.lanes))
-        self.plan.pool.submit([lambda lane=lane: self._work(lane) for lane in lanes])  # type: ignore[misc]  # lane is bound
+        self.plan.pool.submit([partial(self._work, lane) for lane in range(1, len(self.plan.lanes))])
         self._work(0)
         for signal in self.plan.end:
             self.signals[signal].settle()

@@ -12,9 +12,20 @@ from typing import TypeAlias, assert_never
 
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
+from nnc.core.dispatch import Call, Program
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A program with the calls that it was made of, which keep its tensors alive."""
+
+    program: Program
+    calls: tuple[Call, ...]
+
+
+# Programs by the identities of the tensors that they run on.
+Programs: TypeAlias = dict[tuple[int, ...], Bound]
 # A node on the tape: the counter of its graph, and its key there.
 Node: TypeAlias = tuple[Counter, int]
 
@@ -23,6 +34,7 @@ Node: TypeAlias = tuple[Counter, int]
 class Tape:
     """What happened in each iteration. Memory is kept and used again by the next run along the same tape."""
 
+    programs: dict[object, Programs] = field(default_factory=dict)
     _versions: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
     _notes: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
     _latest: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
@@ -79,7 +91,7 @@ class Tape:
 
     def clear(self) -> None:
         """Forget everything and give the memory back."""
-        for table in (self._versions, self._notes, self._latest, self._numbers):
+        for table in (self._versions, self._notes, self._latest, self._numbers, self.programs):
             table.clear()
 
 

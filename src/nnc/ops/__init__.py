@@ -3,10 +3,11 @@
 Every function takes operands of one kind (tensor symbols or eager variables) and returns the same kind.
 """
 
+from nnc.ops.attention import attention_with_lse, scaled_dot_product_attention
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.catalog import OPERATORS
 from nnc.ops.compose import complex_multiply, einsum, masked_fill, product_of, scaled_add, scaled_multiply, sum_of, tile
-from nnc.ops.convolution import convolution
+from nnc.ops.convolution import convolution, convolution_transpose
 from nnc.ops.copy import contiguous
 from nnc.ops.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
 from nnc.ops.fill import fill_like, scalar_like
@@ -14,7 +15,16 @@ from nnc.ops.gemm import gemm
 from nnc.ops.generate import arange_like
 from nnc.ops.indexing import gather, index_select, one_hot, scatter_add, scatter_along
 from nnc.ops.layout import convert_layout
+from nnc.ops.loss import (
+    Reduction,
+    binary_cross_entropy,
+    categorical_cross_entropy,
+    mean_squared_error,
+    sigmoid_binary_cross_entropy,
+    smooth_l1,
+)
 from nnc.ops.movement import concatenate, slice_axis, transpose
+from nnc.ops.normalization import batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm, rms_norm
 from nnc.ops.order import cumulative_sum, sort, top_k
 from nnc.ops.pointwise import (
     absolute,
@@ -64,8 +74,16 @@ from nnc.ops.pointwise import (
     tanh,
     where,
 )
-from nnc.ops.pooling import average_pool, max_pool
+from nnc.ops.pooling import (
+    adaptive_average_pool,
+    adaptive_max_pool,
+    average_pool,
+    global_average_pool,
+    global_max_pool,
+    max_pool,
+)
 from nnc.ops.random import dropout, random_normal, random_uniform
+from nnc.ops.recurrent import Activation, RecurrentWeights, gru, lstm, recurrent_layers, rnn
 from nnc.ops.reduction import (
     argmax,
     argmin,
@@ -77,22 +95,33 @@ from nnc.ops.reduction import (
     reduce_min,
     reduce_norm,
 )
+from nnc.ops.rotary import rotary_angles, rotary_embedding
 from nnc.ops.sampling import flip, pad, roi_align, upsample
 from nnc.ops.softmax import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.window import Window, window_of
 
 __all__ = [
     "OPERATORS",
+    "Activation",
+    "RecurrentWeights",
+    "Reduction",
     "Window",
     "absolute",
+    "adaptive_average_pool",
+    "adaptive_max_pool",
     "add",
     "affine",
     "arange_like",
     "argmax",
     "argmin",
+    "attention_with_lse",
     "average_pool",
+    "batch_norm",
+    "batch_norm_inference",
+    "binary_cross_entropy",
     "broadcast_to",
     "cast",
+    "categorical_cross_entropy",
     "ceil",
     "clamp",
     "complex_multiply",
@@ -100,6 +129,7 @@ __all__ = [
     "contiguous",
     "convert_layout",
     "convolution",
+    "convolution_transpose",
     "cos",
     "cumulative_sum",
     "divide",
@@ -117,11 +147,17 @@ __all__ = [
     "gelu",
     "gelu_tanh",
     "gemm",
+    "global_average_pool",
+    "global_max_pool",
     "greater",
     "greater_equal",
+    "group_norm",
+    "gru",
     "histogram",
     "index_select",
+    "instance_norm",
     "is_nan",
+    "layer_norm",
     "leaky_relu",
     "less",
     "less_equal",
@@ -133,9 +169,11 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lstm",
     "masked_fill",
     "max_pool",
     "maximum",
+    "mean_squared_error",
     "minimum",
     "multiply",
     "non_maximum_suppression",
@@ -147,6 +185,7 @@ __all__ = [
     "random_normal",
     "random_uniform",
     "reciprocal",
+    "recurrent_layers",
     "reduce_all",
     "reduce_any",
     "reduce_is_nan",
@@ -157,17 +196,24 @@ __all__ = [
     "reduce_sum",
     "relu",
     "reshape",
+    "rms_norm",
+    "rnn",
     "roi_align",
+    "rotary_embedding",
+    "rotary_angles",
     "round",
     "scalar_like",
     "scaled_add",
+    "scaled_dot_product_attention",
     "scaled_multiply",
     "scatter_add",
     "scatter_along",
     "sigmoid",
+    "sigmoid_binary_cross_entropy",
     "sign",
     "sin",
     "slice_axis",
+    "smooth_l1",
     "softmax",
     "softmax_cross_entropy",
     "softplus",

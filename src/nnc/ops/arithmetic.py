@@ -113,7 +113,10 @@ def _whole(value: object) -> int:
     if isinstance(value, SupportsIndex) and not isinstance(value, bool | Operand):
         return operator.index(value)
     raise AttributeValueError(
-        "index", got=f"a {type(value).__name__}", need="integers, slices, ... and None", fix="use index_select() or where()"
+        "index",
+        got=f"a {type(value).__name__}",
+        need="integers, slices, ... and None",
+        fix="use index_select() or where()",
     )
 
 

@@ -29,7 +29,7 @@ from nnc.ops.decomposition import by_decomposition
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.gemm import gemm
 from nnc.ops.movement import transpose
-from nnc.ops.operand import Operand, T
+from nnc.ops.operand import T
 from nnc.ops.pointwise import add, affine, cast, exp, multiply, subtract, where
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
 
@@ -224,7 +224,7 @@ CAUSAL_BIAS = operator(
 )
 
 
-def attention(
+def scaled_dot_product_attention(
     q: T, k: T, v: T, mask: T | None = None, *, scale: float | None = None, causal: bool = False
 ) -> T:
     """Scaled dot product attention of q[batch, rows, heads, d] over k and v; the scale is 1 / √d unless given."""

@@ -110,9 +110,7 @@ def _spread(view: Traced, gradient: Operand) -> Operand:
     return embed(gradient, EmbedAttrs(root.shape, view.offset - root.offset, view.strides))
 
 
-def pull_back(
-    function: Function, inputs: Sequence[Operand], gradients: Gradients, needed: Sequence[bool]
-) -> Gradients:
+def pull_back(function: Function, inputs: Sequence[Operand], gradients: Gradients, needed: Sequence[bool]) -> Gradients:
     """For each input the sum over `function`'s results of their gradient · ∂result / ∂input; None where unwanted."""
     trace = Trace()
     # An absent input is None for some callers and left out by others; the function never sees it.

@@ -331,9 +331,7 @@ def smooth_l1(x: T, target: T, *, beta: float = 1.0, reduction: Reduction = Redu
     return apply(SMOOTH_L1, SmoothL1Attrs(beta, reduction), x, target)
 
 
-def binary_cross_entropy(
-    x: T, target: T, *, positive_weight: float = 1.0, reduction: Reduction = Reduction.MEAN
-) -> T:
+def binary_cross_entropy(x: T, target: T, *, positive_weight: float = 1.0, reduction: Reduction = Reduction.MEAN) -> T:
     """Cross entropy of probabilities x and targets between 0 and 1."""
     return apply(BINARY_CROSS_ENTROPY, BinaryCrossEntropyAttrs(positive_weight, reduction), x, target)
 

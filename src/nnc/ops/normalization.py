@@ -169,9 +169,7 @@ def _unit(x: T, mean: T | None, inverse: T) -> T:
     return multiply(_centered(x, mean), cast(inverse, x.spec.dtype))
 
 
-def _data_gradient(
-    attrs: NormalizationAttrs, g: T, x: T, mean: T | None, inverse: T, scale: T | None
-) -> T:
+def _data_gradient(attrs: NormalizationAttrs, g: T, x: T, mean: T | None, inverse: T, scale: T | None) -> T:
     """x' = r · (u - mean u - x̂ · mean (u · x̂)) in operators."""
     u = g if scale is None else multiply(g, _along(scale, x, attrs))
     unit = _unit(x, mean, inverse)

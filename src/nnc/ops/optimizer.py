@@ -5,7 +5,7 @@
     adam:     m' = β₁ m + (1 - β₁) s;  v' = β₂ v + (1 - β₂) s²;  m̂ = m' / (1 - β₁ᵗ);  v̂ = v' / (1 - β₂ᵗ)
               w' = w - rate · m̂ / (√v̂ + ε) [- rate · decay · w when decoupled, with s = g]
     amsgrad:  as adam, with top' = max(top, v̂) in the place of v̂
-    lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · trust · d,  trust = |w| / |d| (1 when either is 0)
+    lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · |w| / |d| · d  (no ratio when either is 0)
     rmsprop:  v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m'
     adagrad:  v' = v + s²;  w' = w - rate · s / (√v' + ε)
     lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g

@@ -112,7 +112,7 @@ ROTARY_ANGLES = operator(
 )
 
 
-def rotary(x: T, angles: T, *, interleaved: bool = False) -> T:
+def rotary_embedding(x: T, angles: T, *, interleaved: bool = False) -> T:
     """x[batch, rows, heads, features] with its pairs of features turned by the angles (Su et al. 2021)."""
     return apply(ROTARY, RotaryAttrs(interleaved), x, angles)
 

@@ -34,9 +34,11 @@ class Region:
         )
 
     def inside(self, elements: int) -> bool:
-        """True when every element is in 0 ≤ element < elements."""
+        """True when there is a stride per axis and every element is in 0 ≤ element < elements."""
+        if len(self.shape) != len(self.strides):
+            return False
         first, last = self.bounds()
-        return len(self.shape) == len(self.strides) and first >= 0 and last <= max(elements, first)
+        return first >= 0 and last <= max(elements, first)
 
     def is_injective(self) -> bool:
         """True when no element is named twice: sure for strides in order of size, by enumeration for small regions."""

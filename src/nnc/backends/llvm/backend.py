@@ -6,24 +6,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nnc.backends.llvm import library
 from nnc.backends.llvm.access import contiguous
 from nnc.backends.llvm.catalog import ROWS, Row, View, view_of
 from nnc.backends.llvm.engine import Engine, engine
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import move
-from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, allocate
+from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.ops.rules import infer
-
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +40,9 @@ def operand_of(tensor: Tensor) -> Operand:
     return Operand(View(base.scalar, base.shape, strides), tensor.address, extent)
 
 
-def memory_operand(view: View, memory: Bytes) -> Operand:
+def memory_operand(view: View, memory: Memory) -> Operand:
     """Fresh contiguous memory as an operand of the shape of `view`."""
-    address = int(memory.ctypes.data)
-    dense = View(view.scalar, view.shape, contiguous(view.shape))
-    return Operand(dense, address, Range(address, address + memory.nbytes))
+    return Operand(View(view.scalar, view.shape, contiguous(view.shape)), memory.address, memory.extent)
 
 
 @dataclass(slots=True)
@@ -58,7 +51,7 @@ class Assembly:
 
     engine: Engine
     launches: list[Launch] = field(default_factory=list)
-    memory: list[Bytes] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
         """The launches of one call: copies around the kernel where it wants contiguous operands."""
@@ -93,8 +86,8 @@ class Assembly:
     def _dense(self, operand: Operand) -> Operand:
         return memory_operand(operand.view, self._allocate(operand.view.elements * operand.view.scalar.size))
 
-    def _allocate(self, size: int) -> Bytes:
-        self.memory.append(allocate(size))
+    def _allocate(self, size: int) -> Memory:
+        self.memory.append(Memory.allocate(size))
         return self.memory[-1]
 
     def _copy(self, source: Operand, target: Operand) -> None:
@@ -118,8 +111,7 @@ class Assembly:
         """The memory that the caller planned; other memory where strides make the kernel want more."""
         if planned is not None and planned.storage.nbytes and planned.spec.nbytes >= size:
             return Range(planned.address, planned.address + size)
-        address = int(self._allocate(size).ctypes.data)
-        return Range(address, address + size)
+        return self._allocate(size).extent
 
 
 def is_dense(view: View) -> bool:

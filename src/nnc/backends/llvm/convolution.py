@@ -66,7 +66,8 @@ def forward(c: Convolution, bias: bool) -> Gemm | Correlation:
         return _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
     merged = c.groups == 1 and c.dilations[1] == 1
     down, right = c.dilations
-    taps, bases = [], []
+    taps: list[tuple[int, int, int]] = []
+    bases: list[int] = []
     for row in range(c.kernel[0]):
         for column in range(1 if merged else c.kernel[1]):
             taps.append((row * down, column * right, len(taps)))

@@ -117,6 +117,10 @@ class Jit:
     _symbols: dict[str, llvm.ResourceTracker] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
+    def forget(self) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here."""
+        self._lock = threading.RLock()
+
     def kernel(self, generator: Generator) -> NativeKernel:
         """The loaded kernel of `generator`, generated and compiled at most once."""
         with self._lock:

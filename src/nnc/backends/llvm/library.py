@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+__all__ = ["ABSENCE", "VERSION", "llvm"]
+
 try:
     import llvmlite
-    import llvmlite.binding as llvm
+    from llvmlite import binding as llvm
 
     ABSENCE = ""
     VERSION = f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"

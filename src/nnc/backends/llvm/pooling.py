@@ -108,7 +108,7 @@ class _Pooling:
         rows = math.prod(outer)
         with b.loop(self.w.begin, self.w.end) as item:
             image, row = item // rows, item % rows
-            positions = []
+            positions: list[Value] = []
             for axis in range(len(outer) - 1, -1, -1):
                 positions.insert(0, row % outer[axis] if axis else row)
                 row = row // outer[axis]

@@ -15,7 +15,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,11 +101,35 @@ def barriers(steps: Sequence[Step]) -> list[bool]:
     return found
 
 
-def allocate(size: int) -> NDArray[np.uint8]:
-    """`size` bytes at an aligned address."""
-    raw: NDArray[np.uint8] = np.zeros(size + ALIGNMENT, dtype=np.uint8)
-    skip = -raw.ctypes.data % ALIGNMENT
-    return raw[skip : skip + size]
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Zeroed bytes at an aligned address, kept because asking NumPy for it takes longer than a small kernel."""
+
+    data: NDArray[np.uint8]
+    address: int
+
+    @classmethod
+    def allocate(cls, size: int) -> Memory:
+        """Fresh memory of `size` bytes."""
+        raw: NDArray[np.uint8] = np.zeros(size + ALIGNMENT, dtype=np.uint8)
+        skip = -raw.ctypes.data % ALIGNMENT
+        data = raw[skip : skip + size]
+        return cls(data, int(data.ctypes.data))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(self.data.nbytes)
+
+    @property
+    def words(self) -> Words:
+        """The memory as 64-bit integers."""
+        return self.data.view(np.int64)
+
+    @property
+    def extent(self) -> Range:
+        """Where it lies."""
+        return Range(self.address, self.address + self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,43 +151,48 @@ class Entry:
         return cls(one(launch), one(release), three(work))
 
 
-@dataclass(slots=True)
 class Pool:
     """The workers of a process and the control block they share with the main thread."""
 
-    entry: Entry
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _threads: list[threading.Thread] = field(default_factory=list)
-    _control: Words = field(default_factory=lambda: _control_block(1))
-    _scratch: NDArray[np.uint8] = field(default_factory=lambda: allocate(0))
-    _words: list[Words] = field(default_factory=list)
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._scratch = Memory.allocate(0)
+        self._words = [_step_words(WINDOW)]
+        self._renew(1)
 
-    def run(self, steps: Words, count: int, workers: int, scratch: int) -> None:
-        """Run `count` steps on `workers` workers, each with `scratch` bytes of its own."""
+    def run(self, table: int, count: int, workers: int, scratch: int) -> None:
+        """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each."""
         with self._lock:
-            if workers > 1 and workers > len(self._threads) + 1:
+            if workers > len(self._threads) + 1:
                 self._start(workers)
             stride = aligned(scratch)
             if stride * workers > self._scratch.nbytes:
-                self._scratch = allocate(stride * workers)
-            if not self._words or count * interpreter.WORD_SLOTS > self._words[-1].size:
+                self._scratch = Memory.allocate(stride * workers)
+            if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
                 # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
-                self._words.append(allocate(16 * interpreter.WORD_SLOTS * max(count, 64)).view(np.int64))
+                self._words.append(_step_words(2 * count))
             control = self._control
-            control[interpreter.WORDS] = self._words[-1].ctypes.data
-            control[interpreter.STEPS] = steps.ctypes.data
+            control[interpreter.STEPS] = table
             control[interpreter.COUNT] = count
             control[interpreter.WORKERS] = workers
-            control[interpreter.SCRATCH] = self._scratch.ctypes.data
+            control[interpreter.WORDS] = self._words[-1].address
+            control[interpreter.SCRATCH] = self._scratch.address
             control[interpreter.STRIDE] = stride // 8
-            self.entry.launch(control.ctypes.data)
+            self._entry.launch(self._block.address)
+
+    def _renew(self, workers: int) -> None:
+        self._block = Memory.allocate(8 * interpreter.control_slots(workers))
+        self._control = self._block.words
 
     def _start(self, workers: int) -> None:
         self._stop()
-        self._control = _control_block(workers)
+        self._renew(workers)
         for worker in range(1, workers):
-            arguments = (self._control.ctypes.data, worker, 0)
-            thread = threading.Thread(target=self.entry.work, args=arguments, name=f"nnc-worker-{worker}", daemon=True)
+            arguments = (self._block.address, worker, 0)
+            name = f"nnc-worker-{worker}"
+            thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -174,7 +203,7 @@ class Pool:
         self._control[interpreter.STOP] = 1
         self._control[interpreter.RUN] += 1
         self._control[interpreter.WORKERS] = len(self._threads) + 1
-        self.entry.release(self._control.ctypes.data)
+        self._entry.release(self._block.address)
         for thread in self._threads:
             thread.join()
         self._threads.clear()
@@ -185,14 +214,14 @@ class Pool:
             self._stop()
 
     def forget(self) -> None:
-        """In a forked child: the parent's workers do not exist here."""
+        """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
         self._lock = threading.Lock()
         self._threads = []
-        self._control = _control_block(1)
+        self._renew(1)
 
 
-def _control_block(workers: int) -> Words:
-    return allocate(8 * interpreter.control_slots(workers)).view(np.int64)
+def _step_words(steps: int) -> Memory:
+    return Memory.allocate(8 * interpreter.WORD_SLOTS * steps)
 
 
 def make_pool(jit: Jit) -> Pool:
@@ -201,6 +230,7 @@ def make_pool(jit: Jit) -> Pool:
     atexit.register(pool.close)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=pool.forget)
+        os.register_at_fork(after_in_child=jit.forget)
     return pool
 
 
@@ -209,20 +239,21 @@ class NativeProgram:
 
     def __init__(self, pool: Pool, launches: Sequence[Launch], workers: int) -> None:
         self._pool = pool
-        self._workers = workers
-        self._addresses = [np.array(launch.addresses, dtype=np.int64) for launch in launches]
-        pairs = zip(launches, self._addresses, strict=True)
-        steps = [step for launch, table in pairs for step in steps_of(launch, table.ctypes.data)]
-        if all(step.owner == FIRST for step in steps):
-            self._workers = 1
+        addresses = [np.array(launch.addresses, dtype=np.int64) for launch in launches]
+        pairs = zip(launches, addresses, strict=True)
+        steps = [step for launch, table in pairs for step in steps_of(launch, int(table.ctypes.data))]
+        alone = all(step.owner == FIRST for step in steps)
+        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
-        self._table = np.array(rows, dtype=np.int64).reshape(-1)
-        self._count = len(steps)
+        table = np.array(rows, dtype=np.int64)
+        self._kept = (table, addresses)
+        self._table = int(table.ctypes.data)
+        self.steps = len(steps)
         self.barriers = sum(flags)
         self.scratch = max((launch.kernel.scratch for launch in launches), default=0)
 
     def run(self) -> None:
         """Run all steps and return when the last one is done."""
-        if self._count:
-            self._pool.run(self._table, self._count, self._workers, self.scratch)
+        if self.steps:
+            self._pool.run(self._table, self.steps, self._workers, self.scratch)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc.backends.reference import (
+    attention,
     broadcast,
     convolution,
     copy,
@@ -17,19 +18,24 @@ from nnc.backends.reference import (
     generate,
     indexing,
     layout,
+    loss,
     movement,
+    normalization,
     optimizer,
     order,
     pointwise,
     pooling,
     random,
+    recurrent,
     reduction,
+    rotary,
     sampling,
     softmax,
 )
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.pointwise import binary, unary
 from nnc.graph import Op
+from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
 from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
 from nnc.ops.copy import COPY
@@ -39,8 +45,17 @@ from nnc.ops.gemm import GEMM
 from nnc.ops.generate import ARANGE
 from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, SCATTER_ALONG
 from nnc.ops.layout import CONVERT_LAYOUT
+from nnc.ops.loss import (
+    BINARY_CROSS_ENTROPY,
+    CATEGORICAL_CROSS_ENTROPY,
+    LABEL_DISTRIBUTION,
+    MEAN_SQUARED_ERROR,
+    SIGMOID_BINARY_CROSS_ENTROPY,
+    SMOOTH_L1,
+)
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE
-from nnc.ops.optimizer import ADAM, SGD
+from nnc.ops.normalization import BATCH_NORM, LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT
+from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, LAMB, LION, RMSPROP, SGD
 from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K
 from nnc.ops.pointwise import (
     ABSOLUTE,
@@ -88,7 +103,9 @@ from nnc.ops.pointwise import (
 )
 from nnc.ops.pooling import AVERAGE_POOL, AVERAGE_POOL_GRADIENT, MAX_POOL, MAX_POOL_GATHER, MAX_POOL_GRADIENT
 from nnc.ops.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM
+from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_GRADIENT
 from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+from nnc.ops.rotary import ROTARY, ROTARY_ANGLES
 from nnc.ops.sampling import (
     FLIP,
     PAD,
@@ -199,6 +216,33 @@ KERNELS: Mapping[Op[Any], ReferenceKernel] = {
     SOFTMAX_CROSS_ENTROPY: softmax.softmax_cross_entropy,
     SOFTMAX_CROSS_ENTROPY_GRADIENT: softmax.softmax_cross_entropy_gradient,
     LABEL_DIFFERENCE: softmax.label_difference,
+    LAYER_NORM: normalization.layer_norm,
+    LAYER_NORM_GRADIENT: normalization.layer_norm_gradient,
+    RMS_NORM: normalization.rms_norm,
+    RMS_NORM_GRADIENT: normalization.rms_norm_gradient,
+    BATCH_NORM: normalization.batch_norm,
+    MEAN_SQUARED_ERROR: loss.mean_squared_error,
+    SMOOTH_L1: loss.smooth_l1,
+    BINARY_CROSS_ENTROPY: loss.binary_cross_entropy,
+    SIGMOID_BINARY_CROSS_ENTROPY: loss.sigmoid_binary_cross_entropy,
+    CATEGORICAL_CROSS_ENTROPY: loss.categorical_cross_entropy,
+    LABEL_DISTRIBUTION: loss.label_distribution,
+    ATTENTION: attention.attention,
+    ATTENTION_GRADIENT: attention.attention_gradient,
+    CAUSAL_BIAS: attention.causal_bias,
+    ROTARY: rotary.rotary,
+    ROTARY_ANGLES: rotary.rotary_angles,
+    LSTM: recurrent.lstm,
+    LSTM_GRADIENT: recurrent.lstm_gradient,
+    GRU: recurrent.gru,
+    GRU_GRADIENT: recurrent.gru_gradient,
+    RNN: recurrent.rnn,
+    RNN_GRADIENT: recurrent.rnn_gradient,
     SGD: optimizer.sgd,
     ADAM: optimizer.adam,
+    AMSGRAD: optimizer.amsgrad,
+    LAMB: optimizer.lamb,
+    RMSPROP: optimizer.rmsprop,
+    ADAGRAD: optimizer.adagrad,
+    LION: optimizer.lion,
 }

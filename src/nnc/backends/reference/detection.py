@@ -22,7 +22,8 @@ def overlap(box: Array, others: Array) -> Array:
     shared = np.prod(np.maximum(high - low, 0), axis=-1)
     areas = np.prod(np.maximum(others[:, 2:] - others[:, :2], 0), axis=-1)
     union = np.prod(np.maximum(box[2:] - box[:2], 0)) + areas - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    ratio: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ratio
 
 
 def non_maximum_suppression(attrs: SuppressionAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
 from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
 
@@ -12,21 +13,29 @@ from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
 def positions(subject: str, index: Array | None, size: int) -> Array:
     """The index as i64; IndexRangeError unless 0 ≤ index < size everywhere."""
     assert index is not None
-    if index.size and not (0 <= index.min() and index.max() < size):
+    if index.size and not (index.min() >= 0 and index.max() < size):
         raise IndexRangeError(subject, got="an index outside its axis", need=f"0 ≤ index < {size}")
     return index.astype(np.int64)
 
 
 def places(index: Array, axis: int) -> tuple[Array, ...]:
     """What names the element [i…, index[i…], …] for all i at once: open grids of the other axes."""
-    grids = list(np.indices(index.shape, sparse=True))
+    grids: list[Array] = list(np.indices(index.shape, sparse=True))
     grids[axis] = index
     return tuple(grids)
 
 
-def total_of(array: Array, shape: tuple[int, ...]) -> Array:
+def zeros(like: Array, shape: Shape) -> Array:
     """Zeros to add into: f64 for floats, i64 for integers (modulo 2^64)."""
-    return np.zeros(shape, np.float64 if array.dtype.kind == "f" else np.int64)
+    return np.zeros(shape, np.float64 if like.dtype.kind == "f" else np.int64)
+
+
+def added_rows(x: Array, index: Array, axis: int, size: int) -> Array:
+    """y[…, index[i…], …] += x[…, i…, …] into zeros of `size` positions along the axis."""
+    total = zeros(x, (*x.shape[:axis], size, *x.shape[axis + index.ndim :]))
+    named = tuple(range(axis, axis + index.ndim))
+    np.add.at(np.moveaxis(total, axis, 0), index, np.moveaxis(x, named, range(index.ndim)))
+    return total
 
 
 def index_select(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -39,9 +48,7 @@ def index_select(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
 def scatter_add(attrs: ScatterAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[…, index[i…], …] += x[…, i…, …]."""
     x, index = widen(inputs[0]), positions("scatter_add", inputs[1], attrs.size)
-    total = total_of(x, outputs[0].shape)
-    np.add.at(total, (slice(None),) * attrs.axis + (index,), x)
-    write(outputs[0], total)
+    write(outputs[0], added_rows(x, index, attrs.axis, attrs.size))
 
 
 def gather(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -54,7 +61,7 @@ def gather(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
 def scatter_along(attrs: ScatterAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[…, index[…, k, …], …] += x[…, k, …]."""
     x, index = widen(inputs[0]), positions("scatter_along", inputs[1], attrs.size)
-    total = total_of(x, outputs[0].shape)
+    total = zeros(x, outputs[0].shape)
     np.add.at(total, places(index, attrs.axis), x)
     write(outputs[0], total)
 

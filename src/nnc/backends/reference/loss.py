@@ -78,7 +78,7 @@ def categorical_cross_entropy(attrs: CategoricalCrossEntropyAttrs, inputs: Input
         wanted = (1 - attrs.smoothing) * target + attrs.smoothing / classes
     else:
         wanted = distribution(target, classes, attrs.smoothing)
-    write(outputs[0], -np.sum(wanted * logarithm(x), axis=-1, dtype=np.float64))
+    write(outputs[0], np.asarray(-np.sum(wanted * logarithm(x), axis=-1, dtype=np.float64)))
 
 
 def label_distribution(attrs: LabelDistributionAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -13,7 +13,7 @@ def ranking(x: Array, axis: int, *, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis, kind="stable")
     backward = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(backward, axis)
+    return np.subtract(x.shape[axis] - 1, np.flip(backward, axis))
 
 
 def sort(attrs: SortAttrs, inputs: Inputs, outputs: Outputs) -> None:

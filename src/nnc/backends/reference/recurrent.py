@@ -27,7 +27,7 @@ def before(y: Array, first: Array, reverse: bool) -> Array:
 
 def through_sigmoid(g: Array, y: Array) -> Array:
     """g · y · (1 - y)."""
-    return g * y * (1 - y)
+    return np.asarray(g * y * (1 - y))
 
 
 def through_tanh(g: Array, y: Array) -> Array:
@@ -51,7 +51,7 @@ def lstm(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 def lstm_gradient(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """Step by step from the end: c' += h' · o · (1 - tanh² c), then through the gates, then h' = z' · u^T, c' = c' · f."""
+    """Step by step from the end: c' += h' · o · (1 - tanh² c), through the gates, then h' = z' · u^T, c' = c' · f."""
     g_y, g_cells, gates, cells, u, c = (widen(array) for array in inputs)
     earlier, back = before(cells, c, attrs.reverse), u.swapaxes(0, 1)
     by_h, by_c, by_z = np.zeros_like(c), np.zeros_like(c), np.empty(gates.shape, gates.dtype)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.indexing import added_rows
 from nnc.errors import IndexRangeError
 from nnc.ops.sampling import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs
 
@@ -37,7 +38,7 @@ def pad_gradient(attrs: PadAttrs, inputs: Inputs, outputs: Outputs) -> None:
         write(outputs[0], g[inside(attrs, shape)])
         return
     for axis, sources in enumerate(pad_sources(attrs, shape)):
-        g = added(g, axis, sources, shape[axis])
+        g = added_rows(g, sources, axis, shape[axis])
     write(outputs[0], g)
 
 
@@ -57,14 +58,6 @@ def pad_sources(attrs: PadAttrs, shape: tuple[int, ...]) -> Iterator[Array]:
             yield np.clip(places, 0, max(size - 1, 0))
 
 
-def added(g: Array, axis: int, places: Array, size: int) -> Array:
-    """y[…, places[k], …] += g[…, k, …] into zeros of `size` positions along the axis; floats in f64."""
-    shape = (*g.shape[:axis], size, *g.shape[axis + 1 :])
-    total = np.zeros(shape, np.float64 if g.dtype.kind == "f" else np.int64)
-    np.add.at(total, (slice(None),) * axis + (places,), g)
-    return total
-
-
 def flip(attrs: FlipAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[…, k, …] = x[…, size - 1 - k, …]; a copy first, for y may lie in x's memory."""
     (x,) = inputs
@@ -78,14 +71,12 @@ def taps(source: int, target: int, mode: str, *, align_corners: bool) -> list[tu
     if mode == "nearest":
         return [(nearest(places, source, target, align_corners=align_corners), np.ones(target))]
     if align_corners:
-        position = places * ((source - 1) / max(target - 1, 1))
-    else:
-        position = (places + 0.5) * source / target - 0.5
-    return between(position, source)
+        return between(places * ((source - 1) / max(target - 1, 1)), source)
+    return between((places + 0.5) * source / target - 0.5, source)
 
 
 def nearest(places: Array, source: int, target: int, *, align_corners: bool) -> Array:
-    """floor(i · source / target), or i · (source - 1) / (target - 1) rounded with halves up; in integers, so exactly."""
+    """floor(i · source / target), or i · (source - 1) / (target - 1) rounded, halves up; exact, for in integers."""
     if not align_corners:
         return places * source // target
     span = max(target - 1, 1)
@@ -118,7 +109,7 @@ def upsample_gradient(attrs: UpsampleAttrs, inputs: Inputs, outputs: Outputs) ->
     for axis in (1, 2):
         size = attrs.source[axis - 1]
         parts = [
-            added(g * along(weights, axis) if attrs.mode == "bilinear" else g, axis, places, size)
+            added_rows(g * along(weights, axis) if attrs.mode == "bilinear" else g, places, axis, size)
             for places, weights in taps_of(attrs, axis)
         ]
         g = sum_of(parts)
@@ -146,7 +137,7 @@ def sum_of(parts: list[Array]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class RoiTap:
-    """What cell [r, i, j] reads of image `batch[r]`: rows[r, i, s], columns[r, j, t], and the weight of each such pair."""
+    """What cell [r, i, j] reads of image `batch[r]`: rows[r, i, s], columns[r, j, t], and each such pair's weight."""
 
     batch: Array
     rows: Array
@@ -158,7 +149,7 @@ def roi_taps(subject: str, attrs: RoiAttrs, boxes: Array) -> Iterator[RoiTap]:
     """The four corners around each sample; weights [r, i, j, s, t] divide by the samples of a cell."""
     images, height, width = attrs.source
     batch = boxes[:, 0].astype(np.int64)
-    if batch.size and not (0 <= boxes[:, 0].min() and boxes[:, 0].max() < images):
+    if batch.size and not (boxes[:, 0].min() >= 0 and boxes[:, 0].max() < images):
         raise IndexRangeError(subject, got="a box of an image outside x", need=f"0 ≤ batch index < {images}")
     share = 1.0 / attrs.samples**2
     for rows, down in sample_taps(boxes[:, 1], boxes[:, 3], attrs.cells[0], attrs.samples, height):

@@ -24,7 +24,7 @@ from nnc.planning.instance import Effort, Instance, Layout
 from nnc.planning.solvers.normalize import conflicts, totals
 from nnc.planning.solvers.skyline import skyline
 
-ORDERS = ("TWA", "TAW", "TW", "WAT")
+ORDERS = ("TWA", "TAW", "TW", "WA")
 ROUNDS = 12
 NEVER = 1 << 62
 REMEMBERED = 4_000_000
@@ -202,7 +202,7 @@ def dive(  # noqa: C901  (one flat loop without calls, so that it can be compile
 ) -> Dive:
     """Look for offsets that keep every block within `capacity`; equal places are tried in the order `keys`.
 
-    The search state is the columns `offset`, `total`, `bridges` and the stack of frames: a part, the choices that are left
+    The state is the columns `offset`, `total`, `bridges` and the stack of frames: a part, the choices that are left
     in it, the block taken and the offsets that this changed. It stops after `limit` blocks taken, or at the deadline.
     """
     lower, upper, size, alignment, kind = tables.lower, tables.upper, tables.size, tables.alignment, tables.kind

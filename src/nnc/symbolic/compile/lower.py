@@ -22,6 +22,7 @@ from nnc.errors import LayoutError, ShapeError, SymbolError, UsageError
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
+from nnc.planning import Plan, Problem
 from nnc.symbolic.compile.liveness import Life, Lives, carried_roots, find_lives, fold_inplace
 from nnc.symbolic.compile.memory import Layout, MemoryStatement, block_name, lay_out
 from nnc.symbolic.compile.order import choose_order, needs_of, orderable
@@ -57,6 +58,10 @@ class Compiled:
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
         return self.statement
+
+    def plan(self) -> tuple[Problem, Plan]:
+        """The blocks of memory with their lives, and where each lies in the arena."""
+        return self.ground.layout.problem, self.ground.layout.plan
 
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""

@@ -14,9 +14,10 @@ from nnc.symbolic.ir import TensorKey
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each block lies: `offsets[i]` for `blocks[i]`, and the plan that says so."""
+    """Where each block lies: `plan.offsets[i]` for `blocks[i]` and for `problem.blocks[i]`, its form for the planner."""
 
     blocks: tuple[Life, ...]
+    problem: Problem
     plan: Plan
 
 
@@ -56,7 +57,7 @@ def lay_out(lives: Lives, names: Mapping[TensorKey, str]) -> Layout:
     plan = solve(problem)
     if broken := faults(problem, plan):
         raise VerificationError("memory plan: " + "; ".join(broken))
-    return Layout(blocks, plan)
+    return Layout(blocks, problem, plan)
 
 
 def block_name(life: Life, names: Mapping[TensorKey, str]) -> str:

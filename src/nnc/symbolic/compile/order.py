@@ -159,9 +159,14 @@ class _LeastGrowth(_AsAppended):
         heapq.heappush(self.queue, (self.cost(key), key))
 
     def pop(self) -> ExecKey | None:
-        """The exec of least growth, or None when the entry is stale."""
+        """The exec of least growth, or None when the entry is stale; an exec that has become cheaper queues again."""
         cost, key = heapq.heappop(self.queue)
-        return None if key in self.done or cost != self.cost(key) else key
+        if key in self.done:
+            return None
+        if cost == self.cost(key):
+            return key
+        self.push(key)
+        return None
 
     def finish(self, key: ExecKey) -> None:
         """Also cheapen the last readers of what `key` read."""

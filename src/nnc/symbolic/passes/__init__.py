@@ -1,6 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
-from nnc.symbolic.passes.common import eliminate_common
+from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.prune import prune
 from nnc.symbolic.passes.simplify import Pass, Report, simplify
 

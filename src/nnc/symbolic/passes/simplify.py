@@ -10,7 +10,7 @@ from enum import Enum
 from nnc.core.settings import SETTINGS
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
-from nnc.symbolic.passes.common import eliminate_common
+from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.fusion import FUSION
 from nnc.symbolic.passes.prune import prune
 from nnc.symbolic.rewrite import Rule, rewrite

@@ -1,0 +1,202 @@
+"""Preparing: a body becomes a plan. Consecutive nodes of one backend become one program.
+
+Programs are cut at loops and branches, where another backend takes over, where places move, and at signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Record, WhileExec, all_bodies
+from nnc.concrete.run import Branch, Fixed, Item, Loop, Moving, MovingCall, Plan
+from nnc.concrete.schedule import Schedule, make_schedule
+from nnc.core.dispatch import Call
+from nnc.core.dtype import U8
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.errors import GraphError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A plan, valid as long as none of the bodies that it was made of has changed."""
+
+    plan: Plan
+    stamps: tuple[tuple[Body, int], ...]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every body is as it was."""
+        return all(body.version == version for body, version in self.stamps)
+
+
+def prepare(body: Body, keys: Sequence[ExecKey], streams: int, schedule: Schedule[ExecKey] | None = None) -> Prepared:
+    """The plan of the nodes `keys` of a body, given in topological order, on at most `streams` streams.
+
+    Loops and branches inside are scheduled on as many streams of their own. Scratch memory that no node was given
+    is one piece per stream.
+    """
+    bodies = all_bodies(body)
+    scratch = max((_workspace_bytes(record) for one in bodies for _, record in one.execs.items()), default=0)
+    own = Tensor.empty(workspace_spec(scratch), "workspace") if scratch else None
+    plan = _Preparation(streams, scratch).plan(body, keys, own, schedule)
+    return Prepared(plan, tuple((one, one.version) for one in bodies))
+
+
+def workspace_spec(nbytes: int) -> TensorSpec:
+    """The spec of `nbytes` bytes of scratch memory."""
+    return TensorSpec((nbytes,), U8)
+
+
+def make_body_schedule(body: Body, keys: Sequence[ExecKey], streams: int) -> Schedule[ExecKey]:
+    """The schedule of some nodes; a stream had better go on with the commands that it has run before."""
+    return make_schedule(body.execs, keys, streams, lambda key: _kind(body.execs[key]))
+
+
+def _kind(record: Record) -> object:
+    return record.command.op if isinstance(record, Exec) else type(record)
+
+
+def _workspace_bytes(record: Record) -> int:
+    return record.claim.kernel.workspace_bytes if isinstance(record, Exec) and record.workspace is None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparation:
+    """What is the same for all bodies of one plan: the limit of streams, and bytes of scratch memory per stream."""
+
+    streams: int
+    scratch: int
+
+    def plan(
+        self, body: Body, keys: Sequence[ExecKey], scratch: Tensor | None, schedule: Schedule[ExecKey] | None = None
+    ) -> Plan:
+        if self.streams == 1 and schedule is None:
+            return Plan((self._lane(body, keys, scratch, {}, {}),), body.streams)
+        schedule = schedule or make_body_schedule(body, keys, self.streams)
+        fires = {key: signal for signal, key in enumerate(sorted(schedule.emitters))}
+        waits = {key: tuple(fires[source] for source in sources) for key, sources in schedule.waits.items()}
+        pool = body.streams.take(len(schedule.lanes) - 1)
+        rooms = [scratch, *(stream.workspace(self.scratch) if self.scratch else None for stream in pool)]
+        pairs = zip(schedule.lanes, rooms, strict=True)
+        lanes = tuple(self._lane(body, lane, room, waits, fires) for lane, room in pairs)
+        return Plan(lanes, body.streams, len(fires), tuple(fires[key] for key in schedule.end))
+
+    def _lane(
+        self,
+        body: Body,
+        keys: Sequence[ExecKey],
+        scratch: Tensor | None,
+        waits: dict[ExecKey, tuple[int, ...]],
+        fires: dict[ExecKey, int],
+    ) -> tuple[Item, ...]:
+        lane = _Lane(body, scratch)
+        for key in keys:
+            lane.wait(waits.get(key, ()))
+            record = body.execs[key]
+            match record:
+                case Exec():
+                    lane.add(record)
+                case Noop():
+                    pass
+                case WhileExec():
+                    lane.put(self._loop(body, key, record, scratch))
+                case CaseOfExec():
+                    lane.put(self._branch(body, key, record, scratch))
+                case _:
+                    assert_never(record)
+            lane.fire(fires.get(key))
+        return lane.finish()
+
+    def _loop(self, body: Body, key: ExecKey, record: WhileExec, scratch: Tensor | None) -> Loop:
+        inner = record.body
+        if record.forward is None and inner.test is None:
+            raise GraphError("while", got=f"node %{key} without a test", need="a body that knows when to end", fix="set_while()")
+        before, rest = inner.split()
+        if record.forward is not None and not inner.breakpoints:
+            # The forward loop was tested at its start, so what mirrors that point stands at the end.
+            before, rest = rest, before
+        plans = (self.plan(inner, keys, scratch) for keys in (before, rest))
+        return Loop(inner.counter, inner.test, *plans, inner.carry_overs, (body.counter, key), record.forward)
+
+    def _branch(self, body: Body, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
+        plans = {
+            index: self.plan(branch, branch.span(branch.sources, branch.destinations), scratch)
+            for index, branch in record.branches.items()
+        }
+        return Branch(record.choice, record.offset, record.outputs, plans, (body.counter, key))
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """The items of one lane in the making, and the nodes that will be one program."""
+
+    body: Body
+    scratch: Tensor | None
+    items: list[Item] = field(default_factory=list)
+    group: list[Exec] = field(default_factory=list)
+    waits: tuple[int, ...] = ()
+
+    def add(self, record: Exec) -> None:
+        """Append a command; it joins the program before it where it can."""
+        if self.group:
+            last = self.group[-1]
+            if (last.claim.backend, last.is_fixed) != (record.claim.backend, record.is_fixed):
+                self._flush()
+        self.group.append(record)
+
+    def put(self, step: Loop | Branch) -> None:
+        """Append a step of its own."""
+        self._flush()
+        self._append(Item(step, self.waits))
+
+    def wait(self, signals: tuple[int, ...]) -> None:
+        """What comes next waits for these signals."""
+        if signals:
+            self._flush()
+            self.waits += signals
+
+    def fire(self, signal: int | None) -> None:
+        """All so far is followed by this signal."""
+        if signal is not None:
+            self._flush(signal)
+
+    def finish(self) -> tuple[Item, ...]:
+        """The items, with waits that are left over."""
+        self._flush()
+        if self.waits:
+            self._append(Item(None, self.waits))
+        return tuple(self.items)
+
+    def _flush(self, fires: int | None = None) -> None:
+        if self.group:
+            records, self.group = self.group, []
+            step = self._fixed(records) if records[0].is_fixed else self._moving(records)
+            self._append(Item(step, self.waits, fires))
+        elif fires is not None:
+            self._append(Item(None, self.waits, fires))
+
+    def _append(self, item: Item) -> None:
+        self.items.append(item)
+        self.waits = ()
+
+    def _fixed(self, records: Sequence[Exec]) -> Fixed:
+        calls = []
+        for record in records:
+            inputs = tuple(place for place in record.inputs if not _moves(place))
+            outputs = tuple(place for place in record.outputs if not _moves(place))
+            calls.append(Call(record.claim.kernel, inputs, outputs, self._room(record)))
+        return Fixed(records[0].claim.backend.program(calls))
+
+    def _moving(self, records: Sequence[Exec]) -> Moving:
+        calls = [
+            MovingCall(record.claim.kernel, record.inputs, record.outputs, self._room(record)) for record in records
+        ]
+        return Moving(records[0].claim.backend, tuple(calls), self.body.counter)
+
+    def _room(self, record: Exec) -> Tensor | None:
+        if record.workspace is None and record.claim.kernel.workspace_bytes:
+            return self.scratch
+        return record.workspace

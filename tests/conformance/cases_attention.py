@@ -1,0 +1,87 @@
+"""Rows of the conformance table for attention and rotary embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, labels, truth, uniform
+
+from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from nnc.core.spec import Shape, spec
+from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
+from nnc.ops.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
+
+# Element types of the operands, and of the row sums where they are not the same.
+KINDS: tuple[tuple[tuple[DType, ...], DType | None], ...] = (((F64, F32), None), ((F16, BF16), F32))
+
+# Shapes of q, k and v.
+HEADS: tuple[tuple[Shape, Shape, Shape], ...] = (
+    ((2, 3, 2, 4), (2, 5, 2, 4), (2, 5, 2, 4)),
+    ((1, 4, 4, 3), (1, 4, 2, 3), (1, 4, 2, 5)),
+    ((2, 3, 3, 2), (2, 2, 1, 2), (2, 2, 1, 2)),
+    ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)),
+    ((0, 2, 1, 3), (0, 2, 1, 3), (0, 2, 1, 3)),
+    ((1, 20, 2, 16), (1, 33, 1, 16), (1, 33, 1, 16)),
+)
+
+
+def hiding(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """0 or -inf, and one row that sees nothing."""
+    values = np.where(generator.integers(0, 2, shape) > 0, 0.0, -np.inf)
+    values[..., 0, :] = -np.inf
+    return values
+
+
+def attentions() -> Iterator[Case]:
+    """Attention and its gradient: grouped heads, causal or not, with the kinds of masks."""
+    for q, k, v in HEADS:
+        scores = (q[0], q[2], q[1], k[1])
+        masks = (
+            ("", None),
+            ("bool", Argument(scores[2:], truth, BOOL)),
+            ("added", Argument(scores)),
+            ("shared", Argument((scores[0], 1, 1, scores[3]))),
+        )
+        for note, mask in masks:
+            for causal in (False, True):
+                attrs = AttentionAttrs(0.7, causal)
+                yield from _attention(attrs, (q, k, v), mask, "-".join(filter(None, (note, "causal" * causal))))
+    q, k, v = HEADS[0]
+    hidden = Argument((2, 1, 3, 5), hiding)
+    yield Case(ATTENTION, AttentionAttrs(0.5), (*map(Argument, (q, k, v)), hidden), note="hidden", smooth=False)
+    for dtype in FLOATS:
+        for shape in ((3, 5), (5, 3), (0, 2)):
+            yield Case(CAUSAL_BIAS, CausalBiasAttrs(spec(shape, dtype)), (), (dtype,), f"{dtype}{list(shape)}")
+
+
+def _attention(
+    attrs: AttentionAttrs, shapes: tuple[Shape, Shape, Shape], mask: Argument | None, note: str
+) -> Iterator[Case]:
+    q, k, v = shapes
+    operands = tuple(map(Argument, shapes))
+    yield Case(ATTENTION, attrs, (*operands, mask), FLOATS, note)
+    y = Argument((*q[:3], v[3]))
+    for kinds, rows in KINDS:
+        lse = Argument((q[0], q[2], q[1]), uniform, rows)
+        yield Case(ATTENTION_GRADIENT, attrs, (y, *operands, y, lse, mask), kinds, note)
+
+
+def rotaries() -> Iterator[Case]:
+    """Both ways to pair features, both senses, angles with and without a batch."""
+    for interleaved in (False, True):
+        for inverse in (False, True):
+            attrs = RotaryAttrs(interleaved, inverse)
+            note = "-".join(filter(None, ("interleaved" * interleaved, "inverse" * inverse)))
+            for x, angles in (
+                ((2, 3, 2, 4), (3, 2)),
+                ((2, 3, 1, 7), (2, 3, 2)),
+                ((1, 1, 1, 2), (1, 1)),
+                ((0, 3, 2, 4), (3, 2)),
+                ((2, 2, 2, 6), (2, 3)),
+            ):
+                yield Case(ROTARY, attrs, (Argument(x), Argument(angles)), FLOATS, note)
+    for shape in ((5,), (2, 3), ()):
+        for dtype in FLOATS:
+            attrs_of = RotaryAnglesAttrs(3, 100.0, dtype)
+            yield Case(ROTARY_ANGLES, attrs_of, (Argument(shape, labels(9)),), (I64, I32, F32), f"{dtype}")

@@ -1,0 +1,40 @@
+"""Rows of the conformance table for optimizers beside sgd and adam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.conformance.case import FLOATS, Argument, Case, constant, positive
+
+from nnc.core.dtype import F32
+from nnc.ops.optimizer import (
+    ADAGRAD,
+    AMSGRAD,
+    LAMB,
+    LION,
+    RMSPROP,
+    AdagradAttrs,
+    AdamAttrs,
+    LambAttrs,
+    LionAttrs,
+    RmsPropAttrs,
+)
+
+
+def optimizers() -> Iterator[Case]:
+    """Each with and without decay, on several shapes."""
+    rate, step = Argument((), constant(0.1), F32), Argument((), constant(3.0), F32)
+    for shape in ((3, 5), (0,), (), (33,)):
+        w, v = Argument(shape), Argument(shape, positive)
+        for number, decay in enumerate((0.0, 0.01)):
+            note = f"{number}"
+            yield Case(LAMB, LambAttrs(decay=decay), (w, w, w, v, rate, step), FLOATS, note)
+            yield Case(RMSPROP, RmsPropAttrs(0.9, 0.5 * number, decay=decay), (w, w, w, v, rate), FLOATS, note)
+            yield Case(ADAGRAD, AdagradAttrs(1e-3, decay), (w, w, v, rate), FLOATS, note)
+            yield Case(LION, LionAttrs(decay=decay), (w, w, w, rate), FLOATS, note)
+        for decoupled in (False, True):
+            attrs = AdamAttrs(0.8, 0.95, 1e-6, 0.01, decoupled)
+            note = "decoupled" * decoupled
+            yield Case(AMSGRAD, attrs, (w, w, w, v, v, rate, step), FLOATS, note)
+    still = Argument((4,), constant(0.0))
+    yield Case(LAMB, LambAttrs(), (still, Argument((4,)), still, still, rate, step), FLOATS, "still")

@@ -1,0 +1,165 @@
+"""Compiled programs equal eager ones bit for bit, in memory where whatever is freed becomes not-a-number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from nnc.core.settings import SETTINGS
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.dynamic import DynamicGraph
+from nnc.ops.rules import INPLACE
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, verify
+from tests.symbolic.programs import Program, programs, run
+
+EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def poisoned() -> Iterator[None]:
+    before, SETTINGS.debug = SETTINGS.debug, True
+    yield
+    SETTINGS.debug = before
+
+
+def inputs_for(program: Program) -> list[np.ndarray]:
+    generator = np.random.default_rng(7)
+    return [generator.standard_normal(shape).astype(np.float32) for shape in program.shapes]
+
+
+def symbols_for(program: Program, graph: SymbolicGraph) -> list[Symbol]:
+    return [graph.input(TensorSpec(shape), f"x{index}") for index, shape in enumerate(program.shapes)]
+
+
+def eager(program: Program) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The wanted values, and the gradients of their sum by the inputs, computed one command at a time."""
+    graph = DynamicGraph(backend="reference")
+    inputs = [graph.variable(array) for array in inputs_for(program)]
+    _, wanted = run(program, inputs)
+    gradients = graph.backward(wanted, inputs)
+    return [np.array(one.numpy()) for one in wanted], [np.array(one.numpy()) for one in gradients]
+
+
+def filled(compiled: Compiled, symbols: list[Symbol], arrays: list[np.ndarray]) -> dict[Symbol, np.ndarray]:
+    """The values of those inputs that the program has memory for."""
+    graph = compiled.ground.graph
+    touched = {*compiled.ground.lives.of, *compiled.ground.bound}
+    return {symbol: array for symbol, array in zip(symbols, arrays, strict=True) if graph.own(symbol) in touched}
+
+
+def assert_same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
+    for one, other in zip(got, want, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+@EXAMPLES
+@given(programs())
+def test_inputs_in_the_arena(program: Program) -> None:
+    graph = SymbolicGraph()
+    symbols = symbols_for(program, graph)
+    _, wanted = run(program, symbols)
+    compiled = compile(graph, wanted, backend="reference")
+    values = filled(compiled, symbols, inputs_for(program))
+    want, _ = eager(program)
+    for _ in range(2):
+        assert_same_bits(list(compiled(values, *wanted)), want)
+
+
+@EXAMPLES
+@given(programs())
+def test_gradients_beside_values_from_bound_inputs(program: Program) -> None:
+    graph = SymbolicGraph()
+    symbols = symbols_for(program, graph)
+    _, wanted = run(program, symbols)
+    gradients = backward(graph, wanted, symbols)
+    verify(graph)
+    arrays = inputs_for(program)
+    given_inputs = {symbol: Tensor.from_numpy(array) for symbol, array in zip(symbols, arrays, strict=True)}
+    compiled = compile(graph, [*wanted, *gradients], given=given_inputs, backend="reference")
+    values, slopes = eager(program)
+    got = list(compiled({}, *wanted, *gradients))
+    assert_same_bits(got[: len(wanted)], values)
+    for one, other in zip(got[len(wanted) :], slopes, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for tensor, array in zip(given_inputs.values(), inputs_for(program), strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+@EXAMPLES
+@given(programs())
+def test_a_carried_value_is_that_of_the_next_run(program: Program) -> None:
+    """x ← f(x), three times over: in place where that is allowed, through a copy where it is not."""
+    graph = SymbolicGraph()
+    symbols = symbols_for(program, graph)
+    operands, wanted = run(program, symbols)
+    computed = [symbol for symbol in operands if graph.writers(symbol.key) and graph.root(symbol.key) == symbol.key]
+    carry: dict[Symbol, Symbol] = {}
+    for symbol in symbols:
+        new = next((one for one in reversed(computed) if one.spec == symbol.spec and one not in carry), None)
+        if new is not None:
+            carry[new] = symbol
+    values = inputs_for(program)
+    tensors = {symbol: Tensor.from_numpy(array) for symbol, array in zip(symbols, values, strict=True)}
+    compiled = compile(graph, wanted, given=tensors, carry=carry, backend="reference")
+    plain = compile(graph, [*carry], given=dict.fromkeys(symbols), backend="reference")
+    state = inputs_for(program)
+    for _ in range(3):
+        compiled.run()
+        bound = {symbol: Tensor.from_numpy(array) for symbol, array in zip(symbols, state, strict=True)}
+        following = dict(zip(carry.values(), plain.rebind(bound)({}, *carry), strict=True))
+        state = [following.get(symbol, array) for symbol, array in zip(symbols, state, strict=True)]
+        for symbol, array in zip(symbols, state, strict=True):
+            np.testing.assert_array_equal(tensors[symbol].numpy(), array)
+
+
+@EXAMPLES
+@given(programs())
+def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> None:
+    """An oracle beside the planner's verifier: from the order and the addresses alone."""
+    graph = SymbolicGraph()
+    symbols = symbols_for(program, graph)
+    _, wanted = run(program, symbols)
+    compiled = compile(graph, [*wanted, *backward(graph, wanted, symbols)], backend="reference")
+    order, statement = compiled.ground.order, compiled.memory()
+    assert statement.lower_bound <= statement.arena <= statement.without_reuse + 64 * len(compiled.ground.lives.of)
+    records = [graph.execs[key] for key in order]
+    born: dict[int, int] = {}
+    dies: dict[int, int] = {}
+    for step, record in enumerate(records):
+        for key in record.inputs:
+            if key is not None:
+                born.setdefault(graph.root(key), -1)
+                dies[graph.root(key)] = step
+        for key in record.outputs:
+            born.setdefault(graph.root(key), step)
+            dies.setdefault(graph.root(key), step)
+    for key in compiled.ground.kept:
+        born.setdefault(key, -1)
+        dies[key] = len(order)
+    places = {root: compiled.tensor(graph.symbol(root)) for root in born}
+    for one, first in places.items():
+        for other, second in places.items():
+            if one >= other or dies[one] < born[other] or dies[other] < born[one]:
+                continue
+            apart = (
+                first.address + first.spec.nbytes <= second.address
+                or second.address + second.spec.nbytes <= first.address
+            )
+            assert apart or _is_taken_over(records, born, dies, one, other) or _is_taken_over(
+                records, born, dies, other, one
+            )
+
+
+def _is_taken_over(records: list, born: dict[int, int], dies: dict[int, int], old: int, new: int) -> bool:
+    """True when `new` is written by the exec at which `old` dies, and the operator may do that in place."""
+    step = dies[old]
+    if step != born[new] or step >= len(records):
+        return False
+    record = records[step]
+    pairs = INPLACE[record.command.op](record.command.attrs).allowed
+    return all((position, record.outputs.index(new)) in pairs for position, key in enumerate(record.inputs) if key == old)
