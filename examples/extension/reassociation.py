@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from examples.extension.operations import OPERATIONS
-from nnc.core.command import AnyCommand
 from nnc.core.spec import TensorSpec
 from nnc.graph import Changed, Fact, PassManager, Transform, analysis, transform
 from nnc.ops.gemm import GEMM, GemmAttrs, gemm
-from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, faults
+from nnc.ops.rules import infer
+from nnc.symbolic import ExecKey, ExecSymbol, Symbol, SymbolicGraph, faults
 from nnc.symbolic.passes import prune
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, rewrite
 
@@ -43,14 +43,10 @@ def count_work(graph: SymbolicGraph) -> Work:
 
 def _operations(graph: SymbolicGraph, key: ExecKey) -> int:
     record = graph.execs[key]
+    rule = OPERATIONS.get(record.command.op)
     inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
     outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
-    return _count(record.command, inputs, outputs)
-
-
-def _count(command: AnyCommand, inputs: tuple[TensorSpec | None, ...], outputs: tuple[TensorSpec, ...]) -> int:
-    rule = OPERATIONS.get(command.op)
-    return 0 if rule is None else rule(command.attrs, inputs, outputs)
+    return 0 if rule is None else rule(record.command.attrs, inputs, outputs)
 
 
 def reassociation(outputs: Iterable[Symbol]) -> Transform[SymbolicGraph]:
@@ -75,10 +71,10 @@ def reassociated(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> tuple[int, 
 
 
 def _cheaper(match: Match, work: Work) -> Replacement | None:
-    """The other order of three matrices, when the work counted for the two products exceeds what it would take."""
+    """The other order of three matrices, when the work counted for this order exceeds what the other would take."""
     for position in (0, 1):
         product = match.producer(position, GEMM)
-        if product is None or not _is_plain(match, product.outputs[0]):
+        if product is None or not _is_chain(match, product):
             continue
         (writer,) = match.graph.writers(product.outputs[0])
         # Execs made in this run of the pass are not counted yet; the next run looks at them.
@@ -86,18 +82,36 @@ def _cheaper(match: Match, work: Work) -> Replacement | None:
             continue
         inner = [match.graph.symbol(key) for key in product.inputs if key is not None]
         a, b, c = (*inner, match.input(1)) if position == 0 else (match.input(0), *inner)
-        if _other_order(a, b, c, position) < work.by_exec[match.key] + work.by_exec[writer]:
+        specs = (a.spec, b.spec, c.spec)
+        other = _operations_to_the_right(*specs) if position == 0 else _operations_to_the_left(*specs)
+        if other < work.by_exec[match.key] + work.by_exec[writer]:
             return (gemm(a, gemm(b, c)) if position == 0 else gemm(gemm(a, b), c),)
     return None
 
 
-def _is_plain(match: Match, product: int) -> bool:
+def _is_chain(match: Match, inner: ExecSymbol) -> bool:
     """Two products of matrices as they are, without bias, the inner one for the outer one alone."""
-    records = (match.record, match.graph.execs[match.graph.writers(match.record.inputs[0])[0]])
-    return has_one_reader(match.graph, product) and all(record.command.attrs == PLAIN for record in records)
+    records = (match.record, inner)
+    matrices = [match.graph.tensors[key].spec for record in records for key in record.inputs if key is not None]
+    return (
+        has_one_reader(match.graph, inner.outputs[0])
+        and all(record.command.attrs == PLAIN and record.inputs[2] is None for record in records)
+        and all(spec.rank == 2 for spec in matrices)
+    )
 
 
-def _other_order(a: Symbol, b: Symbol, c: Symbol, position: int) -> int:
-    """Operations of a · (b · c), or of (a · b) · c where the inner product is on the right now."""
-    (m, k), (_, n), (_, p) = a.shape, b.shape, c.shape
-    return 2 * k * n * p + 2 * m * k * p if position == 0 else 2 * m * k * n + 2 * m * n * p
+def _operations_to_the_right(a: TensorSpec, b: TensorSpec, c: TensorSpec) -> int:
+    right, operations = _product(b, c)
+    return operations + _product(a, right)[1]
+
+
+def _operations_to_the_left(a: TensorSpec, b: TensorSpec, c: TensorSpec) -> int:
+    left, operations = _product(a, b)
+    return operations + _product(left, c)[1]
+
+
+def _product(a: TensorSpec, b: TensorSpec) -> tuple[TensorSpec, int]:
+    """The spec of a · b, and the operations it takes."""
+    inputs = (a, b, None)
+    outputs = infer(GEMM, PLAIN, inputs)
+    return outputs[0], OPERATIONS[GEMM](PLAIN, inputs, outputs)

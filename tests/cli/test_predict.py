@@ -27,16 +27,16 @@ example 10 (digits/test) is 0; the model says 0, right
 
 GOLDEN_LETTERS = """\
 example 10 (digits/test) is 0; the model says 9, wrong: it is 0
-        ++##**      0                              -inf%
-      **##++##++    1                              -inf%
-      ##++  ++++    2                              -inf%
-      ##..  ++++    3                              -inf%
-    ..##..  ++++    4                              -inf%
-      ##..  **..    5                              -inf%
-      ****++++      6                              -inf%
-        ++**..      7                              -inf%
-                    8                              -inf%
-                    9 ========================  100.00%"""
+        ++##**      0                            -inf%
+      **##++##++    1                            -inf%
+      ##++  ++++    2                            -inf%
+      ##..  ++++    3                            -inf%
+    ..##..  ++++    4                            -inf%
+      ##..  **..    5                            -inf%
+      ****++++      6                            -inf%
+        ++**..      7                            -inf%
+                    8                            -inf%
+                    9 ======================== 100.00%"""
 
 
 def prediction(*shares: float) -> Prediction:

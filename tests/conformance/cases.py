@@ -9,13 +9,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tests.conformance import (
+    cases_attention,
     cases_detection,
     cases_generate,
     cases_indexing,
     cases_layout,
+    cases_loss,
+    cases_normalization,
+    cases_optimizer,
     cases_order,
     cases_pointwise_more,
     cases_random,
+    cases_recurrent,
     cases_sampling,
 )
 from tests.conformance.case import (
@@ -409,4 +414,9 @@ CASES: tuple[Case, ...] = (
     *cases_order.rows(),
     *cases_sampling.rows(),
     *cases_detection.rows(),
+    *cases_normalization.rows(),
+    *cases_loss.rows(),
+    *cases_attention.rows(),
+    *cases_recurrent.rows(),
+    *cases_optimizer.rows(),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, labels, truth, uniform
+from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, labels, uniform
 
 from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
 from nnc.core.spec import Shape, spec
@@ -33,13 +33,26 @@ def hiding(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Arra
     return values
 
 
-def attentions() -> Iterator[Case]:
+def seeing(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """True or False, and the first column True, so that every row sees something."""
+    values = generator.integers(0, 2, shape)
+    values[..., :1] = 1
+    return values
+
+
+def rows() -> Iterator[Case]:
+    """Attention, then rotary embedding."""
+    yield from _attentions()
+    yield from _rotaries()
+
+
+def _attentions() -> Iterator[Case]:
     """Attention and its gradient: grouped heads, causal or not, with the kinds of masks."""
     for q, k, v in HEADS:
         scores = (q[0], q[2], q[1], k[1])
         masks = (
             ("", None),
-            ("bool", Argument(scores[2:], truth, BOOL)),
+            ("bool", Argument(scores[2:], seeing, BOOL)),
             ("added", Argument(scores)),
             ("shared", Argument((scores[0], 1, 1, scores[3]))),
         )
@@ -60,14 +73,16 @@ def _attention(
 ) -> Iterator[Case]:
     q, k, v = shapes
     operands = tuple(map(Argument, shapes))
-    yield Case(ATTENTION, attrs, (*operands, mask), FLOATS, note)
+    # A row before the first column sees nothing: its lse is infinite.
+    smooth = not attrs.causal or q[1] <= k[1]
+    yield Case(ATTENTION, attrs, (*operands, mask), FLOATS, note, smooth)
     y = Argument((*q[:3], v[3]))
     for kinds, rows in KINDS:
         lse = Argument((q[0], q[2], q[1]), uniform, rows)
         yield Case(ATTENTION_GRADIENT, attrs, (y, *operands, y, lse, mask), kinds, note)
 
 
-def rotaries() -> Iterator[Case]:
+def _rotaries() -> Iterator[Case]:
     """Both ways to pair features, both senses, angles with and without a batch."""
     for interleaved in (False, True):
         for inverse in (False, True):

@@ -35,7 +35,7 @@ def extreme(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Arr
     return np.resize(np.array([0.0, 0.0, 1.0, 1.0]) if earlier else np.array([0.0, 1.0]), shape)
 
 
-def losses() -> Iterator[Case]:
+def rows() -> Iterator[Case]:
     """All losses of two operands, then those of classes."""
     for shape in ((4,), (3, 5), (2, 3, 4), (0, 3), (2, 0), (3, 67)):
         pair = (Argument(shape), Argument(shape, apart))

@@ -36,7 +36,7 @@ NORMS: tuple[tuple[Shape, tuple[int, ...], tuple[int, ...]], ...] = (
 )
 
 
-def normalizations() -> Iterator[Case]:
+def rows() -> Iterator[Case]:
     """Layer, root-mean-square and batch norm with their gradients."""
     for shape, axes, parameter_axes in NORMS:
         for kinds, statistics in KINDS:

@@ -21,7 +21,7 @@ from nnc.ops.optimizer import (
 )
 
 
-def optimizers() -> Iterator[Case]:
+def rows() -> Iterator[Case]:
     """Each with and without decay, on several shapes."""
     rate, step = Argument((), constant(0.1), F32), Argument((), constant(3.0), F32)
     for shape in ((3, 5), (0,), (), (33,)):

@@ -47,6 +47,11 @@ SHAPES: tuple[Shape, ...] = ((3, 5, 7), (), (1,), (0, 4), (67,))
 PAIRS: tuple[tuple[Shape, Shape], ...] = (((4, 6), (4, 6)), ((4, 1, 3), (5, 1)), ((), (3,)), ((0, 3), (1, 3)))
 
 
+def between(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Away from multiples of a half, where rounding jumps."""
+    return generator.integers(-9, 10, shape) / 2 + generator.uniform(0.1, 0.4, shape)
+
+
 def halves(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
     """Multiples of a half, where rounding has to choose."""
     return generator.integers(-9, 10, shape) / 2
@@ -59,9 +64,9 @@ def tiny(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
 
 # Operator, values of its domain, element types.
 UNARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
-    (FLOOR, apart, FLOATS),
-    (CEIL, apart, FLOATS),
-    (ROUND, apart, FLOATS),
+    (FLOOR, between, FLOATS),
+    (CEIL, between, FLOATS),
+    (ROUND, between, FLOATS),
     (EXPM1, uniform, FLOATS),
     (LOG1P, positive, FLOATS),
     (SOFTPLUS, uniform, FLOATS),

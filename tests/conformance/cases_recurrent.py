@@ -23,7 +23,7 @@ from nnc.ops.recurrent import (
 SEQUENCES: tuple[Shape, ...] = ((1, 2, 3), (4, 2, 3), (3, 1, 1), (2, 0, 2), (3, 5, 9))
 
 
-def recurrences() -> Iterator[Case]:
+def rows() -> Iterator[Case]:
     """The three cells with their gradients, in both directions."""
     for steps, batch, units in SEQUENCES:
         state, weights = Argument((batch, units)), {gates: Argument((units, gates * units)) for gates in (1, 3, 4)}

@@ -25,7 +25,8 @@ def test_defaults(environment: pytest.MonkeyPatch) -> None:
 def test_all_set(environment: pytest.MonkeyPatch) -> None:
     for name, value in (("NNC_THREADS", "3"), ("NNC_CACHE_DIR", "/tmp/there"), ("NNC_DEBUG", "1")):
         environment.setenv(name, value)
-    assert from_environment() == Settings(3, Path("/tmp/there"), debug=True)
+    assert from_environment() == Settings(0, Path("/tmp/there"), debug=True, environment_threads="3")
+    assert from_environment().worker_count() == 3
 
 
 def test_an_empty_cache_folder_is_none(environment: pytest.MonkeyPatch) -> None:
@@ -44,11 +45,18 @@ def test_debug_off(environment: pytest.MonkeyPatch, value: str) -> None:
     assert not from_environment().debug
 
 
-@pytest.mark.parametrize("value", ["-1", "two", "", "1.5", "²"])
+@pytest.mark.parametrize("value", ["-1", "two", "1.5", "²"])
 def test_what_is_no_number_of_threads(environment: pytest.MonkeyPatch, value: str) -> None:
     environment.setenv("NNC_THREADS", value)
     with pytest.raises(UsageError, match="NNC_THREADS: got .*; need an integer ≥ 0"):
-        from_environment()
+        from_environment().worker_count()
+
+
+def test_a_chosen_number_of_threads_outdoes_the_environment(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("NNC_THREADS", "two")
+    settings = from_environment()
+    settings.threads = 5
+    assert settings.worker_count() == 5
 
 
 def test_workers() -> None:

@@ -37,11 +37,11 @@ class Eager(ArithmeticOperand):
 
     __slots__ = ("_offset", "_spec", "_strides", "array", "record", "root")
 
-    def __init__(self, array: Array, record: Record | None = None) -> None:
+    def __init__(self, array: Array, record: Record | None = None, spec: TensorSpec | None = None) -> None:
         self.array = array
         self.record = record
         self.root = self
-        self._spec = TensorSpec(array.shape, dtype_of(array.dtype))
+        self._spec = spec or TensorSpec(array.shape, dtype_of(array.dtype))
         self._offset = 0
         self._strides = contiguous_strides(array.shape)
 
@@ -59,7 +59,7 @@ class Eager(ArithmeticOperand):
 
     def apply(self, command: AnyCommand, inputs: Sequence[Eager | None]) -> tuple[Eager, ...]:
         specs = infer(command.op, command.attrs, tuple(None if x is None else x.spec for x in inputs))
-        outputs = tuple(Eager(np.empty(spec.shape, spec.dtype.numpy)) for spec in specs)
+        outputs = tuple(Eager(np.empty(spec.shape, spec.dtype.numpy), spec=spec) for spec in specs)
         arrays = [None if x is None else x.array for x in inputs]
         with np.errstate(all="ignore"):
             KERNELS[command.op](command.attrs, arrays, [y.array for y in outputs])
@@ -166,7 +166,8 @@ def check_gradients(function: Callable[[Sequence[Eager]], Sequence[Eager]], poin
     def first(arrays: Sequence[Array]) -> tuple[list[Eager], list[Eager], float]:
         variables = [Eager(x) for x in arrays]
         results = function(variables)
-        found = gradients(results, [Eager(weight) for weight in weights], variables)
+        seeds = [Eager(weight, spec=y.spec) for weight, y in zip(weights, results, strict=True)]
+        found = gradients(results, seeds, variables)
         return variables, found, dot([y.array for y in results], weights)
 
     variables, slopes, _ = first(point)

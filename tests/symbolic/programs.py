@@ -123,11 +123,11 @@ OPERATORS: tuple[Operator, ...] = (
 )
 
 
-def programs(most: int = 14) -> st.SearchStrategy[Program]:
-    """Programs of up to `most` steps."""
+def programs(least: int = 3, most: int = 16) -> st.SearchStrategy[Program]:
+    """Programs of `least` to `most` steps."""
     number = st.integers(0, 1 << 10)
-    steps = st.lists(st.builds(Step, number, number, number, number), min_size=1, max_size=most).map(tuple)
-    shapes = st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3).map(tuple)
+    steps = st.lists(st.builds(Step, number, number, number, number), min_size=least, max_size=most).map(tuple)
+    shapes = st.lists(st.sampled_from(SHAPES), min_size=2, max_size=4).map(tuple)
     return st.builds(Program, shapes, steps, st.lists(number, min_size=1, max_size=3).map(tuple))
 
 

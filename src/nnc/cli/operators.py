@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,9 @@ from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import I32
 from nnc.core.spec import TensorSpec, spec
-from nnc.graph import VARIADIC, Op
+from nnc.errors import UsageError
+from nnc.graph import Op
+from nnc.graph.registry import Names
 from nnc.ops import OPERATORS, window_of
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.convolution import (
@@ -24,6 +26,7 @@ from nnc.ops.convolution import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.optimizer import ADAM, SGD
 from nnc.ops.pointwise import CAST, WHERE, CastAttrs
@@ -40,6 +43,8 @@ from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.ops.rules import GRADIENT, INPLACE, PATTERN, NotDifferentiable, infer
 from nnc.ops.softmax import LABEL_DIFFERENCE, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 
+UNTOLD = "?"
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -51,11 +56,12 @@ class Example:
 
 _MATRIX, _ROW, _SCALAR, _LABELS = spec((4, 4)), spec((4,)), spec(()), spec((4,), I32)
 _IMAGE, _HALF, _FILTER = spec((2, 8, 8, 4)), spec((2, 4, 4, 4)), spec((3, 3, 4, 4))
+_GUESSES = (_MATRIX, _IMAGE)
 _POOL = PoolAttrs((2, 2), window_of(2, stride=2))
 _SAME = window_of(3, padding="same")
 _LAST = ReduceAttrs((1,))
 
-# Operators that are not served by default attributes on matrices. `Any`: operators of all attribute types.
+# Operators that are not served by default attributes on equal shapes. `Any`: operators of all attribute types.
 EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
     {
         FILL: Example(FillAttrs(0.0, _MATRIX), ()),
@@ -70,6 +76,7 @@ EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
         TRANSPOSE: Example(TransposeAttrs((1, 0)), (_MATRIX,)),
         CONCATENATE: Example(ConcatenateAttrs(0), (_MATRIX, _MATRIX)),
         EMBED: Example(EmbedAttrs((8, 4), 0, (4, 1)), (_MATRIX,)),
+        GEMM: Example(GemmAttrs(), (_MATRIX, _MATRIX, _ROW)),
         CONVOLUTION: Example(ConvolutionAttrs(_SAME), (_IMAGE, _FILTER, _ROW)),
         CONVOLUTION_DATA_GRADIENT: Example(ConvolutionGradientAttrs(_SAME, 1, (8, 8)), (_IMAGE, _FILTER)),
         CONVOLUTION_WEIGHT_GRADIENT: Example(ConvolutionGradientAttrs(_SAME, 1, (3, 3)), (_IMAGE, _IMAGE)),
@@ -89,16 +96,20 @@ EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One operator. `gradient` is empty where there is one, else the reason; `backends` are those that claim f32."""
+    """One operator.
+
+    `gradient` is empty where there is one, else the reason. `backends` are those that claim the example in f32;
+    they and the in-place pairs are None where they depend on attributes and shapes of which there is no example.
+    """
 
     name: str
     meaning: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     pattern: str
-    inplace: tuple[tuple[str, str], ...]
     gradient: str
-    backends: tuple[str, ...]
+    inplace: tuple[tuple[str, str], ...] | None
+    backends: tuple[str, ...] | None
 
 
 def ops(json: AsJson = False) -> int:
@@ -114,43 +125,66 @@ def ops(json: AsJson = False) -> int:
             rows,
             row.name,
             f"{', '.join(row.inputs)} → {', '.join(row.outputs)}",
-            " ".join(row.backends),
+            UNTOLD if row.backends is None else " ".join(row.backends),
             f"none: {row.gradient}" if row.gradient else "yes",
             row.pattern,
-            " ".join(f"{source}→{target}" for source, target in row.inplace),
+            UNTOLD if row.inplace is None else " ".join(f"{source}→{target}" for source, target in row.inplace),
         )
     output().print(rows)
     return 0
 
 
-def example_of(op: Op[Any]) -> Example:
-    """The operator's own example, or default attributes on matrices."""
+def example_of(op: Op[Any]) -> Example | None:
+    """The operator's row, or default attributes on equal shapes; None where its rule takes none of these."""
     if op in EXAMPLES:
         return EXAMPLES[op]
+    if any(each.default is MISSING and each.default_factory is MISSING for each in fields(op.attributes)):
+        return None
+    attrs = op.attributes()
     arity = len(op.inputs) if isinstance(op.inputs, tuple) else 1
-    shapes = (_MATRIX, _MATRIX, _ROW) if arity == 3 else (_MATRIX,) * arity
-    return Example(op.attributes(), shapes)
+    return next((Example(attrs, (shape,) * arity) for shape in _GUESSES if _fits(op, attrs, (shape,) * arity)), None)
+
+
+def _fits(op: Op[Any], attrs: object, inputs: tuple[TensorSpec, ...]) -> bool:
+    try:
+        infer(op, attrs, inputs)
+    except UsageError:
+        return False
+    return True
 
 
 def describe(op: Op[Any]) -> Description:
     """What the registry and the backends say of an operator."""
-    example = example_of(op)
-    specs = infer(op, example.attrs, example.inputs)
-    command = Command(op, example.attrs)
-    usable = DISPATCHER.candidates()
-    inputs = ("…",) if op.inputs is VARIADIC else op.input_names(example.attrs, len(example.inputs))
-    outputs = op.output_names(example.attrs, len(specs))
-    rule = GRADIENT[op]
+    example, rule = example_of(op), GRADIENT[op]
     return Description(
         name=op.name,
         meaning=op.doc,
-        inputs=inputs,
-        outputs=outputs,
+        inputs=_names(op.inputs, example),
+        outputs=_names(op.outputs, example),
         pattern=PATTERN[op].name.lower(),
-        inplace=tuple((inputs[source], outputs[target]) for source, target in INPLACE[op](example.attrs).allowed),
         gradient=rule.reason if isinstance(rule, NotDifferentiable) else "",
-        backends=tuple(backend.name for backend in usable if not backend.refusal(command, example.inputs, specs)),
+        inplace=None if example is None else _inplace(op, example),
+        backends=None if example is None else _claimants(op, example),
     )
+
+
+def _names(names: Names[Any], example: Example | None) -> tuple[str, ...]:
+    """Names that depend on attributes are those of the example."""
+    if isinstance(names, tuple):
+        return names
+    return names(example.attrs) if callable(names) and example is not None else ("…",)
+
+
+def _inplace(op: Op[Any], example: Example) -> tuple[tuple[str, str], ...]:
+    inputs, outputs = (_names(names, example) for names in (op.inputs, op.outputs))
+    rule = INPLACE[op](example.attrs)
+    return tuple((inputs[source], outputs[target]) for source, target in (*rule.enforced, *rule.allowed))
+
+
+def _claimants(op: Op[Any], example: Example) -> tuple[str, ...]:
+    command, outputs = Command(op, example.attrs), infer(op, example.attrs, example.inputs)
+    usable = DISPATCHER.candidates()
+    return tuple(backend.name for backend in usable if not backend.refusal(command, example.inputs, outputs))
 
 
 def _facts(row: Description) -> dict[str, Json]:
@@ -159,9 +193,9 @@ def _facts(row: Description) -> dict[str, Json]:
         "meaning": row.meaning,
         "inputs": list(row.inputs),
         "outputs": list(row.outputs),
-        "backends": list(row.backends),
+        "backends": None if row.backends is None else list(row.backends),
         "differentiable": not row.gradient,
         "reason": row.gradient,
         "pattern": row.pattern,
-        "inplace": [list(pair) for pair in row.inplace],
+        "inplace": None if row.inplace is None else [list(pair) for pair in row.inplace],
     }

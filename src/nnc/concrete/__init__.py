@@ -1,5 +1,55 @@
-"""L2: graphs of commands on real tensors, and how they run."""
+"""L2: graphs of commands on real tensors, and how they run.
 
-from nnc.concrete.graph import ConcreteGraph, Dependency, Exec, ExecKey
+graph       edit, run, schedule, cancel          body       nodes, edges, bodies of loops
+control     tests and choices                    counter    loop counts
+multiview   places that move                     tape       what each iteration had
+schedule    streams and signals                  prepare    programs, plans
+run         loops, branches, lanes               autotune   the fastest backend, kept on disk
+text        dump, Graphviz
+"""
 
-__all__ = ["ConcreteGraph", "Dependency", "Exec", "ExecKey"]
+from nnc.concrete.autotune import TuneCache, TuneOptions, tune
+from nnc.concrete.body import Dependency, Exec, ExecKey
+from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice
+from nnc.concrete.graph import ConcreteGraph, GraphSchedule
+from nnc.concrete.multiview import (
+    Carry,
+    Kind,
+    Multiview,
+    Phi,
+    Place,
+    Recalled,
+    Reference,
+    Taped,
+    synchronize_to_multiview,
+)
+from nnc.concrete.tape import Access, Tape, multiview_synchronize
+
+__all__ = [
+    "Access",
+    "Carry",
+    "ConcreteGraph",
+    "CountBelow",
+    "Dependency",
+    "Exec",
+    "ExecKey",
+    "GraphSchedule",
+    "Kind",
+    "Multiview",
+    "NonZero",
+    "Phi",
+    "Place",
+    "PythonChoice",
+    "PythonTest",
+    "Recalled",
+    "Reference",
+    "Selector",
+    "Tape",
+    "Taped",
+    "TapedChoice",
+    "TuneCache",
+    "TuneOptions",
+    "multiview_synchronize",
+    "synchronize_to_multiview",
+    "tune",
+]

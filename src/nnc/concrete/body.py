@@ -170,4 +170,3 @@ def all_bodies(root: Body) -> tuple[Body, ...]:
     for body in found:
         found.extend(inner for _, record in body.execs.items() for _, inner in bodies_of(record))
     return tuple(found)
-

@@ -2,141 +2,516 @@
 
 Nodes hold a command with its tensors; edges say what must come first. `run` is one call: consecutive nodes of one
 backend become one program, so a native backend pays one call for all of them.
+
+    body.set_while(CountBelow(5), breakpoints=[start]);  graph.while_loop(body)
+    graph.case_of(choose, inputs=[x], outputs=[phi]);    graph.set_case(node, 0, branch)
+    graph.run(stream, schedule=graph.schedule(streams=2), tape=tape)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import NewType
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias, TypeVar
 
+from nnc.concrete.autotune import TuneOptions, tune_bodies
+from nnc.concrete.body import (
+    Body,
+    CaseOfExec,
+    Dependency,
+    Exec,
+    ExecKey,
+    Noop,
+    Record,
+    StreamPool,
+    WhileExec,
+    bodies_of,
+)
+from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
+from nnc.concrete.counter import Counter
+from nnc.concrete.multiview import Carry, Kind, Multiview, Phi, Place, Recalled, Reference, Taped
+from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
+from nnc.concrete.run import Context, execute
+from nnc.concrete.schedule import Schedule
+from nnc.concrete.tape import Access, Node, Tape
+from nnc.concrete.text import dump, to_dot
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Call, Claim, Dispatcher, Program, Tensors
-from nnc.core.dtype import U8
+from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher, Specs
 from nnc.core.origin import caller_origin
+from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
-from nnc.errors import ShapeError, UsageError
+from nnc.errors import GraphError, ShapeError, StaleError, UsageError
 from nnc.graph import Graph
 from nnc.ops.rules import infer
 
-ExecKey = NewType("ExecKey", int)
+__all__ = ["ConcreteGraph", "Dependency", "Exec", "ExecKey", "GraphSchedule", "workspace_spec"]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Exec:
-    """A command with the tensors it reads and writes, the claim that runs it, and scratch memory if it needs any."""
-
-    command: AnyCommand
-    inputs: Tensors
-    outputs: Tensors
-    claim: Claim
-    workspace: Tensor | None = None
-    name: str = ""
-    origin: str = ""
+Keys: TypeAlias = tuple[ExecKey, ...]
+R = TypeVar("R", Exec, WhileExec, CaseOfExec)
+PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
 
 
 @dataclass(frozen=True, slots=True)
-class Dependency:
-    """Why one exec follows another: `data` read after write, or `memory` that both use."""
+class GraphSchedule:
+    """A static schedule of a graph, or of the part from `sources` to `destinations`, as of one version of the graph."""
 
-    reason: str = "data"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """The programs of a run, valid for one version of the graph."""
-
+    table: Schedule[ExecKey]
+    streams: int
+    sources: Keys | None
+    destinations: Keys | None
     version: int
-    programs: tuple[Program, ...]
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A run that may not have ended: its nodes, and the signal that fires then (none when the caller waits)."""
+
+    keys: frozenset[ExecKey]
+    context: Context
+    signal: Signal | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.signal is not None and self.signal.emitted
+
+
+@dataclass(slots=True, eq=False)
+class _Runs:
+    """The runs of a graph that have not ended."""
+
+    items: list[_Run] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, run: _Run, stream: Stream | None) -> tuple[Signal, ...]:
+        """Enter a run; the signals of earlier ones that touch the same nodes and that it must therefore wait for."""
+        with self.lock:
+            self.items = [item for item in self.items if not item.is_over]
+            rivals = [item.signal for item in self.items if item.signal is not None and item.keys & run.keys]
+            self.items.append(run)
+        return tuple(signal for signal in rivals if stream is None or signal.emitter is not stream)
+
+    def end(self, run: _Run) -> None:
+        with self.lock:
+            self.items.remove(run)
+
+    def cancel(self) -> None:
+        with self.lock:
+            for item in self.items:
+                item.context.cancelled = True
 
 
 class ConcreteGraph:
-    """Commands on tensors. `add` appends a node, `connect` an edge; `run` executes in topological order."""
+    """Commands on tensors: a handle on a `Body`. `add` appends a node, `connect` an edge; `run` executes in order.
 
-    def __init__(self, dispatcher: Dispatcher = DISPATCHER, backend: str = "") -> None:
-        self.execs: Graph[Exec, Dependency, ExecKey] = Graph(ExecKey)
+    Two handles on one body are equal.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher = DISPATCHER, backend: str = "", name: str = "", *, body: Body | None = None
+    ) -> None:
+        self.body = body or Body(name, counter=Counter(name), streams=StreamPool(name))
         self._dispatcher = dispatcher
         self._backend = backend
-        self._prepared: _Prepared | None = None
+        self._streams = 1
+        self._prepared: dict[tuple[Keys | None, Keys | None, int], tuple[Prepared, frozenset[ExecKey]]] = {}
+        self._runs = _Runs()
+
+    @property
+    def execs(self) -> Graph[Record, Dependency, ExecKey]:
+        """The nodes and edges."""
+        return self.body.execs
+
+    @property
+    def count(self) -> Tensor:
+        """The loop count while this graph runs as the body of a `while`: i64[], the same memory for ever."""
+        return self.body.counter.tensor
+
+    def __len__(self) -> int:
+        return len(self.body.execs)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.body.execs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConcreteGraph) and self.body is other.body
+
+    def __hash__(self) -> int:
+        return hash(self.body)
+
+    # ---- nodes and edges
 
     def add(
         self,
         command: AnyCommand,
-        inputs: Sequence[Tensor | None],
-        outputs: Sequence[Tensor | None],
+        inputs: Sequence[Place | None],
+        outputs: Sequence[Place | None],
         *,
         after: Iterable[ExecKey] = (),
         workspace: Tensor | None = None,
         name: str = "",
     ) -> ExecKey:
         """Append an exec behind the execs in `after`. Specs are checked against the operator's rule."""
-        origin = caller_origin()
-        specs = tuple(None if tensor is None else tensor.spec for tensor in inputs)
-        try:
-            self._check_outputs(command, infer(command.op, command.attrs, specs), outputs)
-            given = tuple(None if tensor is None else tensor.spec for tensor in outputs)
-            claim = self._dispatcher.claim(command, specs, given, self._backend)
-        except UsageError as error:
-            error.origin = error.origin or origin
-            raise
-        earlier_keys = tuple(after)
-        for earlier in earlier_keys:
-            self.execs[earlier]
-        if workspace is None and claim.kernel.workspace_bytes:
-            workspace = Tensor.empty(workspace_spec(claim.kernel.workspace_bytes), "workspace")
-        key = self.execs.add_node(Exec(command, tuple(inputs), tuple(outputs), claim, workspace, name, origin))
-        for earlier in earlier_keys:
-            self.connect(earlier, key)
-        return key
+        return self._append(self._exec(command, inputs, outputs, workspace, name), after)
+
+    def add_noop(self, *, after: Iterable[ExecKey] = (), name: str = "") -> ExecKey:
+        """Append a node that does nothing: a point to break at, to begin or to end with."""
+        return self._append(Noop(name, caller_origin()), after)
+
+    def set_command(self, key: ExecKey, command: AnyCommand) -> None:
+        """Give an exec another command (or the same with other attributes), checked as in `add`."""
+        old = self._record(key, Exec)
+        self.execs.replace_node(key, self._exec(command, old.inputs, old.outputs, old.workspace, old.name))
+
+    def set_io(self, key: ExecKey, inputs: Sequence[Place | None], outputs: Sequence[Place | None]) -> None:
+        """Give an exec other tensors, checked as in `add`."""
+        old = self._record(key, Exec)
+        self.execs.replace_node(key, self._exec(old.command, inputs, outputs, old.workspace, old.name))
 
     def connect(self, earlier: ExecKey, later: ExecKey, reason: str = "data") -> None:
         """`later` runs after `earlier`."""
         self.execs.add_edge(earlier, later, Dependency(reason))
 
-    def run(self, stream: Stream | None = None) -> Signal | None:
-        """Execute everything once; with a stream return at once with the signal that fires at the end."""
-        programs = self._programs()
+    def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
+        """Take out all edges from `earlier` to `later`. GraphError when there is none."""
+        found = [edge for edge in self.execs.out_edges(earlier) if self.execs.edge(edge).target == later]
+        if not found:
+            raise GraphError("disconnect", got=f"%{earlier} and %{later} without an edge", need="nodes with an edge")
+        for edge in found:
+            self.execs.remove_edge(edge)
+
+    def remove(self, key: ExecKey) -> None:
+        """Take out a node with its edges; the graphs inside it are free to be used again."""
+        for _, inner in bodies_of(self.execs.remove_node(key)):
+            inner.counter.parent = None
+        body = self.body
+        body.breakpoints = tuple(other for other in body.breakpoints if other != key)
+        body.sources = None if body.sources is None else tuple(other for other in body.sources if other != key)
+        body.destinations = (
+            None if body.destinations is None else tuple(other for other in body.destinations if other != key)
+        )
+
+    def sources(self) -> Keys:
+        """Where a run begins: as set, else the nodes that no edge enters."""
+        return self.execs.sources() if self.body.sources is None else self.body.sources
+
+    def destinations(self) -> Keys:
+        """Where a run ends: as set, else the nodes that no edge leaves."""
+        return self.execs.sinks() if self.body.destinations is None else self.body.destinations
+
+    def set_sources(self, keys: Iterable[ExecKey] | None) -> None:
+        """Begin runs at these nodes; None for all that no edge enters."""
+        self.body.sources = None if keys is None else self._known(keys)
+        self.body.edits += 1
+
+    def set_destinations(self, keys: Iterable[ExecKey] | None) -> None:
+        """End runs at these nodes; None for all that no edge leaves."""
+        self.body.destinations = None if keys is None else self._known(keys)
+        self.body.edits += 1
+
+    def reaches(self, sources: Iterable[ExecKey], destinations: Iterable[ExecKey]) -> tuple[bool, ...]:
+        """For each source whether a path leads from it to any of the destinations (a node reaches itself)."""
+        found = self.execs.reachable(destinations, reverse=True)
+        return tuple(key in found for key in self._known(sources))
+
+    # ---- loops
+
+    def while_loop(
+        self,
+        body: ConcreteGraph,
+        test: Test | Callable[..., object] | None = None,
+        *,
+        inputs: Sequence[Place] = (),
+        breakpoints: Iterable[ExecKey] = (),
+        forward: Node | None = None,
+        after: Iterable[ExecKey] = (),
+        name: str = "",
+    ) -> ExecKey:
+        """Append a node that runs `body` again and again, until the test fails at its breakpoints.
+
+        The test may also be set on the body (`set_while`). With `forward` (`node()` of a loop that ran along the same
+        tape) the body runs as often as that loop did, with the counts going down.
+        """
+        if test is not None:
+            body.set_while(test, inputs=inputs, breakpoints=breakpoints)
+        origin = caller_origin()
+        self._adopt(body, is_loop=True)
+        return self._append(WhileExec(body.body, forward, name, origin), after)
+
+    def set_while(
+        self,
+        test: Test | Callable[..., object] | None,
+        *,
+        inputs: Sequence[Place] = (),
+        breakpoints: Iterable[ExecKey] = (),
+    ) -> None:
+        """How this graph loops: each iteration runs up to and including the breakpoints, then asks the test.
+
+        A function is called with the tensors of `inputs`. Without breakpoints the test comes first. A backward loop
+        has no test (None): its breakpoints are the nodes that mirror those of the forward loop.
+        """
+        if callable(test):
+            test = PythonTest(test, _checked("while", inputs))
+        self.body.breakpoints = self._known(breakpoints)
+        self.body.test = test
+        self.body.edits += 1
+
+    def multiview(self, views: Sequence[Place], kind: Kind = Kind.K0N, name: str = "") -> Multiview:
+        """A place that is one of `views` by the turn of this graph's loop."""
+        return Multiview(_checked("multiview", views), kind, self.body.counter, name)
+
+    def carry_over(self, source: Place, target: Carry) -> None:
+        """At the end of each iteration of this graph's loop `target` becomes what `source` is. No bytes move."""
+        _checked("carry_over", (source,))
+        if source.spec != target.spec:
+            raise ShapeError("carry_over", got=f"{source.spec} into {target.spec}", need="one spec")
+        if any(target is other for _, other in self.body.carry_overs):
+            raise GraphError("carry_over", got="a second source for one carry", need="one source each")
+        self.body.carry_overs = (*self.body.carry_overs, (source, target))
+        self.body.edits += 1
+
+    # ---- branches
+
+    def case_of(
+        self,
+        choice: Choice | Callable[..., object],
+        *,
+        inputs: Sequence[Place] = (),
+        outputs: Sequence[Place] = (),
+        offset: int = 0,
+        after: Iterable[ExecKey] = (),
+        name: str = "",
+    ) -> ExecKey:
+        """Append a node that runs branch number choice + `offset`; without such a branch everything passes through.
+
+        A function is called with the tensors of `inputs`. The phis among `outputs` become what the branch wrote, or
+        what passed.
+        """
+        if callable(choice):
+            choice = PythonChoice(choice, _checked("case..of", inputs))
+        record = CaseOfExec(choice, _checked("case..of", outputs), offset, {}, name, caller_origin())
+        return self._append(record, after)
+
+    def set_case(self, key: ExecKey, index: int, branch: ConcreteGraph) -> None:
+        """Make `branch` what a case..of runs for `index`."""
+        record = self._record(key, CaseOfExec)
+        if index < 0 or index in record.branches:
+            raise GraphError("case..of", got=f"branch {index}", need="an index ≥ 0 that has no branch yet")
+        self._adopt(branch, is_loop=False)
+        self.execs.replace_node(key, replace(record, branches={**record.branches, index: branch.body}))
+
+    def subgraphs(self, key: ExecKey) -> tuple[ConcreteGraph, ...]:
+        """The graphs inside a node: the body of a loop, or the branches by index."""
+        inner = bodies_of(self.execs[key])
+        return tuple(ConcreteGraph(self._dispatcher, self._backend, body=body) for _, body in inner)
+
+    def node(self, key: ExecKey) -> Node:
+        """The name of a node on tapes, for the backward loop or case..of that mirrors it."""
+        self._known((key,))
+        return (self.body.counter, key)
+
+    # ---- running
+
+    def run(
+        self,
+        stream: Stream | None = None,
+        *,
+        sources: Iterable[ExecKey] | None = None,
+        destinations: Iterable[ExecKey] | None = None,
+        schedule: GraphSchedule | None = None,
+        tape: Tape | None = None,
+    ) -> Signal | None:
+        """Execute everything once, or what lies between `sources` and `destinations`.
+
+        With a stream return at once with the signal that fires at the end; runs that touch the same nodes wait for
+        each other. With a schedule use its streams as well, and its part of the graph.
+        """
+        part, streams = self._part(sources, destinations, schedule), self._streams
+        if schedule is not None:
+            part, streams = (schedule.sources, schedule.destinations), schedule.streams
+        prepared, keys = self._prepare(*part, streams)
+        run = _Run(keys, Context(Access(tape)))
         if stream is None:
-            for program in programs:
-                program()
+            self._run_here(prepared, run)
             return None
-        for program in programs:
-            stream.submit(program)
-        return stream.emit(Signal("graph"))
+        run.signal = Signal("graph")
+        for signal in self._runs.begin(run, stream):
+            stream.submit(signal.settle)
+        stream.submit(partial(execute, prepared.plan, run.context))
+        return stream.emit(run.signal)
+
+    def cancel(self) -> None:
+        """Ask all runs of this graph to stop before their next step; they end with CancelledError."""
+        self._runs.cancel()
+
+    def schedule(
+        self,
+        streams: int = 0,
+        *,
+        sources: Iterable[ExecKey] | None = None,
+        destinations: Iterable[ExecKey] | None = None,
+    ) -> GraphSchedule:
+        """A static schedule on at most `streams` streams (0: one per worker of this process), for `run`.
+
+        Schedules of parts of the graph use the same streams, so parts on different streams can run side by side.
+        """
+        first, last = self._part(sources, destinations, None)
+        count = streams or SETTINGS.worker_count()
+        table = make_body_schedule(self.body, self.body.span(first, last), count)
+        return GraphSchedule(table, count, first, last, self.body.version)
+
+    def set_default_streams(self, streams: int) -> None:
+        """Schedule runs that name no schedule on at most so many streams (at first 1)."""
+        if streams < 1:
+            raise UsageError("schedule", got=f"{streams} streams", need="at least 1")
+        self._streams = streams
+
+    def autotune(self, options: TuneOptions | None = None) -> int:
+        """Measure all backends that claim each command, here and in the graphs inside, and keep the fastest.
+
+        Returns how many nodes changed their backend. Live tensors are not touched.
+        """
+        return tune_bodies(self.body, self._dispatcher, options or TuneOptions())
+
+    # ---- text
 
     def __str__(self) -> str:
-        return self.execs.dump(
-            lambda record: f"{record.command} on {record.claim.backend.name}", lambda edge: edge.reason
-        )
+        return dump(self.body)
 
-    def _check_outputs(
-        self, command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Tensor | None]
-    ) -> None:
-        got = [None if tensor is None else tensor.spec for tensor in outputs]
-        fits = len(got) == len(wanted) and all(
-            spec is None or (spec.shape, spec.dtype) == (need.shape, need.dtype)
-            for spec, need in zip(got, wanted, strict=True)
-        )
-        if not fits:
-            shown = ", ".join("–" if spec is None else str(spec) for spec in got)
-            raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
-        if any(tensor is not None and tensor.storage.read_only for tensor in outputs):
-            raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
+    def to_text(self, details: bool = False) -> str:
+        """One line per node, graphs inside indented; `details` adds tensors and addresses."""
+        return dump(self.body, details)
 
-    def _programs(self) -> tuple[Program, ...]:
-        if self._prepared is None or self._prepared.version != self.execs.version:
-            records = [self.execs[key] for key in self.execs.toposort()]
-            programs = []
-            for backend, run in groupby(records, key=lambda record: record.claim.backend):
-                calls = [Call(record.claim.kernel, record.inputs, record.outputs, record.workspace) for record in run]
-                programs.append(backend.program(calls))
-            self._prepared = _Prepared(self.execs.version, tuple(programs))
-        return self._prepared.programs
+    def to_dot(self, details: bool = False) -> str:
+        """The Graphviz text, graphs inside as clusters."""
+        return to_dot(self.body, details)
+
+    # ---- inside
+
+    def _append(self, record: Record, after: Iterable[ExecKey]) -> ExecKey:
+        earlier_keys = self._known(after)
+        key = self.execs.add_node(record)
+        for earlier in earlier_keys:
+            self.connect(earlier, key)
+        return key
+
+    def _known(self, keys: Iterable[ExecKey]) -> Keys:
+        known = tuple(keys)
+        for key in known:
+            self.execs[key]
+        return known
+
+    def _record(self, key: ExecKey, kind: type[R]) -> R:
+        record = self.execs[key]
+        if not isinstance(record, kind):
+            raise GraphError("graph", got=f"%{key}, a {type(record).__name__}", need=f"a node of kind {kind.__name__}")
+        return record
+
+    def _adopt(self, inner: ConcreteGraph, is_loop: bool) -> None:
+        counter = inner.body.counter
+        if counter.parent is not None or counter in self.body.counter.chain():
+            raise GraphError(
+                "graph", got="a graph that is inside a node already, or around this one", need="a graph of its own"
+            )
+        counter.parent = self.body.counter
+        counter.is_loop = is_loop
+
+    def _exec(
+        self,
+        command: AnyCommand,
+        inputs: Sequence[Place | None],
+        outputs: Sequence[Place | None],
+        workspace: Tensor | None,
+        name: str,
+    ) -> Exec:
+        origin = caller_origin()
+        try:
+            read, written = _checked_optional(command.op.name, inputs), _checked_optional(command.op.name, outputs)
+            claim = self._claim(command, read, written)
+        except UsageError as error:
+            error.origin = error.origin or origin
+            raise
+        if workspace is not None and workspace.spec.nbytes < claim.kernel.workspace_bytes:
+            workspace = None
+        return Exec(command, read, written, claim, workspace, name, origin)
+
+    def _claim(self, command: AnyCommand, inputs: tuple[Place | None, ...], outputs: tuple[Place | None, ...]) -> Claim:
+        specs = _specs(inputs)
+        _check_outputs(command, infer(command.op, command.attrs, specs), outputs)
+        return self._dispatcher.claim(command, specs, _specs(outputs), self._backend)
+
+    def _part(
+        self,
+        sources: Iterable[ExecKey] | None,
+        destinations: Iterable[ExecKey] | None,
+        schedule: GraphSchedule | None,
+    ) -> tuple[Keys | None, Keys | None]:
+        if schedule is None:
+            first = self.body.sources if sources is None else self._known(sources)
+            last = self.body.destinations if destinations is None else self._known(destinations)
+            return first, last
+        if sources is not None or destinations is not None:
+            raise UsageError("run", got="a schedule with sources or destinations", need="one of them")
+        if schedule.version != self.body.version:
+            raise StaleError(
+                "run",
+                got=f"a schedule of version {schedule.version}; the graph is at version {self.body.version}",
+                need="a schedule of the graph as it is",
+                fix="schedule() again",
+            )
+        return schedule.sources, schedule.destinations
+
+    def _prepare(
+        self, sources: Keys | None, destinations: Keys | None, streams: int
+    ) -> tuple[Prepared, frozenset[ExecKey]]:
+        key = (sources, destinations, streams)
+        found = self._prepared.get(key)
+        if found is None or not found[0].is_current:
+            keys = self.body.span(sources, destinations)
+            found = prepare(self.body, keys, streams), frozenset(keys)
+            self._prepared = {other: kept for other, kept in self._prepared.items() if kept[0].is_current}
+            self._prepared[key] = found
+        return found
+
+    def _run_here(self, prepared: Prepared, run: _Run) -> None:
+        for signal in self._runs.begin(run, None):
+            signal.settle()
+        try:
+            execute(prepared.plan, run.context)
+        finally:
+            self._runs.end(run)
 
 
-def workspace_spec(nbytes: int) -> TensorSpec:
-    """The spec of `nbytes` bytes of scratch memory."""
-    return TensorSpec((nbytes,), U8)
+def _checked(subject: str, places: Sequence[Place]) -> tuple[Place, ...]:
+    for place in places:
+        if not isinstance(place, PLACES):
+            raise UsageError(subject, got=type(place).__name__, need="tensors, multiviews or other places")
+    return tuple(places)
+
+
+def _checked_optional(subject: str, places: Sequence[Place | None]) -> tuple[Place | None, ...]:
+    _checked(subject, [place for place in places if place is not None])
+    return tuple(places)
+
+
+def _specs(places: Iterable[Place | None]) -> Specs:
+    return tuple(None if place is None else place.spec for place in places)
+
+
+def _check_outputs(command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Place | None]) -> None:
+    got = _specs(outputs)
+    fits = len(got) == len(wanted) and all(
+        spec is None or (spec.shape, spec.dtype) == (need.shape, need.dtype)
+        for spec, need in zip(got, wanted, strict=True)
+    )
+    if not fits:
+        shown = ", ".join("–" if spec is None else str(spec) for spec in got)
+        raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
+    if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
+        raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")

@@ -22,8 +22,6 @@ from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
-Place: TypeAlias = "Tensor | Multiview | Phi | Carry | Reference | Taped | Recalled"
-
 
 class Kind(IntEnum):
     """How many views come before those that repeat."""
@@ -36,6 +34,7 @@ class _Moving:
     """A place whose tensor changes during a run: `current` is the one of its last use; references follow it."""
 
     __slots__ = ("current", "followers", "name", "spec")
+    spec: TensorSpec
 
     def __init__(self, spec: TensorSpec, name: str) -> None:
         self.spec = spec
@@ -76,14 +75,27 @@ class Multiview(_Moving):
 
 
 class Phi(_Moving):
-    """`passed` when the case..of took no branch, else `taken`; set by the case..of that has it among its outputs."""
+    """`passed` when the case..of took no branch, else what its branch wrote; set by the case..of that lists it.
+
+    One place in `taken` is that of every branch; several are those of branches 0, 1, ….
+    """
 
     __slots__ = ("passed", "taken")
 
-    def __init__(self, passed: Place, taken: Place, name: str = "") -> None:
-        super().__init__(_one_spec("phi", (passed, taken)), name)
+    def __init__(self, passed: Place, *taken: Place, name: str = "") -> None:
+        if not taken:
+            raise ArityError("phi", got="one place", need="what passes and what the branches write")
+        super().__init__(_one_spec("phi", (passed, *taken)), name)
         self.passed = passed
         self.taken = taken
+
+    def select(self, branch: int | None) -> Place:
+        """The place after a branch has run; None for no branch."""
+        if branch is None:
+            return self.passed
+        if len(self.taken) > 1 and branch >= len(self.taken):
+            raise UsageError("phi", got=f"branch {branch}", need=f"places for {len(self.taken)} branches to hold it")
+        return self.taken[branch if len(self.taken) > 1 else 0]
 
 
 class Carry(_Moving):
@@ -101,9 +113,7 @@ class Reference:
 
     __slots__ = ("current", "name", "offset", "source", "spec", "strides")
 
-    def __init__(
-        self, spec: TensorSpec, offset: int = 0, strides: Shape | None = None, name: str = ""
-    ) -> None:
+    def __init__(self, spec: TensorSpec, offset: int = 0, strides: Shape | None = None, name: str = "") -> None:
         self.spec = spec
         self.offset = offset
         self.strides = strides
@@ -139,6 +149,7 @@ class Taped:
     """
 
     __slots__ = ("inner", "name", "spec")
+    spec: TensorSpec
 
     def __init__(self, inner: Place, name: str = "") -> None:
         self.inner = inner
@@ -150,11 +161,15 @@ class Recalled:
     """What `taped` was, read or written, in the iteration with the reader's index."""
 
     __slots__ = ("name", "spec", "taped")
+    spec: TensorSpec
 
     def __init__(self, taped: Taped, name: str = "") -> None:
         self.taped = taped
         self.spec = taped.spec
         self.name = name
+
+
+Place: TypeAlias = Tensor | Multiview | Phi | Carry | Reference | Taped | Recalled
 
 
 def synchronize_to_multiview(source: Multiview | Phi | Carry, reference: Reference) -> Reference:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Record, WhileExec, all_bodies
+from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
 from nnc.concrete.run import Branch, Fixed, Item, Loop, Moving, MovingCall, Plan
 from nnc.concrete.schedule import Schedule, make_schedule
-from nnc.core.dispatch import Call
+from nnc.core.dispatch import Call, Tensors
 from nnc.core.dtype import U8
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
@@ -32,7 +32,7 @@ class Prepared:
         return all(body.version == version for body, version in self.stamps)
 
 
-def prepare(body: Body, keys: Sequence[ExecKey], streams: int, schedule: Schedule[ExecKey] | None = None) -> Prepared:
+def prepare(body: Body, keys: Sequence[ExecKey], streams: int) -> Prepared:
     """The plan of the nodes `keys` of a body, given in topological order, on at most `streams` streams.
 
     Loops and branches inside are scheduled on as many streams of their own. Scratch memory that no node was given
@@ -41,7 +41,7 @@ def prepare(body: Body, keys: Sequence[ExecKey], streams: int, schedule: Schedul
     bodies = all_bodies(body)
     scratch = max((_workspace_bytes(record) for one in bodies for _, record in one.execs.items()), default=0)
     own = Tensor.empty(workspace_spec(scratch), "workspace") if scratch else None
-    plan = _Preparation(streams, scratch).plan(body, keys, own, schedule)
+    plan = _Preparation(streams, scratch).plan(body, keys, own)
     return Prepared(plan, tuple((one, one.version) for one in bodies))
 
 
@@ -70,12 +70,10 @@ class _Preparation:
     streams: int
     scratch: int
 
-    def plan(
-        self, body: Body, keys: Sequence[ExecKey], scratch: Tensor | None, schedule: Schedule[ExecKey] | None = None
-    ) -> Plan:
-        if self.streams == 1 and schedule is None:
+    def plan(self, body: Body, keys: Sequence[ExecKey], scratch: Tensor | None) -> Plan:
+        if self.streams == 1:
             return Plan((self._lane(body, keys, scratch, {}, {}),), body.streams)
-        schedule = schedule or make_body_schedule(body, keys, self.streams)
+        schedule = make_body_schedule(body, keys, self.streams)
         fires = {key: signal for signal, key in enumerate(sorted(schedule.emitters))}
         waits = {key: tuple(fires[source] for source in sources) for key, sources in schedule.waits.items()}
         pool = body.streams.take(len(schedule.lanes) - 1)
@@ -113,13 +111,22 @@ class _Preparation:
     def _loop(self, body: Body, key: ExecKey, record: WhileExec, scratch: Tensor | None) -> Loop:
         inner = record.body
         if record.forward is None and inner.test is None:
-            raise GraphError("while", got=f"node %{key} without a test", need="a body that knows when to end", fix="set_while()")
+            raise GraphError(
+                "while", got=f"node %{key} without a test", need="a body that knows when to end", fix="set_while()"
+            )
         before, rest = inner.split()
         if record.forward is not None and not inner.breakpoints:
             # The forward loop was tested at its start, so what mirrors that point stands at the end.
             before, rest = rest, before
-        plans = (self.plan(inner, keys, scratch) for keys in (before, rest))
-        return Loop(inner.counter, inner.test, *plans, inner.carry_overs, (body.counter, key), record.forward)
+        return Loop(
+            inner.counter,
+            inner.test,
+            self.plan(inner, before, scratch),
+            self.plan(inner, rest, scratch),
+            inner.carry_overs,
+            (body.counter, key),
+            record.forward,
+        )
 
     def _branch(self, body: Body, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
         plans = {
@@ -185,8 +192,7 @@ class _Lane:
     def _fixed(self, records: Sequence[Exec]) -> Fixed:
         calls = []
         for record in records:
-            inputs = tuple(place for place in record.inputs if not _moves(place))
-            outputs = tuple(place for place in record.outputs if not _moves(place))
+            inputs, outputs = _tensors(record.inputs), _tensors(record.outputs)
             calls.append(Call(record.claim.kernel, inputs, outputs, self._room(record)))
         return Fixed(records[0].claim.backend.program(calls))
 
@@ -200,3 +206,9 @@ class _Lane:
         if record.workspace is None and record.claim.kernel.workspace_bytes:
             return self.scratch
         return record.workspace
+
+
+def _tensors(places: Places) -> Tensors:
+    fixed = tuple(place for place in places if place is None or isinstance(place, Tensor))
+    assert len(fixed) == len(places)
+    return fixed

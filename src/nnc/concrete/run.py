@@ -262,7 +262,7 @@ def _run_branch(branch: Branch, context: Context) -> None:
         execute(plan, context)
     for place in branch.outputs:
         if isinstance(place, Phi):
-            place.touch(access.read(place.passed if plan is None else place.taken, index))
+            place.touch(access.read(place.select(None if plan is None else chosen), index))
     if access.tape is not None:
         access.tape.set_number(branch.node, index, PASS_THROUGH if plan is None else chosen)
 

@@ -16,6 +16,7 @@ from nnc.core.dispatch import Call, Program
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """A program with the calls that it was made of, which keep its tensors alive."""
@@ -161,7 +162,7 @@ def sample(place: Place) -> Tensor:
             case Multiview():
                 place = place.views[0]
             case Phi():
-                place = place.taken
+                place = place.taken[0]
             case Carry():
                 place = place.initial
             case Taped():

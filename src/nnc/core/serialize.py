@@ -66,7 +66,8 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
 
 
 def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
-    """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when the folder cannot be written."""
+    """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when it cannot be written."""
+    check_writable(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -90,9 +91,9 @@ def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
 
 def check_writable(path: Path) -> None:
     """UsageError now rather than after hours of work when `path` could not be written."""
-    if path.is_dir():
-        raise UsageError("file", got=f"{path}, a folder", need="the name of a file")
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(str(path), got="a folder or a device", need="the name of a file")
         handle, probe = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".probe", dir=path.parent)
     except OSError as error:
         raise _unwritable(path, error) from None

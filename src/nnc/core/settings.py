@@ -11,32 +11,36 @@ from nnc.errors import UsageError
 
 @dataclass(slots=True)
 class Settings:
-    """Process-wide choices; `threads` 0 means one worker per usable core."""
+    """Process-wide choices; `threads` 0 means that `NNC_THREADS` decides, and without it one worker per usable core."""
 
     threads: int = 0
     cache_folder: Path | None = None
     debug: bool = False
+    environment_threads: str = ""
 
     def worker_count(self) -> int:
-        """Workers that share a kernel: `threads`, or the cores this process may use."""
-        return (
-            self.threads
-            if self.threads > 0
-            else len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""
+        if self.threads > 0:
+            return self.threads
+        text = self.environment_threads or "0"
+        if not text.isdecimal():
+            raise UsageError("NNC_THREADS", got=repr(text), need="an integer ≥ 0")
+        return int(text) or _usable_cores()
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def from_environment() -> Settings:
-    """NNC_THREADS (≥ 0), NNC_CACHE_DIR (empty = no cache on disk), NNC_DEBUG (1 = poison freed memory, verify)."""
-    text = os.environ.get("NNC_THREADS", "0")
-    if not text.isdecimal():
-        raise UsageError("NNC_THREADS", got=repr(text), need="an integer ≥ 0")
+    """NNC_THREADS, NNC_CACHE_DIR (empty = no cache on disk), NNC_DEBUG (1 = poison freed memory, verify)."""
     folder = os.environ.get("NNC_CACHE_DIR")
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "nnc"
-    cache = default if folder is None else Path(folder) if folder else None
-    return Settings(int(text), cache, os.environ.get("NNC_DEBUG", "") not in ("", "0"))
+    return Settings(
+        cache_folder=default if folder is None else Path(folder) if folder else None,
+        debug=os.environ.get("NNC_DEBUG", "") not in ("", "0"),
+        environment_threads=os.environ.get("NNC_THREADS", ""),
+    )
 
 
 SETTINGS = from_environment()

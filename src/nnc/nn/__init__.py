@@ -7,31 +7,44 @@ from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.layers import (
     GELU,
     AveragePool,
+    BatchNorm,
     Convolution,
     Dense,
     Flatten,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
     MaxPool,
     ReLU,
+    RMSNorm,
     Sigmoid,
     Softmax,
     Tanh,
 )
 from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
 from nnc.nn.model import Evaluation, Model, ModelMemory
-from nnc.nn.optimizers import Adam, Optimizer, StochasticGradientDescent
+from nnc.nn.optimizers import Adagrad, Adam, AdamW, Lamb, Lion, Optimizer, RMSProp, StochasticGradientDescent
 from nnc.nn.schedules import Constant, Cosine, Schedule
 
 __all__ = [
     "GELU",
+    "Adagrad",
     "Adam",
+    "AdamW",
     "AveragePool",
+    "BatchNorm",
     "Constant",
     "Convolution",
     "Cosine",
     "Dense",
     "Evaluation",
     "Flatten",
+    "GroupNorm",
+    "InstanceNorm",
+    "Lamb",
     "Layer",
+    "LayerNorm",
+    "Lion",
     "Loss",
     "MaxPool",
     "MeanSquaredError",
@@ -41,6 +54,8 @@ __all__ = [
     "ParameterSpec",
     "Position",
     "Progress",
+    "RMSNorm",
+    "RMSProp",
     "ReLU",
     "Schedule",
     "Scope",

@@ -1,6 +1,6 @@
 """Checkpoints: everything that decides how training goes on, in one safetensors file.
 
-    model.<path>                 parameters
+    model.<path>                 parameters and statistics
     optimizer.<path>.<state>     optimizer state
     metadata "nnc"               JSON: format version, architecture, updates done, where the data stands
 
@@ -63,7 +63,7 @@ def describe(model: Model) -> str:
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:
-    weights = {f"model.{path}": tensor for path, tensor in model.parameters.items()}
+    weights = {f"model.{path}": tensor for path, tensor in model.tensors().items()}
     return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
 
 

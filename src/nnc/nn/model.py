@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,6 +99,7 @@ class Model:
         self.dtype = dtype
         self.backend = backend
         self.parameters: dict[str, Tensor] = {}
+        self.statistics: dict[str, Tensor] = {}
         self.output_shape = self._initialize()
         self.states: dict[str, Tensor] = {
             f"{path}.{name}": Tensor.zeros(tensor.spec)
@@ -116,37 +117,49 @@ class Model:
         """Build once on a batch of one to find the parameters, and give them their first values."""
 
         def resolve(parameter: ParameterSpec) -> Symbol:
-            if parameter.path not in self.parameters:
+            home = self.parameters if parameter.trainable else self.statistics
+            if parameter.path not in home:
                 values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
-                self.parameters[parameter.path] = Tensor.empty(parameter.spec, "parameter")
-                self.parameters[parameter.path].copy_from(values.astype(parameter.spec.dtype.numpy))
+                home[parameter.path] = Tensor.empty(parameter.spec, "parameter")
+                home[parameter.path].copy_from(values.astype(parameter.spec.dtype.numpy))
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
         return self.layer.build(Scope(resolve), self._input(graph, 1)).shape[1:]
 
-    def apply(self, x: T, parameters: Mapping[str, T]) -> T:
-        """The layer on any operand (a symbol or an eager variable), with parameters of the same kind by path."""
-        return self.layer.build(Scope(lambda parameter: parameters[parameter.path]), x)
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters and statistics by path: all that makes up the model."""
+        return self.parameters | self.statistics
+
+    def apply(self, x: T, tensors: Mapping[str, T], *, renewed: dict[str, T] | None = None) -> T:
+        """The layer on any operand (a symbol or an eager variable), with its tensors of the same kind by path.
+
+        With `renewed` it is applied as in training, and statistics that change are put there.
+        """
+        training = renewed is not None
+        renew = renewed.__setitem__ if renewed is not None else None
+        scope = Scope(lambda parameter: tensors[parameter.path], training=training)
+        return self.layer.build(scope if renew is None else replace(scope, renew=renew), x)
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all parameters by path."""
-        return {path: np.array(tensor.numpy()) for path, tensor in self.parameters.items()}
+        """Copies of all parameters and statistics by path."""
+        return {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()}
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set all parameters; FormatError lists missing, unexpected and unfit ones, and then nothing is set."""
+        """Set all parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set."""
         arrays = {path: np.asarray(value) for path, value in values.items()}
-        shared = sorted(self.parameters.keys() & arrays.keys())
+        tensors = self.tensors()
+        shared = sorted(tensors.keys() & arrays.keys())
         faults = {
-            "missing": sorted(self.parameters.keys() - arrays.keys()),
-            "unexpected": sorted(arrays.keys() - self.parameters.keys()),
-            "of another shape": [path for path in shared if arrays[path].shape != self.parameters[path].shape],
-            "of another kind": [path for path in shared if not _fits(arrays[path], self.parameters[path])],
+            "missing": sorted(tensors.keys() - arrays.keys()),
+            "unexpected": sorted(arrays.keys() - tensors.keys()),
+            "of another shape": [path for path in shared if arrays[path].shape != tensors[path].shape],
+            "of another kind": [path for path in shared if not _fits(arrays[path], tensors[path])],
         }
         if any(faults.values()):
             got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names)
-            raise FormatError("state", got=got, need=f"the {len(self.parameters)} parameters of this model")
-        for path, tensor in self.parameters.items():
+            raise FormatError("state", got=got, need=f"the {len(tensors)} tensors of this model")
+        for path, tensor in tensors.items():
             tensor.copy_from(arrays[path])
 
     def summary(self) -> tuple[LayerSummary, ...]:
@@ -170,9 +183,10 @@ class Model:
 
     def memory(self, batch: int) -> ModelMemory:
         """The bytes of a training step for `batch` examples; nothing of it is allocated."""
-        weights = sum(tensor.spec.nbytes for tensor in self.parameters.values())
+        weights = sum(tensor.spec.nbytes for tensor in self.tensors().values())
+        gradients = sum(tensor.spec.nbytes for tensor in self.parameters.values())
         state = sum(tensor.spec.nbytes for tensor in self.states.values())
-        return ModelMemory(self.training_step(batch).compiled.memory(), weights, weights, state)
+        return ModelMemory(self.training_step(batch).compiled.memory(), weights, gradients, state)
 
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
         return graph.input(TensorSpec((batch, *self.input_shape), self.dtype), "input")
@@ -186,10 +200,12 @@ class Model:
 
     def _compile(self, kind: str, batch: int) -> Step:
         graph = SymbolicGraph(kind)
-        symbols = {path: graph.input(tensor.spec, path) for path, tensor in self.parameters.items()}
-        given = {symbol: self.parameters[path] for path, symbol in symbols.items()}
+        tensors = self.tensors()
+        symbols = {path: graph.input(tensor.spec, path) for path, tensor in tensors.items()}
+        given = {symbol: tensors[path] for path, symbol in symbols.items()}
         x = self._input(graph, batch)
-        output = self.apply(x, symbols)
+        renewed: dict[str, Symbol] = {}
+        output = self.apply(x, symbols, renewed=renewed if kind == "train" else None)
         if kind == "predict":
             return Step(compile(graph, [output], given=given, backend=self.backend), x, None, (output,))
         target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
@@ -197,11 +213,13 @@ class Model:
         results = (self.loss.build(output, target), self.loss.score(output, target))
         if kind == "evaluate":
             return Step(compile(graph, results, given=given, backend=self.backend), x, target, results)
-        minimized = minimize(graph, self.optimizer.command(), results[:1], list(symbols.values()))
+        trained = [symbols[path] for path in self.parameters]
+        minimized = minimize(graph, self.optimizer.command(), results[:1], trained)
         for update in minimized.updates:
             given.update({state: self.states[state.name] for state in update.states})
         given.update({symbol: self.scalars[name] for name, symbol in minimized.scalars.items()})
-        compiled = compile(graph, results, given=given, carry=minimized.carries(), backend=self.backend)
+        carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
+        compiled = compile(graph, results, given=given, carry=carry, backend=self.backend)
         return Step(compiled, x, target, results)
 
     # ---- use
@@ -258,7 +276,7 @@ def _summarize(layer: Layer, name: str, x: Symbol, graph: SymbolicGraph) -> tupl
     found: dict[str, int] = {}
 
     def resolve(parameter: ParameterSpec) -> Symbol:
-        found[parameter.path] = parameter.spec.elements
+        found[parameter.path] = parameter.spec.elements if parameter.trainable else 0
         return graph.input(parameter.spec, parameter.path)
 
     y = layer.build(Scope(resolve, name), x)

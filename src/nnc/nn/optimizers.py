@@ -8,7 +8,23 @@ from dataclasses import dataclass
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import AttributeValueError
 from nnc.nn.schedules import Constant, Schedule
-from nnc.ops.optimizer import ADAM, SCALAR_NAMES, SGD, STATE_NAMES, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import (
+    ADAGRAD,
+    ADAM,
+    AMSGRAD,
+    LAMB,
+    LION,
+    RMSPROP,
+    SCALAR_NAMES,
+    SGD,
+    STATE_NAMES,
+    AdagradAttrs,
+    AdamAttrs,
+    LambAttrs,
+    LionAttrs,
+    RmsPropAttrs,
+    SgdAttrs,
+)
 
 
 class Optimizer(ABC):
@@ -55,7 +71,10 @@ class StochasticGradientDescent(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class Adam(Optimizer):
-    """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015)."""
+    """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015).
+
+    With `amsgrad` the largest v̂ so far takes the place of v̂ (Reddi et al. 2018).
+    """
 
     rate: float | Schedule = 1e-3
     beta1: float = 0.9
@@ -63,12 +82,119 @@ class Adam(Optimizer):
     epsilon: float = 1e-8
     decay: float = 0.0
     decoupled: bool = False
+    amsgrad: bool = False
 
     def __post_init__(self) -> None:
-        if not (0.0 <= self.beta1 < 1.0 and 0.0 <= self.beta2 < 1.0 and self.epsilon > 0.0):
-            got = f"beta1={self.beta1}, beta2={self.beta2}, epsilon={self.epsilon}"
-            raise AttributeValueError("Adam", got=got, need="0 ≤ beta < 1, epsilon > 0")
+        _check_fractions("Adam", beta1=self.beta1, beta2=self.beta2)
+        _check_epsilon("Adam", self.epsilon, self.decay)
 
     def command(self) -> AnyCommand:
-        """The adam command."""
-        return Command(ADAM, AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled))
+        """The adam or the amsgrad command."""
+        attrs = AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled)
+        return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class AdamW(Optimizer):
+    """Adam whose decay acts on the parameter itself: w' = w - rate · (m̂ / (√v̂ + ε) + decay · w) (Loshchilov 2019)."""
+
+    rate: float | Schedule = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.01
+    amsgrad: bool = False
+
+    def __post_init__(self) -> None:
+        _check_fractions("AdamW", beta1=self.beta1, beta2=self.beta2)
+        _check_epsilon("AdamW", self.epsilon, self.decay)
+
+    def command(self) -> AnyCommand:
+        """The adam or the amsgrad command, decoupled."""
+        attrs = AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, decoupled=True)
+        return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Lamb(Optimizer):
+    """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w, for large batches (You et al. 2020)."""
+
+    rate: float | Schedule = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_fractions("Lamb", beta1=self.beta1, beta2=self.beta2)
+        _check_epsilon("Lamb", self.epsilon, self.decay)
+
+    def command(self) -> AnyCommand:
+        """The lamb command."""
+        return Command(LAMB, LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
+
+
+@dataclass(frozen=True, slots=True)
+class RMSProp(Optimizer):
+    """v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m', s = g + decay · w."""
+
+    rate: float | Schedule = 1e-3
+    alpha: float = 0.99
+    momentum: float = 0.0
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_fractions("RMSProp", alpha=self.alpha, momentum=self.momentum)
+        _check_epsilon("RMSProp", self.epsilon, self.decay)
+
+    def command(self) -> AnyCommand:
+        """The rmsprop command."""
+        return Command(RMSPROP, RmsPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
+
+
+@dataclass(frozen=True, slots=True)
+class Adagrad(Optimizer):
+    """v' = v + s²;  w' = w - rate · s / (√v' + ε), s = g + decay · w (Duchi et al. 2011)."""
+
+    rate: float | Schedule = 0.01
+    epsilon: float = 1e-10
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_epsilon("Adagrad", self.epsilon, self.decay)
+
+    def command(self) -> AnyCommand:
+        """The adagrad command."""
+        return Command(ADAGRAD, AdagradAttrs(self.epsilon, self.decay))
+
+
+@dataclass(frozen=True, slots=True)
+class Lion(Optimizer):
+    """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
+
+    rate: float | Schedule = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.99
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_fractions("Lion", beta1=self.beta1, beta2=self.beta2)
+        if not self.decay >= 0.0:
+            raise AttributeValueError("Lion", got=f"decay={self.decay}", need="decay ≥ 0")
+
+    def command(self) -> AnyCommand:
+        """The lion command."""
+        return Command(LION, LionAttrs(self.beta1, self.beta2, self.decay))
+
+
+def _check_fractions(optimizer: str, **values: float) -> None:
+    """Each is a share of an old value that stays, less than all of it."""
+    if not all(0.0 <= value < 1.0 for value in values.values()):
+        got = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise AttributeValueError(optimizer, got=got, need="0 ≤ each < 1")
+
+
+def _check_epsilon(optimizer: str, epsilon: float, decay: float) -> None:
+    if not (epsilon > 0.0 and decay >= 0.0):
+        raise AttributeValueError(optimizer, got=f"epsilon={epsilon}, decay={decay}", need="epsilon > 0, decay ≥ 0")

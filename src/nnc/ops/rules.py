@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from nnc.core.spec import TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
-from nnc.graph import VARIADIC, Op, OpAttr
+from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS
 from nnc.ops.operand import Operand
 
@@ -103,10 +103,11 @@ def operator(
     pattern: Pattern = Pattern.OPAQUE,
     optional: tuple[int, ...] = (),
     variadic: bool = False,
+    registry: Registry = default_registry,
     doc: str,
 ) -> Op[A]:
     """Define an operator; no rule can be left out. `optional` inputs may be absent; `variadic` takes any number."""
-    op = Op(name, attributes=attributes, inputs=VARIADIC if variadic else inputs, outputs=outputs, doc=doc)
+    op = Op(name, attributes, VARIADIC if variadic else inputs, outputs, registry=registry, doc=doc)
     INFER.set(op, infer)
     GRADIENT.set(op, gradient)
     INPLACE.set(op, inplace if callable(inplace) else lambda attrs: inplace)

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
+PINNED = "pinned blocks"
+COMPANIONS = "companions"
+EXPLICIT = "explicit interference"
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -37,9 +41,15 @@ class Instance:
         return max(self.upper, default=0)
 
     @property
+    def needs(self) -> frozenset[str]:
+        """What a solver must be able to take beside lives: `PINNED`, `COMPANIONS`, `EXPLICIT`."""
+        present = ((PINNED, bool(self.pinned)), (COMPANIONS, bool(self.groups)), (EXPLICIT, self.rows is not None))
+        return frozenset(need for need, there in present if there)
+
+    @property
     def plain(self) -> bool:
         """Whether lives alone decide: no pinned block, no companions, no explicit interference."""
-        return not self.pinned and not self.groups and self.rows is None
+        return not self.needs
 
     def arena(self, offsets: list[int]) -> int:
         """The bytes that `offsets` take: the highest end of a block."""

@@ -13,12 +13,15 @@ from types import MappingProxyType
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import arrays
 from nnc.planning.bound import witnesses
-from nnc.planning.instance import Effort, Solver
+from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Effort, Solver
 from nnc.planning.plan import Plan, Witness
 from nnc.planning.problem import Problem
 from nnc.planning.solvers import greedy, sweep
+from nnc.planning.solvers.local import local_search
 from nnc.planning.solvers.normalize import Part, normalize
+from nnc.planning.solvers.reference_coded import reference_coded
 from nnc.planning.solvers.search import search
+from nnc.planning.solvers.seed_text import seed_literal, seed_text
 from nnc.planning.solvers.skyline import skyline
 
 LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
@@ -28,35 +31,40 @@ LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
 class Row:
     """A solver and what the portfolio may ask of it.
 
-    `general` solvers take pinned blocks, companions and explicit interference, `largest` is the number of blocks up
-    to which it is worth its time, `turn` its turn in the portfolio, `None` for solvers that only run by name.
+    `takes` are the needs of an instance (`Instance.needs`) that it meets, `largest` is the number of blocks up to
+    which it is worth its time, `turn` its turn in the portfolio, `None` for solvers that only run by name.
     """
 
     name: str
     solver: Solver
-    general: bool = False
+    takes: frozenset[str] = frozenset()
     largest: int = 10**9
     turn: int | None = None
 
 
+ANY = frozenset({PINNED, COMPANIONS, EXPLICIT})
 ROWS = (
     Row("peak_best_fit_wz", sweep.peak_best_fit("WZ"), turn=1),
     Row("sweep_first_fit", sweep.first_fit, turn=2),
-    Row("size_first_fit", greedy.first_fit(greedy.by_size), general=True, largest=LARGEST_WITH_ARRAYS, turn=3),
-    Row("skyline_twa", skyline("TWA"), turn=5),
+    Row("size_first_fit", greedy.first_fit(greedy.by_size), ANY, LARGEST_WITH_ARRAYS, turn=3),
     Row("peak_best_fit_zw", sweep.peak_best_fit("ZW"), turn=4),
-    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), general=True, largest=6_000, turn=6),
-    Row("sweep_best_fit", sweep.best_fit, turn=7),
-    Row("skyline_taw", skyline("TAW"), turn=8),
-    Row("skyline_awt", skyline("AWT"), turn=9),
-    Row("skyline_tz", skyline("TZ"), turn=10),
-    Row("size_best_fit", greedy.best_fit(greedy.by_size), general=True, largest=6_000, turn=11),
-    Row("area_first_fit", greedy.first_fit(greedy.by_area), general=True, largest=6_000, turn=12),
-    Row("search", search, largest=6_000, turn=13),
-    Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), general=True, largest=6_000),
-    Row("width_first_fit", greedy.first_fit(greedy.by_width), general=True, largest=6_000),
-    Row("birth_first_fit", greedy.first_fit(greedy.by_birth), general=True, largest=6_000),
-    Row("birth_best_fit", greedy.best_fit(greedy.by_birth), general=True, largest=6_000),
+    Row("skyline_twa", skyline("TWA"), turn=5),
+    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), ANY, largest=6_000, turn=6),
+    Row("search", search, largest=6_000, turn=7),
+    Row("skyline_tz", skyline("TZ"), turn=8),
+    Row("skyline_taw", skyline("TAW"), turn=9),
+    Row("skyline_awt", skyline("AWT"), turn=10),
+    Row("sweep_best_fit", sweep.best_fit, turn=11),
+    Row("size_best_fit", greedy.best_fit(greedy.by_size), ANY, largest=6_000, turn=12),
+    Row("area_first_fit", greedy.first_fit(greedy.by_area), ANY, largest=6_000, turn=13),
+    Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), ANY, largest=6_000, turn=14),
+    Row("reference_coded", reference_coded, frozenset({COMPANIONS, EXPLICIT}), largest=2_000, turn=15),
+    Row("local_search", local_search, ANY, largest=3_000, turn=16),
+    Row("width_first_fit", greedy.first_fit(greedy.by_width), ANY, largest=6_000),
+    Row("birth_first_fit", greedy.first_fit(greedy.by_birth), ANY, largest=6_000),
+    Row("birth_best_fit", greedy.best_fit(greedy.by_birth), ANY, largest=6_000),
+    Row("seed_text", seed_text, frozenset({EXPLICIT})),
+    Row("seed_literal", seed_literal, frozenset({EXPLICIT})),
 )
 
 SOLVERS: Mapping[str, Solver] = MappingProxyType({row.name: row.solver for row in ROWS})
@@ -128,11 +136,12 @@ def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
     chosen = tuple(row for row in ROWS if row.name == solver)
     if not chosen:
         raise PlanningError("solve", got=f"solver {solver!r}", need=f"portfolio, {', '.join(SOLVERS)}")
-    if not chosen[0].general and not all(state.part.instance.plain for state in states):
+    missing = {need for state in states for need in state.part.instance.needs - chosen[0].takes}
+    if missing:
         raise PlanningError(
             f"solver {solver}",
-            got="pinned blocks, companions or explicit interference",
-            need="blocks whose lives alone decide",
+            got=f"a problem with {', '.join(sorted(missing))}",
+            need=f"at most {', '.join(sorted(chosen[0].takes)) or 'blocks whose lives alone decide'}",
             fix="use the portfolio or a greedy order",
         )
     return chosen
@@ -141,7 +150,7 @@ def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
 def _advance(state: State, row: Row, effort: Effort) -> None:
     """Let one solver try to better a part; the first that can take it always runs, however late it is."""
     instance = state.part.instance
-    if not row.general and not instance.plain:
+    if instance.needs - row.takes:
         return
     if state.offsets is not None and (state.arena <= effort.target or instance.count > row.largest or effort.expired):
         return

@@ -15,9 +15,17 @@ _NUMBERS = ("lower", "upper", "size")
 def read_csv(path: str | Path) -> Problem:
     """The problem in the file at `path`: a header line, then one block per line, lives half-open, sizes in bytes.
 
-    Raises `FormatError`, with file and line, for a missing column, a field that is not an integer, or a block
-    that cannot be.
+    Raises `FormatError`, with file and line, for a file that cannot be read, a missing column, a field that is not an
+    integer, or a block that cannot be.
     """
+    try:
+        return _read(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        got = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        raise FormatError("read_csv", got=got, need="a readable CSV file", origin=str(path)) from None
+
+
+def _read(path: str | Path) -> Problem:
     with Path(path).open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         header = [column.strip() for column in reader.fieldnames or ()]

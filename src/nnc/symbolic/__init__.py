@@ -1,6 +1,7 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
 from nnc.symbolic.compile import Compiled, MemoryStatement, compile
+from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimize import Minimized, Update, minimize
@@ -23,6 +24,8 @@ __all__ = [
     "backward",
     "compile",
     "faults",
+    "hessian_vector_product",
+    "jvp",
     "minimize",
     "prune",
     "verify",

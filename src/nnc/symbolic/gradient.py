@@ -40,7 +40,7 @@ def backward(
         raise ArityError("backward", got=f"{len(given)} seeds", need=f"{len(outputs)}, one per output")
     for symbol in (*outputs, *inputs):
         _check_float(graph, symbol)
-    work = _Backward(graph, _relevant(graph, outputs, inputs))
+    work = _Backward(graph, relevant(graph, outputs, inputs))
     for output, seed in zip(outputs, given, strict=True):
         if seed is not None and (seed.shape, seed.spec.dtype) != (output.shape, output.spec.dtype):
             raise ShapeError("backward", got=f"seed {seed.spec}", need=str(output.spec), origin=caller_origin())
@@ -59,14 +59,14 @@ def _check_float(graph: SymbolicGraph, symbol: Symbol) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Relevant:
+class Relevant:
     """Execs between inputs and outputs, and roots whose gradient is wanted on the way."""
 
     execs: frozenset[ExecKey]
     roots: frozenset[TensorKey]
 
 
-def _relevant(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol]) -> _Relevant:
+def relevant(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol]) -> Relevant:
     """Execs that lead from an input to an output, and the roots that carry its influence."""
     wanted = {graph.root(symbol.key) for symbol in inputs}
     reached = graph.execs.reachable(
@@ -78,7 +78,7 @@ def _relevant(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[
         if any(tensor is not None and graph.root(tensor) in wanted for tensor in record.inputs):
             seen.add(key)
             wanted.update(graph.root(tensor) for tensor in record.outputs if graph.tensors[tensor].spec.dtype.is_float)
-    return _Relevant(frozenset(seen), frozenset(wanted))
+    return Relevant(frozenset(seen), frozenset(wanted))
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _Backward:
     """The gradients found so far: per root, symbols of the root's shape that are still to be summed."""
 
     graph: SymbolicGraph
-    relevant: _Relevant
+    relevant: Relevant
     parts: dict[TensorKey, list[Symbol]] = field(default_factory=dict)
 
     def contribute(self, key: TensorKey, gradient: Symbol) -> None:

@@ -16,6 +16,7 @@ from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
+from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.ops.rules import infer
@@ -179,6 +180,8 @@ class LlvmBackend:
         results = [spec for spec in outputs if spec is not None]
         if any(spec.device.kind != CPU.kind for spec in (*present, *results)):
             return "tensors outside host memory"
+        if not engine().target.half and any(spec.dtype is F16 for spec in (*present, *results)):
+            return "f16 on a processor that cannot convert it"
         return row.refuse(command.attrs, present, results)
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:

@@ -34,7 +34,7 @@ class Scalar:
 F64 = Scalar("f64", "double", "double", 8, floating=True)
 F32 = Scalar("f32", "float", "float", 4, floating=True)
 F16 = Scalar("f16", "half", "half", 2, floating=True)
-BF16 = Scalar("bf16", "bfloat", "bfloat", 2, floating=True)
+BF16 = Scalar("bf16", "i16", "i16", 2, floating=True)  # moved as bits; computed with after a cast to f32
 I64 = Scalar("i64", "i64", "i64", 8)
 I32 = Scalar("i32", "i32", "i32", 4)
 I16 = Scalar("i16", "i16", "i16", 2)
@@ -63,7 +63,7 @@ class Type:
     @property
     def suffix(self) -> str:
         """The spelling of this type in names of intrinsics: v16f32."""
-        kind = {"double": "f64", "float": "f32", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
+        kind = {"double": "f64", "float": "f32", "half": "f16", "ptr": "p0"}
         text = kind.get(self.scalar.register, self.scalar.register)
         return f"v{self.lanes}{text}" if self.lanes else text
 
@@ -399,8 +399,13 @@ class Builder:
     def cast(self, value: Value, scalar: Scalar) -> Value:
         """value as another scalar type, by value; to bool it is value != 0; to integers it saturates, NaN is 0."""
         source = value.type.scalar
-        if source == scalar or (source.register == scalar.register and not scalar.floating):
+        both_integers = not (source.floating or scalar.floating)
+        if source == scalar or (source.register == scalar.register and both_integers):
             return Value(value.text, value.type.of(scalar), self, value.constant)
+        if source == BF16:
+            return self.cast(self._wide(value), scalar)
+        if scalar == BF16:
+            return self._narrow(self.cast(value, F32))
         if scalar == BOOL:
             return self.compare("!=", value, self.zero(value.type))
         kind = value.type.of(scalar)
@@ -409,6 +414,20 @@ class Builder:
             self.module.declare(name, str(kind), [str(value.type)])
             return self.emit(kind, f"call {kind} @{name}({value.type} {value.text})")
         return self.emit(kind, f"{conversion(source, scalar)} {value.type} {value.text} to {kind}")
+
+    def _wide(self, value: Value) -> Value:
+        """bf16 as f32: its bits are the upper half."""
+        bits = self.emit(value.type.of(I32), f"zext {value.type} {value.text} to {value.type.of(I32)}")
+        return self.reinterpret(self.shift_left(bits, 16), F32)
+
+    def _narrow(self, value: Value) -> Value:
+        """f32 as bf16, rounded to nearest, ties to even; in bits, because hardware and LLVM differ on denormals."""
+        bits = self.reinterpret(value, I32)
+        odd = self.both(self.shift_right(bits, 16), self.constant(1, bits.type))
+        rounded = self.shift_right(bits + odd + 0x7FFF, 16)
+        kept = self.choose(self.unordered(value), self.constant(0x7FC0, bits.type), rounded)
+        narrow = self.cast(kept, I16)
+        return Value(narrow.text, narrow.type.of(BF16), self)
 
     def reinterpret(self, value: Value, scalar: Scalar) -> Value:
         """The same bits as another scalar type of the same size."""
@@ -640,13 +659,11 @@ def literal(number: Number, scalar: Scalar) -> str:
     """A number as IR writes it: floating-point constants are the bits of a double, exact in the scalar's type."""
     if not scalar.floating:
         return str(int(number))
+    assert scalar != BF16, "constants are made in the type of computation"
     if scalar == F32:
         (number,) = struct.unpack("<f", struct.pack("<f", number))
     elif scalar == F16:
         (bits,) = struct.unpack("<H", struct.pack("<e", number))
         return f"0xH{bits:04X}"
-    elif scalar == BF16:
-        (bits,) = struct.unpack("<I", struct.pack("<f", number))
-        return f"0xR{bits >> 16:04X}"
     (pattern,) = struct.unpack("<Q", struct.pack("<d", number))
     return f"0x{pattern:016X}"

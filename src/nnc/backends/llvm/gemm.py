@@ -18,7 +18,7 @@ from nnc.backends.llvm.packing import Packing
 from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load_row, nanoseconds
 
-MAX_DEPTH = 384
+MAX_DEPTH, DIRECT_DEPTH = 384, 2048  # steps of k in a block; more where b is read where it is
 BLOCK_COLUMNS = 1024
 FEW_TILES = 2
 
@@ -75,15 +75,15 @@ class _Blocks:
         self.by_columns = column_tiles >= row_tiles
         self.panels = max(row_tiles, column_tiles) if min(row_tiles, column_tiles) else 0
         self.items = math.prod(problem.batch) * self.panels
-        limit = min(MAX_DEPTH, target.level_one_bytes // (tile.columns * size))
+        self.a_direct = column_tiles <= FEW_TILES
+        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1
+        limit = DIRECT_DEPTH if self.b_direct else min(MAX_DEPTH, target.level_one_bytes // (tile.columns * size))
         self.depth = max(1, ceiling(problem.inner, ceiling(max(problem.inner, 1), limit)))
         fitting = target.level_two_bytes // 2 // (self.depth * size) // tile.rows * tile.rows
         self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
-        self.block_columns = min(column_tiles, BLOCK_COLUMNS // tile.columns) * tile.columns
+        self.block_columns = min(column_tiles, max(1, BLOCK_COLUMNS // tile.columns)) * tile.columns
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
-        self.a_direct = column_tiles <= FEW_TILES
-        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1
         self.a_packing = Packing(
             problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows
         )

@@ -19,8 +19,8 @@ ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
 class TargetDescription:
     """One processor as the generators see it.
 
-    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, and
-    `fused` tells whether a fused multiply-add is one instruction.
+    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
+    whether a fused multiply-add is one instruction, and `half` whether f16 can be converted.
     """
 
     triple: str
@@ -29,6 +29,7 @@ class TargetDescription:
     vector_bits: int
     vector_registers: int
     fused: bool
+    half: bool = True
     level_one_bytes: int = 32 * 1024
     level_two_bytes: int = 512 * 1024
 
@@ -61,12 +62,14 @@ INSTRUCTION_SETS = (
     InstructionSet(frozenset(), 128, 16, False),
 )
 
+HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
+
 # Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
 LEVELS: dict[str, tuple[str, frozenset[str]]] = {
     "generic": ("generic", frozenset()),
     "x86-64": ("x86-64", frozenset()),
     "x86-64-v2": ("x86-64-v2", frozenset()),
-    "x86-64-v3": ("x86-64-v3", frozenset({"avx", "avx2", "fma"})),
+    "x86-64-v3": ("x86-64-v3", frozenset({"avx", "avx2", "fma", "f16c"})),
     "x86-64-v4": ("x86-64-v4", frozenset({"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"})),
 }
 
@@ -95,6 +98,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         row.vector_bits,
         row.vector_registers,
         row.fused,
+        half=bool(features & HALF_FEATURES),
     )
 
 

@@ -15,7 +15,7 @@ from nnc.backends.llvm.target import TargetDescription
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 CYCLES_PER_NANOSECOND = 3.0
-MAX_VECTORS = 4
+MAX_VECTORS = 16
 
 
 @dataclass(frozen=True, slots=True)

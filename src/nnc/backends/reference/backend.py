@@ -13,6 +13,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Program, Specs, Tensors
 from nnc.core.tensor import Tensor
+from nnc.ops.custom import KERNEL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +38,7 @@ class NumpyKernel:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceBackend:
-    """Every operator of nnc.ops, in NumPy: slow, plain, and the oracle for the others."""
+    """Every operator of nnc.ops, in NumPy: slow, plain, and the oracle for the others; and every custom command."""
 
     name: str = "reference"
 
@@ -47,7 +48,7 @@ class ReferenceBackend:
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
         """Why the command is not claimed: an operator of somebody else, or tensors that are not in host memory."""
-        if command.op not in KERNELS:
+        if command.op not in KERNELS and command.op not in KERNEL:
             return "no kernel"
         if any(spec is not None and spec.device.kind != CPU.kind for spec in (*inputs, *outputs)):
             return "tensors outside host memory"
@@ -55,7 +56,8 @@ class ReferenceBackend:
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel:
         """The kernel of a command that `refusal` did not refuse."""
-        return NumpyKernel(command, KERNELS[command.op])
+        function = KERNELS.get(command.op)
+        return NumpyKernel(command, KERNEL[command.op] if function is None else function)
 
     def program(self, calls: Sequence[Call]) -> Program:
         """Runs the calls one after another."""

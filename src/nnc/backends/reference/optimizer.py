@@ -110,5 +110,6 @@ def lion(attrs: LionAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g."""
     g, w, m = (widen(array) for array in inputs[:3])
     direction = sign(attrs.beta1 * m + (1 - attrs.beta1) * g)
+    moment = attrs.beta2 * m + (1 - attrs.beta2) * g
     write(outputs[0], w - scalar(inputs[3]) * (direction + attrs.decay * w))
-    write(outputs[1], attrs.beta2 * m + (1 - attrs.beta2) * g)
+    write(outputs[1], moment)

@@ -13,7 +13,8 @@ def ranking(x: Array, axis: int, *, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis, kind="stable")
     backward = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return np.subtract(x.shape[axis] - 1, np.flip(backward, axis))
+    forward: Array = x.shape[axis] - 1 - np.flip(backward, axis)
+    return forward
 
 
 def sort(attrs: SortAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -41,6 +42,7 @@ def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:
     total = np.cumsum(forward, attrs.axis, dtype=dtype)
     if attrs.exclusive:
         # Shifted, not total - x, which would turn an infinity at k into nan.
-        lead = np.zeros_like(np.take(total, np.arange(min(1, x.shape[attrs.axis])), attrs.axis))
-        total = np.concatenate([lead, np.delete(total, -1, attrs.axis) if lead.size else total], attrs.axis)
+        shifted = np.zeros_like(total)
+        np.moveaxis(shifted, attrs.axis, 0)[1:] = np.moveaxis(total, attrs.axis, 0)[:-1]
+        total = shifted
     write(outputs[0], np.flip(total, attrs.axis) if attrs.reverse else total)

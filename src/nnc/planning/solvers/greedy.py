@@ -67,7 +67,7 @@ def first_fit(order: Order) -> Solver:
             return Layout(
                 arrays.first_fit(instance.lower, instance.upper, instance.size, order(instance), effort.deadline)
             )
-        return place(instance, order(instance), conflicts(instance), tightest=False)
+        return Layout(place(instance, order(instance), conflicts(instance), tightest=False))
 
     return solver
 
@@ -76,7 +76,7 @@ def best_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, into the tightest free gap between placed blocks."""
 
     def solver(instance: Instance, effort: Effort) -> Layout:
-        return place(instance, order(instance), conflicts(instance), tightest=True)
+        return Layout(place(instance, order(instance), conflicts(instance), tightest=True))
 
     return solver
 
@@ -87,7 +87,7 @@ def _uniform(instance: Instance) -> bool:
     return not any(size % common for size in instance.size)
 
 
-def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]], *, tightest: bool) -> Layout:
+def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]], *, tightest: bool) -> list[int]:
     """Every block at a free place, in `order`, after the pinned ones; companions are placed with their first.
 
     Raises `PlanningError` if two pinned blocks share bytes.
@@ -104,7 +104,7 @@ def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]],
         offset = _lowest(instance, group, offsets, neighbours, tightest=tightest)
         for member in group:
             offsets[member] = offset
-    return Layout(offsets)
+    return offsets
 
 
 def _check_pinned(instance: Instance, offsets: list[int], neighbours: list[list[int]]) -> None:

@@ -27,7 +27,7 @@ def normalize(problem: Problem) -> list[Part]:
     members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
     companions = {block for group in problem.companions for block in group}
     for i, block in enumerate(problem.blocks):
-        if block.size and (block.lower < block.upper or problem.interference is not None or i in companions):
+        if i in companions or (block.size and (block.lower < block.upper or problem.interference is not None)):
             members[block.memory].append(i)
     parts = []
     for memory, blocks in members.items():
@@ -135,7 +135,7 @@ def conflicts(instance: Instance) -> list[list[int]]:
     found: list[list[int]] = [[] for _ in range(instance.count)]
     alive: list[int] = []
     for i in sorted(range(instance.count), key=lambda i: (instance.lower[i], i)):
-        if instance.lower[i] == instance.upper[i]:
+        if not instance.size[i] or instance.lower[i] == instance.upper[i]:
             continue
         alive = [j for j in alive if instance.upper[j] > instance.lower[i]]
         for j in alive:

@@ -45,9 +45,6 @@ def find_lives(graph: SymbolicGraph, order: Sequence[ExecKey], needs: Needs, bou
     """Lives of all roots that the order touches, except `bound` ones, whose memory is somebody else's."""
     lives = Lives(len(order))
     for step, key in enumerate(order):
-        for root in needs.reads[key]:
-            if root not in lives.of and root not in bound:
-                lives.of[root] = Life([root], 0, step + 1, graph.tensors[root].spec.nbytes)
         for root in (*needs.reads[key], *needs.writes[key]):
             if root in bound:
                 continue

@@ -14,7 +14,7 @@ from nnc.symbolic.ir import TensorKey
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each block lies: `plan.offsets[i]` for `blocks[i]` and for `problem.blocks[i]`, its form for the planner."""
+    """Where each block lies: `plan.offsets[i]` for `blocks[i]`, which the planner knows as `problem.blocks[i]`."""
 
     blocks: tuple[Life, ...]
     problem: Problem

@@ -10,9 +10,9 @@ from enum import Enum
 from nnc.core.settings import SETTINGS
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
-from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.fusion import FUSION
 from nnc.symbolic.passes.prune import prune
+from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.rewrite import Rule, rewrite
 from nnc.symbolic.verify import verify
 

@@ -1,0 +1,195 @@
+"""GFLOP/s of the LLVM backend's matrix products and convolutions; one JSON line per case.
+
+    python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT]
+
+Products run in alternation with NumPy's matmul (whose BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says
+otherwise); `ratio` is ours / NumPy's. `share` is the part of the machine's measured FMA peak times the threads, where
+the peak is that of a register tile which reads no memory beyond the first-level cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.engine import engine
+from nnc.core.command import AnyCommand, Command
+from nnc.core.dispatch import Call
+from nnc.core.dtype import U8
+from nnc.core.settings import SETTINGS
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.ops.convolution import (
+    CONVOLUTION,
+    CONVOLUTION_DATA_GRADIENT,
+    CONVOLUTION_WEIGHT_GRADIENT,
+    ConvolutionAttrs,
+    ConvolutionGradientAttrs,
+)
+from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.rules import infer
+from nnc.ops.window import Window, window_of
+
+Array = NDArray[np.float32]
+RUNS, PAUSE = 3, 0.03
+BACKEND = LlvmBackend()
+
+# rows, columns, inner, transpose a, transpose b
+PRODUCTS = (
+    *((size, size, size, False, False) for size in (64, 128, 256, 512, 1024, 2048)),
+    (512, 512, 512, True, False),
+    (512, 512, 512, False, True),
+    (64, 10, 128, False, False),
+    (64, 128, 1024, False, False),
+    (128, 3072, 768, False, True),
+    (128, 768, 3072, False, True),
+    (1, 1024, 1024, False, False),
+)
+# batch, size, channels, kernel, filters, stride, border
+CONVOLUTIONS = (
+    (64, 8, 1, 3, 32, 1, 1),
+    (64, 8, 32, 3, 32, 1, 1),
+    (64, 4, 32, 3, 64, 1, 1),
+    (128, 32, 16, 3, 16, 1, 1),
+    (1, 224, 3, 7, 64, 2, 3),
+    (1, 56, 64, 3, 64, 1, 1),
+    (1, 28, 128, 3, 128, 1, 1),
+    (1, 14, 256, 3, 256, 1, 1),
+    (1, 7, 512, 3, 512, 1, 1),
+    (1, 56, 128, 3, 128, 2, 1),
+    (1, 56, 64, 1, 256, 1, 0),
+    (1, 14, 1024, 1, 256, 1, 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is run: a name, its floating-point operations, our program, and the peer's where there is one."""
+
+    name: str
+    operations: float
+    ours: Callable[[], None]
+    peer: Callable[[], None] | None = None
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def program(command: AnyCommand, *arrays: Array | None) -> Callable[[], None]:
+    inputs = tuple(None if array is None else Tensor.from_numpy(array) for array in arrays)
+    results = infer(command.op, command.attrs, tuple(None if tensor is None else tensor.spec for tensor in inputs))
+    kernel = BACKEND.kernel(command, tuple(None if tensor is None else tensor.spec for tensor in inputs), results)
+    size = kernel.workspace_bytes
+    workspace = Tensor.empty(TensorSpec((size,), U8)) if size else None
+    return BACKEND.program([Call(kernel, inputs, tuple(Tensor.empty(result) for result in results), workspace)])
+
+
+def products() -> Iterator[Case]:
+    for rows, columns, inner, flip_a, flip_b in PRODUCTS:
+        a = random(inner, rows) if flip_a else random(rows, inner)
+        b = random(columns, inner) if flip_b else random(inner, columns)
+        out = np.empty((rows, columns), np.float32)
+        left, right = a.T if flip_a else a, b.T if flip_b else b
+
+        def peer(left: Array = left, right: Array = right, out: Array = out) -> None:
+            np.matmul(left, right, out=out)
+
+        name = f"gemm {rows}x{columns}x{inner}{' a^T' if flip_a else ''}{' b^T' if flip_b else ''}"
+        ours = program(Command(GEMM, GemmAttrs(flip_a, flip_b)), a, b, None)
+        yield Case(name, 2.0 * rows * columns * inner, ours, peer)
+
+
+def convolutions() -> Iterator[Case]:
+    for batch, size, channels, kernel, filters, stride, border in CONVOLUTIONS:
+        window: Window = window_of(kernel, stride=stride, padding=border)
+        output = (size + 2 * border - kernel) // stride + 1
+        x, w = random(batch, size, size, channels), random(kernel, kernel, channels, filters)
+        g = random(batch, output, output, filters)
+        work = 2.0 * batch * output * output * filters * kernel * kernel * channels
+        shape = f"{batch}x{size}x{size}x{channels} {kernel}x{kernel} {filters} /{stride}"
+        data = ConvolutionGradientAttrs(window, 1, (size, size))
+        weight = replace(data, sizes=(kernel, kernel))
+        forward = Command(CONVOLUTION, ConvolutionAttrs(window))
+        yield Case(f"convolution {shape}", work, program(forward, x, w, None))
+        yield Case(f"data gradient {shape}", work, program(Command(CONVOLUTION_DATA_GRADIENT, data), g, w))
+        yield Case(f"weight gradient {shape}", work, program(Command(CONVOLUTION_WEIGHT_GRADIENT, weight), x, g))
+
+
+def seconds(run: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(case: Case, repeats: int) -> tuple[float, float | None]:
+    """Best seconds of ours and of the peer, run in turns; pauses, because a BLAS spins on all cores after its work."""
+    ours, peer = [], []
+    for _ in range(repeats):
+        ours += [seconds(case.ours) for _ in range(RUNS)]
+        if case.peer is not None:
+            time.sleep(PAUSE)
+            peer += [seconds(case.peer) for _ in range(RUNS)]
+            time.sleep(PAUSE)
+    return min(ours), min(peer) if peer else None
+
+
+def peak(repeats: int) -> float:
+    """Operations per second of one worker on a product that stays in the first-level cache."""
+    threads, SETTINGS.threads = SETTINGS.threads, 1
+    size, inner = 56, 256
+    ours = program(Command(GEMM, GemmAttrs()), random(size, inner), random(inner, 32), None)
+    best, _ = measure(Case("peak", 0.0, lambda: [ours() for _ in range(100)] and None), repeats)
+    SETTINGS.threads = threads
+    return 2.0 * size * inner * 32 * 100 / best
+
+
+def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
+    ours, peer = measure(case, repeats)
+    rate = case.operations / ours
+    row: dict[str, object] = {
+        "case": case.name,
+        "microseconds": round(ours * 1e6, 1),
+        "gflops": round(rate / 1e9, 1),
+        "share": round(rate / limit, 3),
+    }
+    if peer is not None:
+        row |= {"numpy_gflops": round(case.operations / peer / 1e9, 1), "ratio": round(peer / ours, 3)}
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
+    parser.add_argument("--repeats", type=int, default=15, help="runs per case; the best one counts")
+    parser.add_argument("--only", default="", help="run the cases whose name contains this text")
+    options = parser.parse_args()
+    SETTINGS.threads = options.threads
+    workers = SETTINGS.worker_count()
+    limit = peak(options.repeats) * workers
+    target = engine().target
+    print(
+        json.dumps(
+            {
+                "processor": target.processor,
+                "vector_bits": target.vector_bits,
+                "threads": workers,
+                "peak_gflops": round(limit / 1e9, 1),
+            }
+        )
+    )
+    for cases in (products, convolutions):
+        for case in cases():
+            if options.only in case.name:
+                print(json.dumps(report(case, options.repeats, limit)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Normalization layers without running statistics: layer, root-mean-square, group and instance norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.nn.initializers import ones, zeros
+from nnc.nn.layer import Layer, Scope, T
+from nnc.ops import group_norm, instance_norm, layer_norm, rms_norm
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNorm(Layer):
+    """y = (x - mean) / √(variance + epsilon) · weight + bias over the last `axes` axes of each example."""
+
+    axes: int = 1
+    epsilon: float = 1e-5
+    affine: bool = True
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        _check("LayerNorm", self.epsilon, axes=self.axes)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to the last axes of `x`."""
+        axes = _last_axes("LayerNorm", x, self.axes)
+        weight, bias = _parameters(scope, x, x.shape[axes[0] :], self.affine, self.bias)
+        return layer_norm(x, weight, bias, axes=axes, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class RMSNorm(Layer):
+    """y = x / √(mean x² + epsilon) · weight over the last `axes` axes of each example."""
+
+    axes: int = 1
+    epsilon: float = 1e-5
+    affine: bool = True
+
+    def __post_init__(self) -> None:
+        _check("RMSNorm", self.epsilon, axes=self.axes)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to the last axes of `x`."""
+        axes = _last_axes("RMSNorm", x, self.axes)
+        weight, _ = _parameters(scope, x, x.shape[axes[0] :], self.affine, False)
+        return rms_norm(x, weight, axes=axes, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNorm(Layer):
+    """Each example's channels in `groups` groups, each normalized over its channels and all positions."""
+
+    groups: int
+    epsilon: float = 1e-5
+    affine: bool = True
+
+    def __post_init__(self) -> None:
+        _check("GroupNorm", self.epsilon, groups=self.groups)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, …, channels]."""
+        weight, bias = _parameters(scope, x, x.shape[-1:], self.affine, True)
+        return group_norm(x, self.groups, weight, bias, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNorm(Layer):
+    """Each channel of each example normalized over all positions."""
+
+    epsilon: float = 1e-5
+    affine: bool = True
+
+    def __post_init__(self) -> None:
+        _check("InstanceNorm", self.epsilon)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, spatial…, channels]."""
+        weight, bias = _parameters(scope, x, x.shape[-1:], self.affine, True)
+        return instance_norm(x, weight, bias, epsilon=self.epsilon)
+
+
+def _parameters(scope: Scope[T], x: T, shape: tuple[int, ...], affine: bool, bias: bool) -> tuple[T | None, T | None]:
+    """(weight, bias) of this shape, as far as they are wanted."""
+    weight = scope.parameter("weight", shape, x, ones) if affine else None
+    return weight, scope.parameter("bias", shape, x, zeros) if affine and bias else None
+
+
+def _last_axes(layer: str, x: T, count: int) -> tuple[int, ...]:
+    if x.spec.rank <= count:
+        raise ShapeError(layer, got=str(x.spec), need=f"a batch and at least {count} more dimensions")
+    return tuple(range(x.spec.rank - count, x.spec.rank))
+
+
+def _check(layer: str, epsilon: float, **counts: int) -> None:
+    if not epsilon >= 0.0 or any(count < 1 for count in counts.values()):
+        got = ", ".join(f"{name}={value}" for name, value in {**counts, "epsilon": epsilon}.items())
+        raise AttributeValueError(layer, got=got, need="counts ≥ 1, epsilon ≥ 0")

@@ -1,0 +1,105 @@
+"""What a gradient must keep of the forward pass: the inputs and outputs whose elements the rule reads.
+
+    read(rule) = { inputs and outputs of the operator from which some result of the rule is computed }
+
+No table says so: the rule runs on operands that hold nothing but marks of where they come from. What reads only a
+shape (`fill_like`, `broadcast_to`) leaves no mark, and what does not reach a result does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnc.core.command import AnyCommand
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.graph import Op
+from nnc.ops.operand import Operand
+from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate, infer
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class GradientReads:
+    """Positions of the inputs and of the outputs that a gradient is computed from, ascending."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Marked(Operand):
+    """An operand without elements: its spec, where it lies in its root, and which operands it is computed from."""
+
+    __slots__ = ("_offset", "_spec", "_strides", "marks")
+
+    def __init__(self, spec: TensorSpec, marks: frozenset[Mark], offset: int = 0, strides: Shape | None = None) -> None:
+        self._spec = spec
+        self._offset = offset
+        self._strides = contiguous_strides(spec.shape) if strides is None else strides
+        self.marks = marks
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape, element type, layout and device."""
+        return self._spec
+
+    @property
+    def strides(self) -> Shape:
+        """Strides in elements over the memory of the root."""
+        return self._strides
+
+    @property
+    def offset(self) -> int:
+        """Elements between the root's first element and this operand's."""
+        return self._offset
+
+    def apply(self, command: AnyCommand, inputs: Sequence[Marked | None]) -> tuple[Marked, ...]:
+        """Outputs with the marks of all inputs."""
+        specs = tuple(None if operand is None else operand.spec for operand in inputs)
+        marks = frozenset[Mark]().union(*(operand.marks for operand in inputs if operand is not None))
+        return tuple(Marked(spec, marks) for spec in infer(command.op, command.attrs, specs))
+
+    def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Marked:
+        """A view: the same marks."""
+        return Marked(spec, self.marks, offset, strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One operand of the forward pass: an input or an output, and its position."""
+
+    is_output: bool
+    position: int
+
+
+def gradient_reads(
+    op: Op[A], attrs: A, specs: Sequence[TensorSpec | None], of: Sequence[int] | None = None
+) -> GradientReads:
+    """What the gradients of the inputs at positions `of` (all floats when None) are computed from.
+
+    NotDifferentiableError with the operator's reason when there is no rule.
+    """
+    given = tuple(specs)
+    inputs = tuple(
+        Marked(spec, frozenset((Mark(False, position),))) for position, spec in enumerate(given) if spec is not None
+    )
+    results = infer(op, attrs, given)
+    outputs = tuple(Marked(spec, frozenset((Mark(True, position),))) for position, spec in enumerate(results))
+    asked = range(len(given)) if of is None else of
+    needed = tuple(
+        spec is not None and spec.dtype.is_float and position in asked for position, spec in enumerate(given)
+    )
+    incoming = tuple(Marked(spec, frozenset()) if spec.dtype.is_float else None for spec in results)
+    if not any(incoming) and not isinstance(GRADIENT[op], NotDifferentiable):
+        return GradientReads((), ())
+    found = differentiate(op, Applied(attrs, inputs, outputs, needed), incoming)
+    marks = {
+        mark
+        for gradient, wanted in zip(found, needed, strict=False)
+        if wanted and isinstance(gradient, Marked)
+        for mark in gradient.marks
+    }
+    read = [sorted(mark.position for mark in marks if mark.is_output is side) for side in (False, True)]
+    return GradientReads(tuple(read[0]), tuple(read[1]))

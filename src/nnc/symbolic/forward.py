@@ -1,0 +1,52 @@
+"""Forward-mode differentiation from the same rules as reverse mode.
+
+    jvp(v) = J v
+
+The gradient for seeds u is Jᵀ u: linear in u. Its own gradient by u, for seeds v, is J v, and no rule on the way reads
+u, so nothing of Jᵀ u is computed. A Hessian-vector product is the jvp of a gradient: one more pass over the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnc.core.origin import caller_origin
+from nnc.errors import ArityError, ShapeError
+from nnc.symbolic.gradient import backward
+from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph
+
+
+def jvp(
+    graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol], tangents: Sequence[Symbol]
+) -> tuple[Symbol, ...]:
+    """Symbols of the change of each output when the inputs move along `tangents`.
+
+    ShapeError for a tangent that has not the shape of its input; NotDifferentiableError as in `backward`.
+    """
+    if len(tangents) != len(inputs):
+        raise ArityError("jvp", got=f"{len(tangents)} tangents", need=f"{len(inputs)}, one per input")
+    for symbol, tangent in zip(inputs, tangents, strict=True):
+        if tangent.shape != symbol.shape:
+            raise ShapeError("jvp", got=f"tangent {tangent.spec}", need=str(symbol.spec), origin=caller_origin())
+    seeds = [graph.input(output.spec, "cotangent") for output in outputs]
+    scaffold: list[ExecKey] = []
+    with graph.observed(scaffold.append):
+        gradients = backward(graph, outputs, inputs, seeds)
+    results = backward(graph, gradients, seeds, tangents)
+    _dismantle(graph, scaffold, results)
+    return results
+
+
+def hessian_vector_product(
+    graph: SymbolicGraph, loss: Symbol, inputs: Sequence[Symbol], vectors: Sequence[Symbol]
+) -> tuple[Symbol, ...]:
+    """H v, one symbol per input, H the matrix of second derivatives of the scalar `loss`."""
+    return jvp(graph, backward(graph, [loss], inputs), inputs, vectors)
+
+
+def _dismantle(graph: SymbolicGraph, scaffold: Sequence[ExecKey], results: Sequence[Symbol]) -> None:
+    """Take out the execs that only led to Jᵀ u."""
+    needed = set(graph.needed_for(symbol.key for symbol in results))
+    for key in reversed(scaffold):
+        if key not in needed:
+            graph.remove_exec(key)

@@ -1,0 +1,95 @@
+"""Forward, data gradient and weight gradient against sums written out in NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import Array, check, random, scalar_of
+
+from nnc.backends.llvm.builder import F32, F64
+from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
+
+
+def problem(
+    batch: int, sizes: tuple[int, int], channels: int, kernel: tuple[int, int], filters: int, stride: int = 1,
+    border: int = 0, dilation: int = 1, groups: int = 1,
+) -> Convolution:  # fmt: skip
+    outputs = [
+        (size + 2 * border - dilation * (extent - 1) - 1) // stride + 1
+        for size, extent in zip(sizes, kernel, strict=True)
+    ]
+    return Convolution(
+        F32, batch, sizes, channels, kernel, filters, (outputs[0], outputs[1]), (stride, stride), (border, border),
+        (dilation, dilation), groups,
+    )  # fmt: skip
+
+
+CASES = {
+    "first layer": problem(3, (8, 8), 1, (3, 3), 16, border=1),
+    "same size": problem(2, (8, 8), 16, (3, 3), 32, border=1),
+    "no border": problem(2, (7, 5), 4, (3, 2), 5),
+    "stride": problem(2, (9, 9), 3, (3, 3), 7, stride=2, border=1),
+    "stride 3, dilated, groups": problem(1, (11, 10), 6, (3, 3), 4, stride=3, border=2, dilation=2, groups=2),
+    "product": problem(2, (6, 6), 8, (1, 1), 12),
+    "strided product": problem(2, (6, 6), 8, (1, 1), 12, stride=2),
+    "wide border": problem(1, (5, 5), 8, (5, 5), 8, border=4),
+    "depthwise": problem(2, (8, 8), 8, (3, 3), 8, border=1, groups=8),
+    "patches": problem(2, (4, 4), 32, (2, 2), 48, stride=2),
+    "kernel below stride": problem(2, (9, 9), 3, (2, 2), 7, stride=3),
+    "many rows": problem(1, (40, 30), 40, (3, 3), 33, border=1),
+}
+
+
+def operands(c: Convolution, dtype: type[np.generic]) -> tuple[Array, Array, Array]:
+    x = random((c.batch, *c.sizes, c.channels), dtype)
+    w = random((*c.kernel, c.group_channels, c.filters), dtype, 1)
+    g = random((c.batch, *c.outputs, c.filters), dtype, 2)
+    return x, w, g
+
+
+def sums(c: Convolution, x: Array, w: Array, g: Array) -> tuple[Array, Array, Array]:
+    """The three results in f64, one window position after the other."""
+    x, w, g = (array.astype(np.float64) for array in (x, w, g))
+    edge = [c.before[axis] + c.dilations[axis] * c.kernel[axis] + c.strides[axis] for axis in (0, 1)]
+    padded = np.pad(x, ((0, 0), (c.before[0], edge[0]), (c.before[1], edge[1]), (0, 0)))
+    y, back, weights = np.zeros(g.shape), np.zeros(padded.shape), np.zeros(w.shape)
+    for row, column in np.ndindex(*c.kernel):
+        starts = (row * c.dilations[0], column * c.dilations[1])
+        rows, columns = (
+            slice(start, start + (size - 1) * stride + 1, stride)
+            for start, size, stride in zip(starts, c.outputs, c.strides, strict=True)
+        )
+        for group in range(c.groups):
+            channel = slice(group * c.group_channels, (group + 1) * c.group_channels)
+            filters = slice(group * c.group_filters, (group + 1) * c.group_filters)
+            y[..., filters] += padded[:, rows, columns, channel] @ w[row, column, :, filters]
+            back[:, rows, columns, channel] += g[..., filters] @ w[row, column, :, filters].T
+            weights[row, column, :, filters] = np.einsum(
+                "nhwc,nhwf->cf", padded[:, rows, columns, channel], g[..., filters]
+            )
+    inside = back[:, c.before[0] : c.before[0] + c.sizes[0], c.before[1] : c.before[1] + c.sizes[1]]
+    return y, inside, weights
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_f32(case: str) -> None:
+    c = CASES[case]
+    x, w, g = operands(c, np.float32)
+    y, back, weights = (array.astype(np.float32) for array in sums(c, x, w, g))
+    check(forward(c, bias=False), [x, w], [y], spread=30)
+    check(data_gradient(c), [g, w], [back], spread=30)
+    check(weight_gradient(c), [x, g], [weights], spread=100)
+
+
+@pytest.mark.parametrize("case", ["stride", "same size"])
+def test_f64_with_bias(case: str) -> None:
+    c = replace(CASES[case], scalar=F64)
+    x, w, g = operands(c, np.float64)
+    bias = random((c.filters,), np.float64, 3)
+    assert scalar_of(x) == F64
+    y, back, weights = sums(c, x, w, g)
+    check(forward(c, bias=True), [x, w, bias], [y + bias], spread=100)
+    check(data_gradient(c), [g, w], [back], spread=100)
+    check(weight_gradient(c), [x, g], [weights], spread=100)

@@ -1,0 +1,81 @@
+"""Accuracy in ulp against extended precision or the C library, and the values at the edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import Array, run, scalar_of
+
+from nnc.backends.llvm.access import Access
+from nnc.backends.llvm.pointwise import Instruction, Pointwise
+
+EDGES = [
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e-40,
+    -1e-40,
+    88.8,
+    -87.5,
+    -103.9,
+    -104.5,
+    1.0,
+    1e-45,
+    3.4e38,
+    -709.0,
+]
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+WANTED = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": lambda x: ERF(x.astype(np.float64)).astype(np.longdouble),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+}
+
+
+def apply(operation: str, x: Array) -> Array:
+    y = np.empty_like(x)
+    operand = Access(scalar_of(x), (1,))
+    run(Pointwise((x.size,), (operand,), (operand,), (Instruction(operation, (0,)),), (1,)), [x], [y])
+    return y
+
+
+def arguments(dtype: type[np.generic]) -> Array:
+    generator = np.random.default_rng(0)
+    parts = [
+        generator.standard_normal(4000),
+        generator.uniform(-100, 100, 4000),
+        np.exp(generator.uniform(-80, 80, 4003)),
+    ]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.concatenate([*parts, np.array(EDGES)]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("operation", WANTED)
+def test_results_are_within_their_ulps(operation: str, dtype: type[np.generic]) -> None:
+    x = arguments(dtype)
+    got = apply(operation, x)
+    with np.errstate(all="ignore"):
+        exact = WANTED[operation](x.astype(np.longdouble))
+        want = exact.astype(dtype)
+        finite = np.isfinite(want)
+        error = np.abs(got[finite].astype(np.longdouble) - exact[finite]) / np.spacing(np.abs(want[finite]))
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    assert error.max() <= (2.0 if dtype is np.float32 else 3.0)
+
+
+def test_denormal_results_are_kept() -> None:
+    x = np.array([-88.0, -100.0, -103.0], np.float32)
+    got = apply("exp", x)
+    assert (got > 0).all()
+    np.testing.assert_allclose(got, np.exp(x.astype(np.float64)), rtol=0, atol=1.5e-45)

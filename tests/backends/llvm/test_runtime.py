@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import Array, launch, pool
+
+from nnc.backends.llvm.builder import F32, Module, Type
+from nnc.backends.llvm.interpreter import MAX_WORKERS
+from nnc.backends.llvm.kernel import Phase, phase
+from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, barriers, steps_of
+from nnc.backends.llvm.target import TargetDescription
+
+ITEMS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleAndOne:
+    """y[i] = 2 x[i] + 1; a cost that makes it shared or the caller's own."""
+
+    cost: float
+
+    def workspace(self, target: TargetDescription) -> int:
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        return 64
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
+            value = w.b.load(w.argument(0), item, Type(F32))
+            w.b.store(value * 2.0 + 1.0, w.argument(1), item)
+        return (Phase(name, ITEMS, self.cost),)
+
+
+SHARED, OWNED = DoubleAndOne(1e9), DoubleAndOne(0.0)
+
+
+def ladder(x: Array, y: Array, z: Array, kinds: str) -> list[Launch]:
+    """x -> y -> z -> y ..., one step per letter: s shared, o owned."""
+    places = [x, y, z]
+    launches = []
+    for index, kind in enumerate(kinds):
+        source = places[0] if index == 0 else places[2 - index % 2]
+        target = places[1 + index % 2]
+        launches.append(launch(SHARED if kind == "s" else OWNED, [source], [target], []))
+    return launches
+
+
+def climb(x: Array, steps: int) -> Array:
+    for _ in range(steps):
+        x = x * 2 + 1
+    return x
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+@pytest.mark.parametrize("kinds", ["s", "o", "ssss", "soos", "ooss", "sosososo"])
+def test_steps_see_what_earlier_steps_wrote(kinds: str, workers: int) -> None:
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), ladder(x, y, z, kinds), workers)
+    for _ in range(20):
+        y[:] = z[:] = -1
+        program.run()
+        np.testing.assert_array_equal(z if len(kinds) % 2 == 0 else y, climb(x, len(kinds)))
+
+
+def test_barriers_stand_only_where_memory_is_shared() -> None:
+    arrays = [np.zeros(ITEMS, np.float32) for _ in range(4)]
+    chain = [launch(SHARED, [arrays[i]], [arrays[i + 1]], []) for i in range(3)]
+    apart = [launch(SHARED, [arrays[0]], [arrays[1]], []), launch(SHARED, [arrays[2]], [arrays[3]], [])]
+    owned = [launch(OWNED, [arrays[i]], [arrays[i + 1]], []) for i in range(3)]
+
+    def flags(launches: list[Launch]) -> list[bool]:
+        return barriers([step for one in launches for step in steps_of(one, 0)])
+
+    assert flags(chain) == [False, True, True]
+    assert flags(apart) == [False, False]
+    assert flags(owned) == [False, False, False]
+    assert flags([owned[0], chain[1]]) == [False, True]
+    assert flags([chain[1], chain[1]]) == [False, True]
+
+
+def test_a_program_of_owned_steps_wakes_nobody() -> None:
+    x, y, z = (np.zeros(ITEMS, np.float32) for _ in range(3))
+    program = NativeProgram(pool(), ladder(x, y, z, "ooo"), 4)
+    assert program._workers == 1
+    program.run()
+
+
+def test_no_steps_are_no_call() -> None:
+    NativeProgram(pool(), [], 2).run()
+
+
+def test_more_workers_than_chunks_have_bits() -> None:
+    x, y = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), [launch(SHARED, [x], [y], [])], 1000)
+    assert program._workers == MAX_WORKERS
+
+
+def test_a_long_program() -> None:
+    x, y, z = np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    launches = ladder(x, y, z, "ss") * 500
+    program = NativeProgram(pool(), launches, 2)
+    program.run()
+    np.testing.assert_array_equal(z, climb(x, 2))
+
+
+def test_python_threads_take_turns() -> None:
+    faults: list[int] = []
+
+    def work(number: int) -> None:
+        x = np.arange(ITEMS, dtype=np.float32) + number
+        y, z = np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+        for turn in range(100):
+            NativeProgram(pool(), ladder(x, y, z, "sos" * (1 + turn % 3) + "s"), 1 + turn % 3).run()
+            steps = 3 * (1 + turn % 3) + 1
+            if not np.array_equal(z if steps % 2 == 0 else y, climb(x, steps)):
+                faults.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_starts_its_own_workers() -> None:
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), ladder(x, y, z, "ssss"), 2)
+    program.run()
+    child = os.fork()
+    if child == 0:
+        z[:] = 0
+        program.run()
+        os._exit(0 if np.array_equal(z, climb(x, 4)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    program.run()
+
+
+def test_workers_end_and_start_again() -> None:
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), ladder(x, y, z, "ss"), 3)
+    program.run()
+    before = threading.active_count()
+    pool().close()
+    assert threading.active_count() <= before - 2
+    z[:] = 0
+    program.run()
+    np.testing.assert_array_equal(z, climb(x, 2))
+
+
+def test_ranges_that_touch_do_not_overlap() -> None:
+    assert not Range(0, 4).overlaps(Range(4, 8))
+    assert Range(0, 5).overlaps(Range(4, 8))
+    assert not Range(3, 3).overlaps(Range(4, 8))

@@ -1,0 +1,168 @@
+"""Multiviews: which tensor they are, what follows them, and loops built of them by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.concrete.eager import ADDITION, PRODUCT, graph, number, room, rooms, tensor
+
+from nnc.concrete import (
+    Access,
+    Carry,
+    CountBelow,
+    Kind,
+    Multiview,
+    Phi,
+    Reference,
+    multiview_synchronize,
+    synchronize_to_multiview,
+)
+from nnc.concrete.counter import Counter
+from nnc.core.spec import spec
+from nnc.core.tensor import Tensor
+from nnc.errors import ArityError, ShapeError, UsageError
+
+
+def names(kind: Kind, count: int, turns: int) -> str:
+    """The views, as letters, of the first turns."""
+    views = rooms(count, 1)
+    multiview = Multiview(views, kind, Counter())
+    chosen = [multiview.select(turn) for turn in range(turns)]
+    return "".join("abcdefgh"[next(n for n, view in enumerate(views) if view is one)] for one in chosen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "expected"),
+    [
+        (Kind.K0N, 4, "abcdab"),
+        (Kind.K1N, 4, "abcdbc"),
+        (Kind.K0N, 1, "aaaaaa"),
+        (Kind.K0N, 2, "ababab"),
+        (Kind.K1N, 2, "abbbbb"),
+        (Kind.K1N, 3, "abcbcb"),
+    ],
+)
+def test_the_order_of_views(kind: Kind, count: int, expected: str) -> None:
+    assert names(kind, count, len(expected)) == expected
+
+
+def test_repeat_is_the_number_of_views_that_come_again() -> None:
+    assert Multiview(rooms(4, 1), Kind.K1N, Counter()).repeat == 3
+    assert Multiview(rooms(4, 1), Kind.K0N, Counter()).repeat == 4
+
+
+def test_a_loop_of_two_multiviews() -> None:
+    """0.32 · 2.8⁵ lands in z, and a tensor that follows the output points there too."""
+    x, y, z = tensor([0.32]), tensor([2.8]), room(1)
+    root, body = graph(), graph()
+    xx, zz = body.multiview([x, z]), body.multiview([z, x])
+    follower = synchronize_to_multiview(zz, Reference(z.spec))
+    start = body.add_noop()
+    body.add(PRODUCT, [xx, y], [zz], after=[start])
+    root.while_loop(body, CountBelow(5), breakpoints=[start])
+    root.run()
+    assert number(z) == pytest.approx(0.32 * 2.8**5, rel=1e-6)
+    assert follower.tensor is z
+    assert zz.current is z
+
+
+def test_views_of_a_loop_tensor_follow_it() -> None:
+    """A strided view at offset 1 and a contiguous one at offset 4 lie where the output of the last turn lies."""
+    x, scale, other = tensor([[1.0, 2.0, 3.0, 4.0]] * 2), tensor([2.0]), room(2, 4)
+    root, body = graph(), graph()
+    y = body.multiview([other, x])
+    strided = synchronize_to_multiview(y, Reference(spec([2, 2]), 1, (4, 1)))
+    flat = synchronize_to_multiview(y, Reference(spec([4]), 4, (1,)))
+    body.add(PRODUCT, [body.multiview([x, other]), scale], [y])
+    loop = root.while_loop(body, CountBelow(3))
+    total = room(2, 2)
+    root.add(ADDITION, [strided, strided], [total], after=[loop])
+    root.run()
+    assert y.current is other
+    assert (strided.tensor.address - other.address, flat.tensor.address - other.address) == (4, 16)
+    assert total.numpy().tolist() == [[32.0, 48.0], [32.0, 48.0]]
+
+
+def test_a_multiview_of_multiviews_is_resolved_by_both_loops() -> None:
+    outer, inner = Counter("outer"), Counter("inner")
+    a, b, c = rooms(3, 1)
+    nested = Multiview([Multiview([a, b], Kind.K0N, outer), c], Kind.K1N, inner)
+    outer.active = inner.active = True
+    seen = []
+    for turn in range(2):
+        outer.move(turn)
+        for step in range(2):
+            inner.move(step)
+            seen.append(Access().read(nested, ()))
+    assert [one is other for one, other in zip(seen, (a, c, b, c), strict=True)] == [True] * 4
+
+
+def test_synchronize_brings_references_up_to_date() -> None:
+    counter = Counter()
+    a, b = rooms(2, 1)
+    multiview = Multiview([a, b], Kind.K0N, counter)
+    reference = synchronize_to_multiview(multiview, Reference(a.spec))
+    with pytest.raises(UsageError, match="before its source was used"):
+        _ = reference.tensor
+    counter.active = True
+    for turn, expected in enumerate((a, b, a)):
+        counter.move(turn)
+        assert multiview_synchronize(multiview) is expected
+        assert reference.tensor is expected
+
+
+def test_outside_its_loop_a_multiview_is_what_it_was_last() -> None:
+    counter = Counter()
+    a, b = rooms(2, 1)
+    multiview = Multiview([a, b], Kind.K0N, counter)
+    assert Access().read(multiview, ()) is a
+    counter.active = True
+    counter.move(1)
+    Access().read(multiview, ())
+    counter.move(2)
+    counter.active = False
+    assert Access().read(multiview, ()) is b
+
+
+def test_a_phi_has_no_tensor_before_its_branch_ran() -> None:
+    with pytest.raises(UsageError, match="before its case"):
+        Access().read(Phi(room(1), room(1)), ())
+
+
+def test_a_carry_begins_with_its_initial_tensor() -> None:
+    initial, later = rooms(2, 1)
+    carry = Carry(initial)
+    assert Access().read(carry, ()) is initial
+    carry.touch(later)
+    assert Access().read(carry, ()) is later
+
+
+def test_views_must_agree_and_be_enough() -> None:
+    with pytest.raises(ShapeError, match="views of one spec"):
+        Multiview([room(1), room(2)], Kind.K0N, Counter())
+    with pytest.raises(ShapeError, match="views of one spec"):
+        Phi(room(1), room(2))
+    with pytest.raises(ArityError, match="at least 1 for K0N"):
+        Multiview([], Kind.K0N, Counter())
+    with pytest.raises(ArityError, match="at least 2 for K1N"):
+        Multiview([room(1)], Kind.K1N, Counter())
+
+
+def test_a_reference_follows_one_source_and_knows_its_strides() -> None:
+    a = room(2, 2)
+    multiview = Multiview([a], Kind.K0N, Counter())
+    reference = synchronize_to_multiview(multiview, Reference(a.spec))
+    with pytest.raises(UsageError, match="a second source"):
+        synchronize_to_multiview(multiview, reference)
+    with pytest.raises(ShapeError, match="need strides"):
+        Reference(spec([4])).follow(a)
+    late = Phi(a, a)
+    late.touch(a)
+    assert synchronize_to_multiview(late, Reference(a.spec)).tensor is a
+
+
+def test_places_are_checked_by_the_graph() -> None:
+    with pytest.raises(UsageError, match="tensors, multiviews or other places"):
+        graph().multiview([1])  # type: ignore[list-item]  # the error is the point
+    with pytest.raises(UsageError, match="tensors, multiviews or other places"):
+        graph().add(PRODUCT, ["x", "y"], [room(1)])  # type: ignore[list-item]  # the error is the point
+    assert isinstance(graph().count, Tensor)

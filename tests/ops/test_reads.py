@@ -1,0 +1,97 @@
+"""What gradients read: the table of the reference (nnc.md §2, note 10), found by running the rules."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conformance.cases import CASES
+
+from nnc.core.dtype import F32, I64
+from nnc.core.spec import spec
+from nnc.errors import NotDifferentiableError
+from nnc.graph import Op
+from nnc.ops import pointwise
+from nnc.ops.broadcast import ReduceAttrs
+from nnc.ops.catalog import OPERATORS
+from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
+from nnc.ops.random import DROPOUT, DropoutAttrs
+from nnc.ops.reads import GradientReads, gradient_reads
+from nnc.ops.reduction import ARGMAX
+from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable
+from nnc.ops.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
+from nnc.ops.window import window_of
+
+NONE = NoAttrs()
+X = spec((4, 5))
+NOTHING = GradientReads((), ())
+OUTPUT = GradientReads((), (0,))
+INPUT = GradientReads((0,), ())
+
+
+@pytest.mark.parametrize(
+    ("ops", "wanted"),
+    [
+        ((pointwise.RELU, pointwise.SIGMOID, pointwise.TANH, pointwise.EXP, pointwise.SQRT, SOFTMAX), OUTPUT),
+        ((pointwise.SOFTPLUS, pointwise.EXPM1, pointwise.RECIPROCAL), OUTPUT),
+        ((pointwise.LOG, pointwise.SQUARE, pointwise.SIN, pointwise.ERF, pointwise.LOG1P), INPUT),
+        ((pointwise.SIGN, pointwise.STEP, pointwise.FLOOR), NOTHING),
+    ],
+)
+def test_unary_operators(ops: tuple[Op[NoAttrs], ...], wanted: GradientReads) -> None:
+    for op in ops:
+        assert gradient_reads(op, NONE, [X]) == wanted, op.name
+
+
+def test_sums_read_nothing_and_products_the_other_operand() -> None:
+    assert gradient_reads(pointwise.ADD, NONE, [X, X]) == NOTHING
+    assert gradient_reads(pointwise.MULTIPLY, NONE, [X, X], of=(0,)) == GradientReads((1,), ())
+    assert gradient_reads(pointwise.MULTIPLY, NONE, [X, X], of=(1,)) == GradientReads((0,), ())
+    assert gradient_reads(pointwise.WHERE, NONE, [spec((4, 5), "bool"), X, X]) == INPUT
+
+
+def test_a_layer_reads_weights_for_data_and_data_for_weights() -> None:
+    products = [X, spec((5, 3)), spec((3,))]
+    images = [spec((2, 6, 6, 3)), spec((3, 3, 3, 4)), spec((4,))]
+    for op, attrs, specs in (
+        (GEMM, GemmAttrs(), products),
+        (CONVOLUTION, ConvolutionAttrs(window_of(3)), images),
+    ):
+        assert gradient_reads(op, attrs, specs, of=(0,)) == GradientReads((1,), ())
+        assert gradient_reads(op, attrs, specs, of=(1,)) == GradientReads((0,), ())
+        assert gradient_reads(op, attrs, specs, of=(2,)) == NOTHING
+        assert gradient_reads(op, attrs, [*specs[:2], None]) == GradientReads((0, 1), ())
+
+
+def test_pools() -> None:
+    attrs = PoolAttrs((2, 2), window_of(2, stride=2))
+    assert gradient_reads(MAX_POOL, attrs, [spec((1, 4, 4, 2))]) == GradientReads((0,), (0,))
+    assert gradient_reads(AVERAGE_POOL, attrs, [spec((1, 4, 4, 2))]) == NOTHING
+
+
+def test_a_mask_or_an_index_stands_for_the_data() -> None:
+    assert gradient_reads(DROPOUT, DropoutAttrs(), [X, spec((), I64)]) == GradientReads((), (1,))
+    assert gradient_reads(INDEX_SELECT, AxisAttrs(0), [X, spec((3,), I64)]) == GradientReads((1,), ())
+    assert gradient_reads(SOFTMAX_CROSS_ENTROPY, NONE, [X, spec((4,), I64)]) == GradientReads((1,), (1,))
+
+
+def test_what_no_gradient_passes_through_reads_nothing() -> None:
+    assert gradient_reads(pointwise.CAST, pointwise.CastAttrs(I64), [X]) == NOTHING
+    assert gradient_reads(pointwise.ADD, NONE, [spec((3,), I64)] * 2) == NOTHING
+
+
+def test_an_operator_without_a_gradient_says_why() -> None:
+    with pytest.raises(NotDifferentiableError, match="argmax: .* an index does not change smoothly"):
+        gradient_reads(ARGMAX, ReduceAttrs((1,)), [X])
+
+
+def test_every_rule_can_be_traced() -> None:
+    traced = set()
+    for case in CASES:
+        if not isinstance(GRADIENT[case.op], NotDifferentiable) and F32 in case.dtypes:
+            specs = case.specs(F32)
+            found = gradient_reads(case.op, case.attrs, specs)
+            assert all(specs[position] is not None for position in found.inputs), case
+            traced.add(case.op)
+    assert traced == {op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable)}
