@@ -4,7 +4,7 @@
 
 Products run in alternation with NumPy's matmul (whose BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says
 otherwise); `ratio` is ours / NumPy's. `share` is the part of the machine's measured FMA peak times the threads, where
-the peak is that of a register tile which reads no memory beyond the first-level cache.
+the peak is that of a loop which does nothing but fused multiply-adds on registers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.builder import F32, Module
 from nnc.backends.llvm.engine import engine
+from nnc.backends.llvm.kernel import Phase, phase
+from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram
+from nnc.backends.llvm.target import TargetDescription
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import U8
@@ -141,14 +145,42 @@ def measure(case: Case, repeats: int) -> tuple[float, float | None]:
     return min(ours), min(peer) if peer else None
 
 
+@dataclass(frozen=True, slots=True)
+class MultiplyAdds:
+    """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
+
+    chains: int = 16
+    steps: int = 100_000
+
+    def workspace(self, target: TargetDescription) -> int:
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        return 0
+
+    def operations(self, target: TargetDescription) -> float:
+        return 2.0 * target.lanes(32) * self.chains * self.steps
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        with phase(module, name) as w:
+            kind = w.b.vector(F32)
+            factor = w.b.load(w.argument(0), 0, kind)
+            starts = [w.b.load(w.argument(0), index * kind.lanes, kind) for index in range(self.chains)]
+            slots = [w.b.variable(start) for start in starts]
+            with w.b.loop(0, self.steps):
+                for slot in slots:
+                    slot.set(w.b.fma(slot.get(), factor, factor))
+            for index, slot in enumerate(slots):
+                w.b.store(slot.get(), w.argument(0), index * kind.lanes)
+        return (Phase(name, 1, 0.0),)
+
+
 def peak(repeats: int) -> float:
-    """Operations per second of one worker on a product that stays in the first-level cache."""
-    threads, SETTINGS.threads = SETTINGS.threads, 1
-    size, inner = 56, 256
-    ours = program(Command(GEMM, GemmAttrs()), random(size, inner), random(inner, 32), None)
-    best, _ = measure(Case("peak", 0.0, lambda: [ours() for _ in range(100)] and None), repeats)
-    SETTINGS.threads = threads
-    return 2.0 * size * inner * 32 * 100 / best
+    """Operations per second of one worker that does nothing but fused multiply-adds."""
+    generator, memory = MultiplyAdds(), Memory.allocate(1 << 14)
+    launch = Launch(engine().jit.kernel(generator), (memory.address,), (), (memory.extent,))
+    work = NativeProgram(engine().pool, [launch], 1)
+    return generator.operations(engine().target) / min(seconds(work.run) for _ in range(repeats))
 
 
 def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
@@ -175,16 +207,8 @@ def main() -> None:
     workers = SETTINGS.worker_count()
     limit = peak(options.repeats) * workers
     target = engine().target
-    print(
-        json.dumps(
-            {
-                "processor": target.processor,
-                "vector_bits": target.vector_bits,
-                "threads": workers,
-                "peak_gflops": round(limit / 1e9, 1),
-            }
-        )
-    )
+    machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
+    print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
     for cases in (products, convolutions):
         for case in cases():
             if options.only in case.name:

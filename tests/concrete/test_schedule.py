@@ -1,4 +1,4 @@
-"""The static schedule: every edge holds, no wait is needless, chains stay on one stream, results are the serial ones."""
+"""The static schedule: every edge holds, no wait is needless, chains stay together, results are the serial ones."""
 
 from __future__ import annotations
 

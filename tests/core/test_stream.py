@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from nnc.core.stream import Signal, Stream, Task
+from nnc.errors import StreamError
 
 PATIENCE = 30.0
 V = TypeVar("V")
@@ -213,3 +217,142 @@ def test_many_threads_may_submit(stream: Stream) -> None:
         thread.join()
     stream.drain()
     assert [[number for one, number in seen if one == who] for who in range(4)] == [list(range(100))] * 4
+
+
+def test_callbacks_run_in_order_and_are_told_of_errors(stream: Stream) -> None:
+    seen: list[object] = []
+    stream.submit(append(seen, 1))
+    stream.add_callback(lambda error: seen.append(error))
+    stream.submit(fail)
+    stream.add_callback(lambda error: seen.append(type(error)))
+    with pytest.raises(Broken):
+        stream.drain()
+    assert seen == [1, None, Broken]
+
+
+def test_an_error_of_a_callback_surfaces(stream: Stream) -> None:
+    stream.add_callback(lambda error: fail())
+    with pytest.raises(Broken):
+        stream.drain()
+
+
+def test_a_signal_knows_its_emitter_and_has_one_only(stream: Stream) -> None:
+    signal = Signal("once")
+    assert signal.emitter is None
+    assert stream.emit(signal).emitter is stream
+    with pytest.raises(StreamError, match="signal once of test; need a signal that nobody emits yet"):
+        stream.emit(signal)
+    signal.wait()
+
+
+def test_whoever_waits_for_a_failed_stream_is_told(stream: Stream) -> None:
+    stream.submit(fail)
+    signal = stream.emit(Signal())
+    for _ in range(2):
+        with pytest.raises(Broken):
+            signal.wait()
+    signal.settle()
+    with pytest.raises(Broken):
+        stream.drain()
+
+
+def test_errors_spread_along_a_chain_of_streams() -> None:
+    seen: list[object] = []
+    streams = [Stream(f"chain {number}") for number in range(4)]
+    streams[0].submit(fail)
+    for before, after in itertools.pairwise(streams):
+        after.wait(before.emit(Signal()))
+        after.submit(append(seen, 1))
+    for one in streams:
+        with pytest.raises(Broken):
+            one.close()
+    assert seen == []
+
+
+@pytest.mark.parametrize("wait", [Stream.drain, Stream.close])
+def test_a_task_cannot_wait_for_its_own_stream(stream: Stream, wait: Callable[[Stream], None]) -> None:
+    stream.submit(lambda: wait(stream))
+    with pytest.raises(StreamError, match="one of its own tasks"):
+        stream.drain()
+
+
+def test_a_task_cannot_wait_for_a_later_signal_of_its_own_stream(stream: Stream) -> None:
+    gate = threading.Event()
+    signal = Signal("later")
+    stream.submit(hold(gate))
+    stream.wait(signal)
+    stream.emit(signal)
+    gate.set()
+    with pytest.raises(StreamError, match="signal later"):
+        stream.drain()
+
+
+def test_each_stream_has_scratch_memory_that_grows() -> None:
+    first, second = Stream("first"), Stream("second")
+    small = first.workspace(100)
+    assert small.spec.nbytes == 100
+    assert first.workspace(50) is small
+    large = first.workspace(1000)
+    assert large.spec.nbytes == 1000
+    assert first.workspace(100) is large
+    assert second.workspace(100).address != large.address
+    assert large.address % 64 == 0
+
+
+def test_a_seed_counts_for_what_is_submitted_later(stream: Stream) -> None:
+    drawn: list[float] = []
+
+    def draw() -> None:
+        drawn.append(stream.generator.random())
+
+    stream.set_seed(7)
+    for _ in range(2):
+        stream.submit(draw)
+        stream.submit(draw)
+        stream.set_seed(7)
+    stream.drain()
+    assert drawn[:2] == drawn[2:]
+    assert drawn[0] == Stream(seed=7).generator.random()
+
+
+def test_a_dropped_stream_ends_its_thread() -> None:
+    stream = Stream("dropped")
+    stream.submit(lambda: None)
+    stream.drain()
+    (thread,) = [one for one in threading.enumerate() if one.name == "nnc-dropped"]
+    del stream
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_gets_an_error_and_may_make_its_own(stream: Stream) -> None:
+    stream.submit(lambda: None)
+    signal = stream.emit(Signal())
+    gate, late = threading.Event(), Signal("late")
+    stream.submit(hold(gate))
+    stream.emit(late)
+    stream_of_child = Stream("unused")
+
+    def misuse() -> list[bool]:
+        refused = []
+        for call in (lambda: stream.submit(fail), stream.drain, late.wait):
+            try:
+                call()
+            except StreamError as error:
+                refused.append("parent process" in str(error))
+        stream.close()
+        signal.wait()
+        ran: list[object] = []
+        with stream_of_child:
+            stream_of_child.submit(append(ran, True))
+        return [*refused, stream.is_foreign, ran == [True]]
+
+    signal.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if misuse() == [True] * 5 else 1)
+    gate.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not stream.is_foreign

@@ -142,6 +142,10 @@ def test_optional_inputs_and_several_outputs() -> None:
     whole, rest = x.apply(Command(op, NoAttrs()), (x, None))
     np.testing.assert_array_equal(whole.numpy() + rest.numpy(), X)
     np.testing.assert_array_equal(x.apply(Command(op, NoAttrs()), (x, one))[0].numpy(), np.trunc(X + 1))
+    second, concrete = Tensor.empty(spec((3,))), ConcreteGraph()
+    concrete.add(Command(op, NoAttrs()), [x.tensor, None], [None, second])
+    concrete.run()
+    np.testing.assert_array_equal(second.numpy(), rest.numpy())
 
 
 def test_a_variadic_command() -> None:

@@ -10,8 +10,8 @@ from tests.ops.eager import Array, Eager, check_gradients
 
 from nnc.core.command import Command
 from nnc.core.dtype import F16, F32, F64
-from nnc.core.spec import spec
-from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError, UsageError
+from nnc.core.spec import Layout, spec
+from nnc.errors import ArityError, AttributeValueError, DTypeError, LayoutError, ShapeError, UsageError
 from nnc.ops.normalization import (
     BATCH_NORM,
     LAYER_NORM,
@@ -148,6 +148,13 @@ def _gradient(mean: Array, g: Array | None = None) -> object:
     x = np.ones((2, 4))
     operands = [Eager(array) for array in (x if g is None else g, x, mean, np.ones((2, 1)))]
     return operands[0].apply(Command(LAYER_NORM_GRADIENT, NormalizationAttrs((1,), ())), (*operands, None))
+
+
+def test_channels_must_be_last() -> None:
+    x = Eager(X, spec=spec(X.shape, F64, Layout.NCHW))
+    for call in (lambda: group_norm(x, 2), lambda: instance_norm(x), lambda: batch_norm(x, *[Eager(SCALE)] * 4)):
+        with pytest.raises(LayoutError, match="NHWC"):
+            call()
 
 
 @pytest.mark.parametrize(("error", "call"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])

@@ -26,7 +26,7 @@ from nnc.dynamic.program import GradientProgram, Signature, computation_of, diff
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.graph import DictStorage
-from nnc.ops.rules import infer
+from nnc.ops.rules import INPLACE, infer
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimize import steering_dtype
 
@@ -97,7 +97,7 @@ class DynamicGraph:
         except UsageError as error:
             error.origin = error.origin or origin
             raise
-        outputs = tuple(Tensor.empty(spec) for spec in results)
+        outputs = _outputs(command, inputs, results)
         scratch = Tensor.empty(workspace_spec(claim.kernel.workspace_bytes)) if claim.kernel.workspace_bytes else None
         claim.kernel.run(tuple(None if variable is None else variable.tensor for variable in inputs), outputs, scratch)
         if not self.recording or all(variable is None or variable.key is None for variable in inputs):
@@ -273,3 +273,12 @@ def _contiguous(tensor: Tensor) -> Tensor:
     copy = Tensor.empty(tensor.spec)
     copy.copy_from(tensor.numpy())
     return copy
+
+
+def _outputs(
+    command: AnyCommand, inputs: Sequence[Variable | None], specs: tuple[TensorSpec, ...]
+) -> tuple[Tensor, ...]:
+    """Fresh tensors, but for outputs that must be written over an input."""
+    over = {output: inputs[source] for source, output in INPLACE[command.op](command.attrs).enforced}
+    chosen = (over.get(position) for position in range(len(specs)))
+    return tuple(Tensor.empty(spec) if old is None else old.tensor for spec, old in zip(specs, chosen, strict=True))

@@ -92,18 +92,20 @@ def einsum(equation: str, *operands: T) -> T:
 def _parse(equation: str, operands: Sequence[T]) -> tuple[list[str], str]:
     left, arrow, output = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
-    sizes: dict[str, int] = {}
-    sound = bool(operands and arrow) and len(inputs) == len(operands) and len(set(output)) == len(output)
-    for letters, operand in zip(inputs, operands, strict=False):
-        sound = sound and (letters.isalpha() or not letters) and len(letters) == operand.spec.rank
-        for letter, size in zip(letters, operand.shape, strict=False):
-            if sizes.setdefault(letter, size) != size:
-                raise ShapeError("einsum", got=f"{letter} of {sizes[letter]} and of {size}", need="one size per letter")
-    if not sound or not set(output) <= sizes.keys():
+    fitting = len(inputs) == len(operands) and all(
+        (letters.isalpha() or not letters) and len(letters) == operand.spec.rank
+        for letters, operand in zip(inputs, operands, strict=True)
+    )
+    if not (operands and arrow and fitting and set(output) <= set(left) - {","} and len(set(output)) == len(output)):
         shown = ", ".join(str(operand.spec) for operand in operands)
         raise AttributeValueError(
             "einsum", got=f"{equation!r} for {shown}", need='a letter per axis and a result, like "ij,jk->ik"'
         )
+    sizes: dict[str, int] = {}
+    for letters, operand in zip(inputs, operands, strict=True):
+        for letter, size in zip(letters, operand.shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise ShapeError("einsum", got=f"{letter} of {sizes[letter]} and of {size}", need="one size per letter")
     return inputs, output
 
 

@@ -29,6 +29,7 @@ from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, cast, multiply, reciprocal, sqrt, square, subtract
 from nnc.ops.reduction import reduce_mean
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
+from nnc.ops.window import check_layout
 
 OptionalSpecs = tuple[TensorSpec | None, ...]
 
@@ -135,6 +136,7 @@ def _infer_gradient(attrs: NormalizationAttrs, specs: OptionalSpecs) -> Specs:
 
 def _infer_batch(attrs: BatchNormAttrs, specs: Specs) -> Specs:
     x, scale, bias, mean, variance = specs
+    check_layout("batch_norm", x)
     if x.rank < 2:
         raise ShapeError("batch_norm", got=str(x), need="at least two dimensions [batch, …, channels]")
     if not 0.0 <= attrs.momentum <= 1.0:
@@ -371,6 +373,7 @@ def rms_norm(x: T, scale: T | None = None, *, axes: int | Iterable[int] = -1, ep
 
 def group_norm(x: T, groups: int, scale: T | None = None, bias: T | None = None, *, epsilon: float = 1e-5) -> T:
     """x[batch, …, channels] normalized per example over all but the batch, in groups of channels (Wu & He 2018)."""
+    check_layout("group_norm", x.spec)
     if x.spec.rank < 2 or groups < 1 or x.shape[-1] % groups:
         got = f"{x.spec} in {groups} groups"
         raise ShapeError("group_norm", got=got, need="[batch, …, channels], channels divisible by groups ≥ 1")
@@ -384,6 +387,7 @@ def group_norm(x: T, groups: int, scale: T | None = None, bias: T | None = None,
 
 def instance_norm(x: T, scale: T | None = None, bias: T | None = None, *, epsilon: float = 1e-5) -> T:
     """x[batch, spatial…, channels] normalized per example and channel over the spatial axes (Ulyanov et al. 2016)."""
+    check_layout("instance_norm", x.spec)
     if x.spec.rank < 3:
         raise ShapeError("instance_norm", got=str(x.spec), need="at least three dimensions [batch, spatial…, channels]")
     attrs = NormalizationAttrs(tuple(range(1, x.spec.rank - 1)), (x.spec.rank - 1,), epsilon)

@@ -40,7 +40,7 @@ class ScribblingBackend(ReferenceBackend):
     name = "scribbling"
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel | Scribbling:
-        kernel = NumpyKernel(command, ReferenceBackend().kernel(command, inputs, outputs).function)
+        kernel = ReferenceBackend().kernel(command, inputs, outputs)
         return Scribbling(kernel) if command.op.name == "gemm" else kernel
 
     def program(self, calls: Sequence[Call]) -> Program:

@@ -160,6 +160,27 @@ def logarithm(b: Builder, x: Value) -> Value:
     return b.choose(b.either(b.compare("<", x, 0.0), b.unordered(x)), b.constant(math.nan, x.type), result)
 
 
+def exponential_minus_one(b: Builder, x: Value) -> Value:
+    """e^x - 1 = x + x^2 P(x) near 0, where the difference would cancel"""
+    near = b.fma(x * x, polynomial(b, x, FORMATS[x.type.scalar.name].exponential), x)
+    far = exponential(b, x) - 1.0
+    return b.choose(b.compare("<", absolute(b, x), 0.5 * math.log(2.0)), near, far)
+
+
+def logarithm_plus_one(b: Builder, x: Value) -> Value:
+    """ln(1 + x) = ln w + (x - (w - 1)) / w with w = 1 + x as rounded; the second term is what rounding lost"""
+    w = x + 1.0
+    kept = w - 1.0
+    plain = logarithm(b, w)
+    return b.choose(b.compare("==", kept, x), plain, plain + (x - kept) / w)
+
+
+def softplus(b: Builder, x: Value) -> Value:
+    """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)"""
+    power = exponential(b, b.negative(absolute(b, x)))
+    return b.maximum(x, 0.0) + logarithm_plus_one(b, power)
+
+
 def _logarithm_tail_32(b: Builder, f: Value) -> Value:
     """ln(1 + f) - f"""
     square = f * f

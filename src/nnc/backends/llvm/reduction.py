@@ -29,12 +29,13 @@ Step = Callable[[Builder, Value], Value]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: how values are combined, from where, and what is done before and after."""
+    """One row: how values are combined, from where, what is done before and after, and whether in f64."""
 
     combine: str
     neutral: float
     prepare: Step
     finish: Callable[[Builder, Value, int], Value]
+    wide: bool = False
 
 
 def _same(b: Builder, x: Value) -> Value:
@@ -50,7 +51,7 @@ RULES: dict[str, Rule] = {
     "mean": Rule("add", 0.0, _same, lambda b, x, count: x / float(count)),
     "maximum": Rule("maximum", -math.inf, _same, _result),
     "minimum": Rule("minimum", math.inf, _same, _result),
-    "norm2": Rule("add", 0.0, lambda b, x: x * x, lambda b, x, count: b.intrinsic("llvm.sqrt", x)),
+    "norm2": Rule("add", 0.0, lambda b, x: x * x, lambda b, x, count: b.intrinsic("llvm.sqrt", x), wide=True),
 }
 
 

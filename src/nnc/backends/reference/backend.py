@@ -12,16 +12,19 @@ from nnc.backends.reference.catalog import KERNELS
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.ops.custom import KERNEL
+from nnc.ops.rules import infer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumpyKernel:
-    """A command bound to its NumPy function; needs no workspace."""
+    """A command bound to its NumPy function and the specs of all its outputs; needs no workspace."""
 
     command: AnyCommand
     function: ReferenceKernel
+    results: tuple[TensorSpec, ...]
 
     @property
     def workspace_bytes(self) -> int:
@@ -29,9 +32,15 @@ class NumpyKernel:
         return 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
-        """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning."""
+        """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning.
+
+        An absent output is computed into memory that is thrown away.
+        """
         arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
-        results = [tensor.numpy() for tensor in outputs if tensor is not None]
+        results = [
+            np.empty(spec.shape, spec.dtype.numpy) if tensor is None else tensor.numpy()
+            for tensor, spec in zip(outputs, self.results, strict=True)
+        ]
         with np.errstate(all="ignore"):
             self.function(self.command.attrs, arrays, results)
 
@@ -57,7 +66,8 @@ class ReferenceBackend:
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel:
         """The kernel of a command that `refusal` did not refuse."""
         function = KERNELS.get(command.op)
-        return NumpyKernel(command, KERNEL[command.op] if function is None else function)
+        results = infer(command.op, command.attrs, inputs)
+        return NumpyKernel(command, KERNEL[command.op] if function is None else function, results)
 
     def program(self, calls: Sequence[Call]) -> Program:
         """Runs the calls one after another."""

@@ -15,7 +15,8 @@ def fractions(seed: int, counter: Array | None, shape: Shape) -> Array:
     """u[i] = (w[i] >> 11) · 2^-53 for the Philox words w of this seed and counter."""
     assert counter is not None
     # NumPy's Philox adds 1 to its 256-bit counter before each block of four words.
-    bits = np.random.Philox(counter=[0, 0, int(counter) % SEEDS, 0], key=[seed, 0])
+    start = np.array([0, 0, int(counter) % SEEDS, 0], np.uint64)
+    bits = np.random.Philox(counter=start, key=np.array([seed, 0], np.uint64))
     words: Array = bits.random_raw(math.prod(shape))
     return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
 

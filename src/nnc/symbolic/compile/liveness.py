@@ -6,7 +6,7 @@ what comes from outside, wholly or in part, lives from step 0; a wanted output l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.ops.rules import INPLACE
@@ -127,3 +127,27 @@ def carried_roots(
         if new not in bound and len(writers) == 1 and may_overwrite(graph, graph.execs[writers[0]], new, old):
             direct[new] = old
     return direct
+
+
+def enforced_carries(
+    graph: SymbolicGraph,
+    execs: Iterable[ExecKey],
+    given: Collection[TensorKey],
+    carries: Mapping[TensorKey, TensorKey],
+) -> dict[TensorKey, TensorKey]:
+    """Carries (new → given old) that operators enforce beside those asked for."""
+    found: dict[TensorKey, TensorKey] = {}
+    for source, target in _enforced_pairs(graph, execs):
+        if source in given and target not in carries and source not in carries.values():
+            found[target] = source
+    return found
+
+
+def _enforced_pairs(graph: SymbolicGraph, execs: Iterable[ExecKey]) -> Iterator[tuple[TensorKey, TensorKey]]:
+    """(input, output) symbols that must share memory."""
+    for key in execs:
+        record = graph.execs[key]
+        for source, target in INPLACE[record.command.op](record.command.attrs).enforced:
+            taken = record.inputs[source]
+            if taken is not None:
+                yield taken, record.outputs[target]

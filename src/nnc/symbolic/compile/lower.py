@@ -23,7 +23,14 @@ from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.planning import Plan, Problem
-from nnc.symbolic.compile.liveness import Life, Lives, carried_roots, find_lives, fold_inplace
+from nnc.symbolic.compile.liveness import (
+    Life,
+    Lives,
+    carried_roots,
+    enforced_carries,
+    find_lives,
+    fold_inplace,
+)
 from nnc.symbolic.compile.memory import Layout, MemoryStatement, block_name, lay_out
 from nnc.symbolic.compile.order import choose_order, needs_of, orderable
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
@@ -209,6 +216,7 @@ def compile(
     _check_carries(graph, known, carries)
     wanted = [graph.own(symbol) for symbol in outputs]
     execs = graph.needed_for([*wanted, *carries], known)
+    carries.update(enforced_carries(graph, execs, known, carries))
     direct = carried_roots(graph, carries, bound)
     direct = orderable(graph, execs, needs_of(graph, execs, (), ()), direct) if direct else direct
     bound.update({new: bound[old] for new, old in direct.items()})
