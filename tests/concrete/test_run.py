@@ -220,7 +220,12 @@ def test_a_failed_run_poisons_what_waits_for_it() -> None:
 def test_cancel_stops_a_loop_that_would_not_end() -> None:
     root, body = graph(), graph()
     begun = threading.Event()
-    body.case_of(lambda: begun.set() or -1)
+
+    def begin() -> int:
+        begun.set()
+        return -1
+
+    body.case_of(begin)
     root.while_loop(body, lambda: True)
     with Stream() as stream:
         signal = root.run(stream)

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.concrete.eager import ADDITION, MATRIX_PRODUCT, PRODUCT, affine, elements, graph, noise, room, rooms, run
+from tests.concrete.eager import (
+    ADDITION,
+    MATRIX_PRODUCT,
+    PRODUCT,
+    affine,
+    elements,
+    graph,
+    noise,
+    room,
+    rooms,
+    run,
+    tensor,
+)
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi
 from nnc.concrete.schedule import Schedule, make_schedule
@@ -176,7 +188,7 @@ def test_a_fan_in_gives_the_serial_result(streams: int) -> None:
 
 def looping(root: ConcreteGraph) -> tuple[Tensor, float]:
     """A loop whose body has two independent chains and a branch; the result and what it must be."""
-    x, y = Tensor.from_numpy(np.float32([1.0])), Tensor.from_numpy(np.float32([1.0]))
+    x, y = tensor([1.0]), tensor([1.0])
     body, branch = graph("body"), graph("branch")
     carried_x, carried_y = Carry(x), Carry(y)
     next_x, next_y = body.multiview(rooms(2, 1)), body.multiview(rooms(2, 1))
@@ -219,7 +231,7 @@ def test_parts_are_scheduled_and_joined() -> None:
     """Two chains as schedules of their own on two streams, then what joins them."""
     root = graph()
     values = rooms(4, 1)
-    a, b = (Tensor.from_numpy(np.float32([n])) for n in (2.0, 3.0))
+    a, b = (tensor([n]) for n in (2.0, 3.0))
     first = root.add(affine(2.0), [a], [values[0]])
     second = root.add(affine(3.0), [b], [values[1]])
     third = root.add(affine(1.0, 1.0), [values[0]], [values[2]], after=[first])

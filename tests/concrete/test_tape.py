@@ -204,9 +204,9 @@ def test_a_branch_is_recalled() -> None:
     dx = Phi(one, dy)
     back = backward.case_of(TapedChoice(forward.node(key)), outputs=[dx])
     rows = ((affine(0.0), affine(0.0)), (affine(0.5, 0.5), affine(0.5)), (affine(0.0, 1.5), affine(0.0)))
-    for index, (value, slope) in enumerate(rows):
+    for index, (forwards, slope) in enumerate(rows):
         there, here = graph(), graph()
-        there.add(value, [x], [output])
+        there.add(forwards, [x], [output])
         here.add(slope, [one], [dy])
         forward.set_case(key, index, there)
         backward.set_case(back, index, here)

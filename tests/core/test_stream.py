@@ -337,7 +337,8 @@ def test_a_forked_child_gets_an_error_and_may_make_its_own(stream: Stream) -> No
 
     def misuse() -> list[bool]:
         refused = []
-        for call in (lambda: stream.submit(fail), stream.drain, late.wait):
+        calls: list[Task] = [lambda: stream.submit(fail), stream.drain, late.wait]
+        for call in calls:
             try:
                 call()
             except StreamError as error:

@@ -1,24 +1,288 @@
-"""The public surface as a table of calls, and how their arguments are drawn by what their annotations say."""
+"""The public surface as a table of calls, and how their arguments are drawn from what their annotations say."""
 
 from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
 from typing import Any
 
-from nnc import nn, ops, planning
-from nnc.concrete import Kind
-from nnc.core import command, device, dtype, exchange, serialize, stream, tensor
-from nnc.core import spec as specs
+from nnc import concrete, dynamic, nn, ops, planning, symbolic
+from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
 from nnc.graph import KeyWidth, ListStorage
-from nnc.nn import optimizers
+from nnc.nn import data
 from nnc.ops.pointwise import EXP, RELU
-from nnc.symbolic import SymbolicGraph, compile
-from nnc.symbolic import backward as symbolic_backward
-from nnc.symbolic import faults as symbolic_faults
-from nnc.symbolic import minimize, prune, verify
-from nnc.symbolic.passes import Pass, eliminate_common, simplify
+from nnc.symbolic import passes
 from tests.fuzz.world import EQUATIONS, World
+
+Draw = Callable[[World], object]
+
+# What a name in an annotation means. A callable with a parameter of any other name is not called.
+LEAVES: Mapping[str, Draw] = {
+    "None": lambda world: None,
+    "int": World.integer,
+    "float": World.real,
+    "str": World.word,
+    "bool": World.truth,
+    "object": World.odd,
+    "Shape": World.shape,
+    "Place": World.tensor,
+    "Index": lambda world: (world.integer(),),
+    "T": World.operand,
+    "Operand": World.operand,
+    "Window": World.window,
+    "Reduction": lambda world: world.random.choice(list(ops.Reduction)),
+    "Activation": lambda world: world.random.choice(list(ops.Activation)),
+    "RecurrentWeights": World.weights,
+    "Cell": lambda world: world.random.choice((ops.lstm, ops.gru)),
+    "DType": World.dtype,
+    "Layout": World.layout,
+    "Device": World.device,
+    "TensorSpec": World.spec,
+    "Tensor": World.tensor,
+    "Tensors": lambda world: (world.tensor(), world.tensor()),
+    "ArrayLike": World.array_like,
+    "NDArray": World.array,
+    "SupportsDLPack": World.array,
+    "DTypeLike": World.word,
+    "AnyCommand": World.command,
+    "SymbolicGraph": lambda world: world.graph,
+    "Symbol": World.symbol,
+    "Variable": World.variable,
+    "TensorKey": World.key,
+    "ExecKey": World.key,
+    "EdgeKey": World.key,
+    "Pass": lambda world: world.random.choice(list(passes.Pass)),
+    "ConcreteGraph": lambda world: concrete.ConcreteGraph(backend="reference"),
+    "Kind": lambda world: world.random.choice(list(concrete.Kind)),
+    "Block": World.block,
+    "Problem": World.problem,
+    "Plan": World.plan,
+    "Interference": lambda world: planning.Interference.of_pairs(3, [(0, 1)]),
+    "Path": World.path,
+    "Layer": World.layer,
+    "Loss": lambda world: world.random.choice((nn.SoftmaxCrossEntropy, nn.MeanSquaredError))(),
+    "Optimizer": lambda world: world.random.choice((nn.Adam, nn.StochasticGradientDescent, nn.Lion))(),
+    "Schedule": lambda world: nn.Constant(0.1),
+    "Model": lambda world: world.model,
+    "K": World.key,
+    "N": World.word,
+    "E": World.word,
+    "D": World.word,
+    "V": World.word,
+    "KeyWidth": lambda world: world.random.choice(list(KeyWidth)),
+    "StorageFactory": lambda world: ListStorage,
+    "Op": lambda world: world.random.choice((EXP, RELU)),
+    "Callable": lambda world: lambda *values: "text",
+    "Signal": lambda world: stream.Signal("fuzz"),
+    "Json": lambda world: world.random.choice((None, 1, "x", [], {}, [1, {"op": "exp"}])),
+}
+SEQUENCES = ("Sequence", "Iterable", "Collection", "list")
+MAPPINGS = ("Mapping", "dict")
+
+MODULES: tuple[ModuleType, ...] = (
+    ops, symbolic, passes, concrete, nn, data, planning, spec, tensor, dtype, device, command, serialize, exchange,
+)  # fmt: skip
+RECEIVERS: Mapping[str, Draw] = {
+    "SymbolicGraph": lambda world: world.graph,
+    "Symbol": World.symbol,
+    "DynamicGraph": lambda world: world.dynamic,
+    "Variable": World.variable,
+    "ConcreteGraph": lambda world: world.concrete,
+    "Tensor": World.tensor,
+    "TensorSpec": World.spec,
+    "Window": World.window,
+    "Problem": World.problem,
+    "Model": lambda world: world.model,
+    "Graph": lambda world: world.typed,
+    "UndirectedGraph": lambda world: world.undirected,
+    "Arena": lambda world: world.arena,
+    "Column": lambda world: world.column,
+    "Registry": lambda world: world.registry,
+    "OpAttr": lambda world: world.attribute,
+}
+# Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
+INTERNAL = {
+    "DynamicGraph.release": "called when a variable dies",
+    "SymbolicGraph.add_exec": "appends a record as it is: `apply` is the checked way",
+    "SymbolicGraph.replace_inputs": "the caller keeps the graph free of cycles",
+    "Registry.meet": "called by attributes",
+    "Symbol": "made by graphs",
+    "Variable": "made by graphs",
+    "Exec": "a record", "Tape": "made by graphs", "Compiled": "made by compile",
+}  # fmt: skip
+BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """Something to call: where it is got from, and how each parameter is drawn."""
+
+    name: str
+    callee: Callable[[World], Callable[..., object]]
+    parameters: tuple[inspect.Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call; `sound` when each has the type that its annotation names."""
+
+    positional: tuple[object, ...]
+    named: Mapping[str, object]
+    sound: bool
+
+    def __str__(self) -> str:
+        shown = [repr(value) for value in self.positional]
+        shown += [f"{name}={value!r}" for name, value in self.named.items()]
+        return ", ".join(text if len(text) < 120 else text[:120] + "…" for text in shown)
+
+
+# ---- drawing
+
+
+def draw(world: World, annotation: str) -> object:
+    """A value of the type that an annotation names; KeyError for a name that is not in the table."""
+    parts = _split(annotation, " | ")
+    if len(parts) > 1:
+        return draw(world, world.random.choice(parts))
+    name, _, inner = annotation.removesuffix("]").partition("[")
+    if not inner or name in LEAVES:
+        return LEAVES[name](world)
+    inside = _split(inner, ", ")
+    if name == "tuple" and inside[-1] != "...":
+        return tuple(draw(world, one) for one in inside)
+    if name in ("tuple", *SEQUENCES):
+        values = [draw(world, inside[0]) for _ in range(world.random.choice((0, 1, 1, 2, 2, 3)))]
+        return tuple(values) if name == "tuple" else values
+    if name in MAPPINGS:
+        return {draw(world, inside[0]): draw(world, inside[1]) for _ in range(world.random.choice((0, 1, 2)))}
+    raise KeyError(annotation)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts of a text at separators that no bracket encloses."""
+    parts, depth = [""], 0
+    for piece in text.split(separator):
+        if depth:
+            parts[-1] += separator + piece
+        else:
+            parts[-1:] = [*parts[:-1], piece] if parts == [""] else [parts[-1], piece]
+        depth += piece.count("[") - piece.count("]")
+    return parts
+
+
+def arguments(world: World, target: Target) -> Arguments:
+    """Drawn arguments; seldom one of a wrong type, one too few or one too many."""
+    positional: list[object] = []
+    named: dict[str, object] = {}
+    sound = True
+    for parameter in target.parameters:
+        optional = parameter.default is not parameter.empty
+        if (optional and world.chance(0.6)) or (not optional and world.chance(0.01)):
+            sound = sound and optional
+            if not optional:
+                break
+            continue
+        for _ in range(world.random.randint(0, 3) if parameter.kind is parameter.VAR_POSITIONAL else 1):
+            odd = world.chance(0.03)
+            sound = sound and not odd
+            value = world.odd() if odd else _argument(world, target, parameter)
+            if parameter.kind is parameter.KEYWORD_ONLY or named:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+        if optional and parameter.kind is not parameter.KEYWORD_ONLY and positional and world.chance(0.3):
+            named[parameter.name] = positional.pop()
+    return Arguments(tuple(positional), named, sound)
+
+
+def _argument(world: World, target: Target, parameter: inspect.Parameter) -> object:
+    if parameter.name == "equation":
+        return world.random.choice(EQUATIONS)
+    return draw(world, str(parameter.annotation))
+
+
+# ---- the table
+
+
+def targets() -> list[Target]:
+    """Every public call whose parameters can be drawn, in a fixed order."""
+    found = [target for module in MODULES for name in _public(module) for target in _of(module, name)]
+    for name, receiver in RECEIVERS.items():
+        found.extend(_methods(name, receiver))
+    found.extend(Target(f"operand {function.__name__}", _on_operand(function), ()) for function in BINARY)
+    found.append(Target("operand [index]", _indexed, ()))
+    unique = {target.name: target for target in found if target.name not in INTERNAL}
+    return [target for target in unique.values() if all(map(_drawable, target.parameters))]
+
+
+def _public(module: ModuleType) -> list[str]:
+    listed = getattr(module, "__all__", None)
+    return list(listed) if listed else [name for name in vars(module) if not name.startswith("_")]
+
+
+def _of(module: ModuleType, name: str) -> list[Target]:
+    value = getattr(module, name)
+    home = getattr(value, "__module__", "")
+    is_kind = inspect.isclass(value)
+    if not home.startswith("nnc") or not (inspect.isfunction(value) or is_kind):
+        return []
+    if is_kind and (issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)):
+        return []
+    made = [Target(name if is_kind else f"{home}.{name}", lambda world: value, _parameters(value))]
+    if is_kind:
+        for method, function in vars(value).items():
+            if isinstance(function, classmethod) and not method.startswith("_"):
+                bound = getattr(value, method)
+                made.append(Target(f"{name}.{method}", lambda world, bound=bound: bound, _parameters(bound)))
+    return made
+
+
+def _methods(name: str, receiver: Draw) -> list[Target]:
+    kind = type(receiver(World(0)))
+    names = [method for method, value in inspect.getmembers(kind, inspect.isfunction) if not method.startswith("_")]
+    return [
+        Target(
+            f"{name}.{method}",
+            lambda world, method=method: getattr(receiver(world), method),
+            _parameters(getattr(kind, method))[1:],
+        )
+        for method in names
+    ]
+
+
+def _parameters(value: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """The parameters, without those that need not be given and cannot be drawn."""
+    found = inspect.signature(value).parameters.values()
+    named = [parameter for parameter in found if parameter.kind is not parameter.VAR_KEYWORD]
+    return tuple(parameter for parameter in named if parameter.default is parameter.empty or _drawable(parameter))
+
+
+def _drawable(parameter: inspect.Parameter) -> bool:
+    """Whether the table has all names of the annotation."""
+    names = set(re.findall(r"[A-Za-z_]\w*", str(parameter.annotation)))
+    return "Callable" in names or names <= LEAVES.keys() | {"tuple", *SEQUENCES, *MAPPINGS}
+
+
+def _on_operand(function: Callable[[Any, Any], object]) -> Callable[[World], Callable[..., object]]:
+    def callee(world: World) -> Callable[..., object]:
+        one = world.operand()
+        other = world.operand() if world.chance(0.6) else world.real()
+        return lambda: function(one, other) if world.chance(0.8) else function(other, one)
+
+    return callee
+
+
+def _indexed(world: World) -> Callable[..., object]:
+    parts = [
+        world.random.choice(
+            (world.integer(), slice(world.integer(), world.integer()), slice(None, None, world.integer()), ..., None)
+        )
+        for _ in range(world.random.randint(0, 4))
+    ]
+    x = world.operand()
+    return lambda: x[parts[0] if len(parts) == 1 else tuple(parts)]

@@ -86,6 +86,8 @@ class _Worker:
                     job()
             except BaseException as error:
                 self.error = self.error or error
+            # A job may hold the stream, which could then never be dropped.
+            del job
 
 
 class Stream:

@@ -9,10 +9,12 @@ from nnc.ops.catalog import OPERATORS
 from nnc.ops.compose import complex_multiply, einsum, masked_fill, product_of, scaled_add, scaled_multiply, sum_of, tile
 from nnc.ops.convolution import convolution, convolution_transpose
 from nnc.ops.copy import contiguous
+from nnc.ops.custom import KERNEL, custom_operator
 from nnc.ops.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.gemm import gemm
 from nnc.ops.generate import arange_like
+from nnc.ops.hints import auto_window, verify_window
 from nnc.ops.indexing import gather, index_select, one_hot, scatter_add, scatter_along
 from nnc.ops.layout import convert_layout
 from nnc.ops.loss import (
@@ -83,6 +85,7 @@ from nnc.ops.pooling import (
     max_pool,
 )
 from nnc.ops.random import dropout, random_normal, random_uniform
+from nnc.ops.reads import GradientReads, gradient_reads
 from nnc.ops.recurrent import Activation, RecurrentWeights, gru, lstm, recurrent_layers, rnn
 from nnc.ops.reduction import (
     argmax,
@@ -101,8 +104,10 @@ from nnc.ops.softmax import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.window import Window, window_of
 
 __all__ = [
+    "KERNEL",
     "OPERATORS",
     "Activation",
+    "GradientReads",
     "RecurrentWeights",
     "Reduction",
     "Window",
@@ -115,6 +120,7 @@ __all__ = [
     "argmax",
     "argmin",
     "attention_with_lse",
+    "auto_window",
     "average_pool",
     "batch_norm",
     "batch_norm_inference",
@@ -132,6 +138,7 @@ __all__ = [
     "convolution_transpose",
     "cos",
     "cumulative_sum",
+    "custom_operator",
     "divide",
     "dropout",
     "einsum",
@@ -149,6 +156,7 @@ __all__ = [
     "gemm",
     "global_average_pool",
     "global_max_pool",
+    "gradient_reads",
     "greater",
     "greater_equal",
     "group_norm",
@@ -199,8 +207,8 @@ __all__ = [
     "rms_norm",
     "rnn",
     "roi_align",
-    "rotary_embedding",
     "rotary_angles",
+    "rotary_embedding",
     "round",
     "scalar_like",
     "scaled_add",
@@ -229,6 +237,7 @@ __all__ = [
     "top_k",
     "transpose",
     "upsample",
+    "verify_window",
     "where",
     "window_of",
 ]

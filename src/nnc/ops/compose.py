@@ -12,7 +12,7 @@ from functools import reduce
 
 from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.fill import scalar_like
 from nnc.ops.gemm import gemm
 from nnc.ops.movement import concatenate, slice_axis, transpose
@@ -25,7 +25,10 @@ def tile(x: T, repeats: Sequence[int]) -> T:
     if len(repeats) != x.spec.rank or min(repeats, default=1) < 1:
         raise AttributeValueError("tile", got=f"repeats {list(repeats)} for {x.spec}", need="one count ≥ 1 per axis")
     for axis, count in enumerate(repeats):
-        x = concatenate([x] * count, axis)
+        if count > 1:
+            shape = (*x.shape[:axis], count * x.shape[axis], *x.shape[axis + 1 :])
+            lead, rest = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
+            x = reshape(broadcast_to(reshape(x, (lead, 1, rest)), (lead, count, rest)), shape)
     return x
 
 

@@ -123,3 +123,15 @@ def test_labels_may_be_any_integer() -> None:
     for labels, reason in ((spec([5], I64), ""), (spec([5], F32), "labels")):
         command = Command(SOFTMAX_CROSS_ENTROPY, NONE)
         assert reason in BACKEND.refusal(command, (x, labels), (spec([5]), x))
+
+
+def test_a_kernel_runs_alone_on_contiguous_and_on_strided_tensors() -> None:
+    x, w = random(2, 9, 9, 8), random(3, 3, 8, 40)
+    one = call(Command(CONVOLUTION, ConvolutionAttrs(window_of(3, padding=1))), [x, w, None])
+    assemble([one])()
+    want = result(one).copy()
+    for source in (x, Tensor.from_numpy(np.repeat(x.numpy(), 2, axis=2)[:, :, ::2])):
+        for workspace in (one.workspace, None):
+            result(one)[:] = 0
+            one.kernel.run((source, w, None), one.outputs, workspace)
+            np.testing.assert_array_equal(result(one), want)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, access, check, random, run
 
-from nnc.backends.llvm.reduction import Argmax, Reduction
+from nnc.backends.llvm.reduction import Position, Reduction
 
 RULES = {
     "sum": np.sum,
@@ -75,11 +75,17 @@ def test_nan_and_infinity() -> None:
         reduce(rule, x, (0,))
 
 
-def test_argmax_is_the_first_of_the_largest_and_nan_is_larger() -> None:
+def test_positions_are_the_first_and_nan_wins() -> None:
     x = random((40, 10))
     x[3, 4] = x[3, 6] = np.nan
     x[5, 2] = x[5, 7] = 99
     for axis in (0, 1):
-        y = np.empty(x.shape[1 - axis], np.int64)
-        run(Argmax(x.shape, access(x), axis), [x], [y])
-        np.testing.assert_array_equal(y, np.argmax(x, axis))
+        for smallest, want in ((False, np.argmax(x, axis)), (True, np.argmin(x, axis))):
+            y = np.empty(x.shape[1 - axis], np.int64)
+            run(Position(x.shape, access(x), axis, smallest), [x], [y])
+            np.testing.assert_array_equal(y, want)
+
+
+def test_a_norm_whose_squares_are_beyond_f32() -> None:
+    x = np.array([[3e30, 4e30], [3e-30, 4e-30]], np.float32)
+    check(Reduction("norm2", x.shape, access(x), (False, True)), [x], [np.array([5e30, 5e-30], np.float32)])

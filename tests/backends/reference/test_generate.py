@@ -26,6 +26,8 @@ def test_values_are_rounded_once() -> None:
 def test_integers_are_exact_or_refused() -> None:
     big = arange_like(X, 3, 2.0**52, 3.0, I64).array
     assert big.tolist() == [2**52, 2**52 + 3, 2**52 + 6]
+    assert arange_like(X, 2, -(2.0**63), 2.0**63, I64).array.tolist() == [-(2**63), 0]
+    assert arange_like(X, 1, 5.0, 1e30, I64).array.tolist() == [5]
     assert arange_like(X, 3, 127.0, -127.0, I8).array.tolist() == [127, 0, -127]
     for start, step in ((126.0, 1.0), (0.5, 1.0), (0.0, 0.5), (-129.0, 1.0)):
         with pytest.raises(AttributeValueError, match="arange: got values that i8 cannot hold; need integers"):

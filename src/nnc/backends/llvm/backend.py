@@ -12,7 +12,7 @@ from nnc.backends.llvm.catalog import ROWS, Row, View, view_of
 from nnc.backends.llvm.engine import Engine, engine
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import move
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range
+from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range, SingleLaunch
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
@@ -127,11 +127,27 @@ class LlvmKernel:
     command: AnyCommand
     row: Row
     results: tuple[View, ...]
+    generator: Generator
     workspace_bytes: int
+    _ready: dict[int, SingleLaunch] = field(default_factory=dict)
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
-        assemble([Call(self, inputs, outputs, workspace)])()
+        present = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        enough = self.workspace_bytes == 0 or (workspace is not None and workspace.spec.nbytes >= self.workspace_bytes)
+        if None in outputs or not enough or not all(tensor.is_contiguous for tensor in present):
+            assemble([Call(self, inputs, outputs, workspace)])()
+            return
+        operands = present if workspace is None or not self.workspace_bytes else [*present, workspace]
+        self._launch(SETTINGS.worker_count()).run([tensor.address for tensor in operands])
+
+    def _launch(self, workers: int) -> SingleLaunch:
+        """The kernel on contiguous operands, compiled at the first run."""
+        found = self._ready.get(workers)
+        if found is None:
+            native = engine().jit.kernel(self.generator)
+            found = self._ready.setdefault(workers, SingleLaunch(engine().pool, native, workers))
+        return found
 
 
 def assemble(calls: Sequence[Call]) -> Program:
@@ -189,7 +205,7 @@ class LlvmBackend:
         row = ROWS[command.op]
         results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
         generator = row.generate(command.attrs, [view_of(spec) for spec in inputs if spec is not None], results)
-        return LlvmKernel(command, row, results, generator.workspace(engine().target))
+        return LlvmKernel(command, row, results, generator, generator.workspace(engine().target))
 
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""

@@ -140,7 +140,6 @@ class Module:
         self._declarations: dict[str, str] = {}
         self._globals: list[str] = []
         self._functions: list[str] = []
-        self.names: list[str] = []
 
     def declare(self, name: str, result: str, arguments: Sequence[str]) -> None:
         """Make `name` callable."""
@@ -152,9 +151,8 @@ class Module:
         self._globals.append(f"@{name} = internal constant [{len(values)} x i64] [{body}], align 64")
         return f"@{name}"
 
-    def append(self, name: str, text: str) -> None:
-        """Add a finished function that others may look up by `name`."""
-        self.names.append(name)
+    def append(self, text: str) -> None:
+        """Add a finished function."""
         self._functions.append(text)
 
     def __str__(self) -> str:
@@ -408,6 +406,8 @@ class Builder:
             return self._narrow(self.cast(value, F32))
         if scalar == BOOL:
             return self.compare("!=", value, self.zero(value.type))
+        if source == F64 and scalar == F16:  # no processor has it in one step
+            return self.cast(self.cast(value, F32), F16)
         kind = value.type.of(scalar)
         if source.floating and not scalar.floating:
             name = f"llvm.fpto{'s' if scalar.signed else 'u'}i.sat.{kind.suffix}.{value.type.suffix}"

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnc.backends.llvm.access import Access, Shape, broadcast, collapse, contiguous
-from nnc.backends.llvm.builder import BOOL, F32, F64, SCALARS, Scalar
+from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64, SCALARS, Scalar
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
 from nnc.backends.llvm.gemm import Gemm
 from nnc.backends.llvm.kernel import Generator
-from nnc.backends.llvm.movement import concatenate, embed, fill, move
+from nnc.backends.llvm.movement import Moves, concatenate, embed, fill, move
 from nnc.backends.llvm.optimizer import Adam, OptimizerUpdate, Sgd
 from nnc.backends.llvm.pointwise import CONVERT, OPERATIONS, Instruction, Pointwise
 from nnc.backends.llvm.pooling import KINDS, Pooling
-from nnc.backends.llvm.reduction import Argmax, Reduction
+from nnc.backends.llvm.reduction import Position, Reduction
 from nnc.backends.llvm.softmax import Softmax
 from nnc.core.spec import TensorSpec
 from nnc.graph import Op
@@ -42,16 +42,25 @@ from nnc.ops.pointwise import (
     ADD,
     AFFINE,
     CAST,
+    CEIL,
     COS,
     DIVIDE,
     EQUAL,
     ERF,
     EXP,
+    EXPM1,
+    FLOOR,
     GREATER,
     GREATER_EQUAL,
+    IS_NAN,
     LESS,
     LESS_EQUAL,
     LOG,
+    LOG1P,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    LOGICAL_XOR,
     MAXIMUM,
     MINIMUM,
     MULTIPLY,
@@ -60,9 +69,11 @@ from nnc.ops.pointwise import (
     PREFERENCE,
     RECIPROCAL,
     RELU,
+    ROUND,
     SIGMOID,
     SIGN,
     SIN,
+    SOFTPLUS,
     SQRT,
     SQUARE,
     STEP,
@@ -81,7 +92,8 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+from nnc.ops.sampling import FLIP, PAD, FlipAttrs, PadAttrs
 from nnc.ops.softmax import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
@@ -177,6 +189,22 @@ def _numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.name == BOOL.name), "")
 
 
+def _positions(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return _numeric(attrs, inputs, ())
+
+
+def _truth(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return _types(BOOL)(attrs, inputs, outputs)
+
+
+def _floating_read(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return _floating(attrs, inputs, ())
+
+
+def _bordered(attrs: PadAttrs, inputs: Specs, outputs: Specs) -> str:
+    return "" if attrs.mode == "constant" else f"mode {attrs.mode}"
+
+
 def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
     if inputs[-1].dtype.kind not in ("int", "uint"):
         return f"labels of type {inputs[-1].dtype}"
@@ -249,8 +277,27 @@ def _reduction(rule: str) -> Generate:
     return generate
 
 
-def _argmax(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
-    return Argmax(inputs[0].shape, inputs[0].whole, attrs.axes[0])
+def _position(smallest: bool) -> Generate:
+    def generate(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
+        return Position(inputs[0].shape, inputs[0].whole, attrs.axes[0], smallest)
+
+    return generate
+
+
+def _flip(attrs: FlipAttrs, inputs: Views, outputs: Views) -> Generator:
+    """x is walked backwards along the reversed axes, from their last elements."""
+    (x,), (y,) = inputs, outputs
+    start = sum((x.shape[axis] - 1) * x.strides[axis] for axis in attrs.axes)
+    strides = tuple(-stride if axis in attrs.axes else stride for axis, stride in enumerate(x.strides))
+    return move(y.shape, Access(x.scalar, strides, start), y.whole)
+
+
+def _pad(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
+    """The border, then the inside; both are written where they are in y."""
+    (x,), (y,) = inputs, outputs
+    start = sum(before * stride for before, stride in zip(attrs.before, y.strides, strict=True))
+    inside = move(x.shape, x.whole, Access(y.scalar, y.strides, start), (0, 1))
+    return Moves((fill(y.shape, attrs.value, y.whole, (1,)), inside))
 
 
 def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -349,6 +396,7 @@ def _adam(attrs: AdamAttrs, inputs: Views, outputs: Views) -> Generator:
 
 # Comparisons read truth values as well as numbers; all other pointwise operators want numbers.
 PREDICATES = (EQUAL, NOT_EQUAL)
+LOGICAL = (LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR, LOGICAL_NOT)
 COMPARISONS = (LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)
 POINTWISE: tuple[Op[Any], ...] = (
     AFFINE,
@@ -374,6 +422,12 @@ POINTWISE: tuple[Op[Any], ...] = (
     MINIMUM,
     POWER,
     PREFERENCE,
+    FLOOR,
+    CEIL,
+    ROUND,
+    EXPM1,
+    LOG1P,
+    SOFTPLUS,
 )
 
 
@@ -395,16 +449,22 @@ ROWS: dict[Op[Any], Row] = {
     BROADCAST_TO: Row(_broadcast, _any_type, strided=True, scattered=True),
     TRANSPOSE: Row(_transpose, _any_type, strided=True, scattered=True),
     CONCATENATE: Row(_concatenate, _any_type, strided=True, scattered=True),
+    FLIP: Row(_flip, _any_type, strided=True, scattered=True),
+    PAD: Row(_pad, _bordered, strided=True, scattered=True),
     EMBED: Row(_embed, _any_type, strided=True),
     CAST: Row(_cast, _any_type, strided=True, scattered=True),
     WHERE: Row(_pointwise("where"), _any_type, strided=True, scattered=True),
     **{op: _pointwise_row(op) for op in POINTWISE},
+    **{op: Row(_pointwise(op.name), _truth, strided=True, scattered=True) for op in LOGICAL},
+    IS_NAN: Row(_pointwise("is_nan"), _floating_read, strided=True, scattered=True),
     **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
     REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
     REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
     REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
     REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
-    ARGMAX: Row(_argmax, _numeric, strided=True),
+    REDUCE_NORM: Row(_reduction("norm2"), _types(F32, F16, BF16), strided=True),
+    ARGMAX: Row(_position(smallest=False), _positions, strided=True),
+    ARGMIN: Row(_position(smallest=True), _positions, strided=True),
     GEMM: Row(_gemm, _types(F32, F64), strided=True, dense=(2,)),
     CONVOLUTION: Row(_convolution, _planar),
     CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),

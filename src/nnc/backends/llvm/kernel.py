@@ -7,13 +7,12 @@ any division of the items over workers gives the same bits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Scalar, Value
+from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Value
 from nnc.backends.llvm.target import TargetDescription
 
 ALIGNMENT = 64
@@ -88,13 +87,3 @@ def aligned(size: int) -> int:
 def ceiling(count: int, size: int) -> int:
     """How many runs of `size` cover `count`."""
     return -(-count // size)
-
-
-def chunk_of(count: int, elements: int) -> int:
-    """Elements per item for `count` elements in all: at most `elements`, a multiple of 64 unless there is one item."""
-    return max(1, count) if count <= elements else elements
-
-
-def bytes_of(shape: tuple[int, ...], scalar: Scalar) -> int:
-    """prod(shape) * size"""
-    return math.prod(shape) * scalar.size

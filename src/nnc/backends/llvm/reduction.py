@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from nnc.backends.llvm.access import Access, Shape, collapse, contiguous, locate
-from nnc.backends.llvm.builder import I64, Builder, Module, Scalar, Type, Value, Variable
+from nnc.backends.llvm.access import Access, Shape, collapse, locate
+from nnc.backends.llvm.builder import F64, I64, Builder, Module, Scalar, Type, Value, Variable
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.target import TargetDescription
@@ -77,7 +77,7 @@ class Reduction:
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
         nest = _Nest.of(self, target)
-        return aligned(nest.parts * nest.outputs * computed(self.x.scalar).size) if nest.parts > 1 else 0
+        return aligned(nest.parts * nest.outputs * nest.scalar.size) if nest.parts > 1 else 0
 
     def scratch(self, target: TargetDescription) -> int:
         """None."""
@@ -89,7 +89,7 @@ class Reduction:
         if nest.parts == 1:
             return (_write(module, name, nest, source=0, result=1, finished=True),)
         first = _write(module, f"{name}_parts", nest, source=0, result=2, finished=False)
-        second = nest.combining(module.target)
+        second = nest.combining()
         return first, _write(module, f"{name}_whole", second, source=2, result=1, finished=True)
 
 
@@ -99,6 +99,7 @@ class _Nest:
 
     rule: Rule
     stored: Scalar
+    scalar: Scalar
     written: Scalar
     offset: int
     kept: Shape
@@ -113,20 +114,17 @@ class _Nest:
     @classmethod
     def of(cls, problem: Reduction, target: TargetDescription) -> _Nest:
         """The nest of a reduction, with merged axes."""
-        sizes = tuple(1 if gone else size for size, gone in zip(problem.shape, problem.reduced, strict=True))
-        output = tuple(0 if gone else stride for stride, gone in zip(contiguous(sizes), problem.reduced, strict=True))
-        marks = tuple(int(gone) for gone in problem.reduced)
-        kept, kept_strides = _select(problem, output, marks, 0)
-        reduced, reduced_strides = _select(problem, output, marks, 1)
+        kept, kept_strides = _select(problem, False)
+        reduced, reduced_strides = _select(problem, True)
         axes = [axis for axis, size in enumerate(problem.shape) if size != 1]
         along_kept = bool(kept) and (not reduced or not problem.reduced[axes[-1]])
-        scalar = computed(problem.x.scalar)
-        count = math.prod(size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone)
-        lanes = target.lanes(8 * scalar.size)
         rule = RULES[problem.rule]
+        scalar = F64 if rule.wide else computed(problem.x.scalar)
+        count = math.prod(size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone)
+        stored = problem.x.scalar
         nest = cls(
-            rule, problem.x.scalar, problem.x.scalar, problem.x.offset, kept, kept_strides,
-            reduced or (1,), reduced_strides or (0,), lanes, along_kept, count, 1,
+            rule, stored, scalar, stored, problem.x.offset, kept, kept_strides,
+            reduced or (1,), reduced_strides or (0,), target.lanes(8 * scalar.size), along_kept, count, 1,
         )  # fmt: skip
         return nest._cut()
 
@@ -139,13 +137,11 @@ class _Nest:
         length = ceiling(self.reduced[0], min(PARTS, ceiling(work, PART_ELEMENTS), whole))
         return replace(self, parts=ceiling(self.reduced[0], length))
 
-    def combining(self, target: TargetDescription) -> _Nest:
+    def combining(self) -> _Nest:
         """The nest of the second phase: the parts' results, one row per part."""
-        scalar = computed(self.stored)
-        rule = Rule(self.rule.combine, self.rule.neutral, _same, self.rule.finish)
-        return _Nest(
-            rule, scalar, self.written, 0, (self.outputs,), (1,), (self.parts,), (self.outputs,),
-            target.lanes(8 * scalar.size), True, self.count, 1,
+        return replace(
+            self, rule=replace(self.rule, prepare=_same), stored=self.scalar, offset=0, kept=(self.outputs,),
+            kept_strides=(1,), reduced=(self.parts,), reduced_strides=(self.outputs,), along_kept=True, parts=1,
         )  # fmt: skip
 
     @property
@@ -170,12 +166,11 @@ class _Nest:
         return math.prod(self.kept[:-1]) * self.blocks if self.along_kept else self.outputs
 
 
-def _select(problem: Reduction, output: Shape, marks: Shape, mark: int) -> tuple[Shape, Shape]:
-    """Sizes and strides of the axes whose mark is `mark`, merged."""
-    axes = [axis for axis in range(len(problem.shape)) if marks[axis] == mark]
+def _select(problem: Reduction, reduced: bool) -> tuple[Shape, Shape]:
+    """Sizes and strides of the reduced or of the kept axes, merged."""
+    axes = [axis for axis, gone in enumerate(problem.reduced) if gone == reduced]
     sizes = tuple(problem.shape[axis] for axis in axes)
-    steps = tuple(problem.x.strides[axis] for axis in axes)
-    shape, (strides, _) = collapse(sizes, [steps, tuple(output[axis] for axis in axes)])
+    shape, (strides,) = collapse(sizes, [tuple(problem.x.strides[axis] for axis in axes)])
     return shape, strides
 
 
@@ -197,7 +192,7 @@ class _Writer:
         self.w = writer
         self.x = self.b.offset(writer.argument(source), nest.offset, nest.stored)
         self.y = writer.argument(result)
-        self.scalar = computed(nest.stored)
+        self.scalar = nest.scalar
         self.finished = finished
 
     def write(self) -> None:
@@ -318,12 +313,13 @@ class _Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Argmax:
-    """y[kept] = the first index of the largest x along `axis`, as i64; a NaN is larger than everything."""
+class Position:
+    """y[kept] = the first index of the largest (or smallest) x along `axis`, as i64; the first NaN wins."""
 
     shape: Shape
     x: Access
     axis: int
+    smallest: bool = False
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""
@@ -352,7 +348,7 @@ class Argmax:
         position = b.variable(b.constant(0, Type(I64)))
         with b.loop(1, self.shape[self.axis]) as index:
             value, before = b.cast(b.load(x, index * stride, kind), computed(kind.scalar)), best.get()
-            better = b.compare(">", value, before)
+            better = b.compare("<" if self.smallest else ">", value, before)
             if value.type.scalar.floating:
                 fresh = b.both(b.unordered(value), b.opposite(b.unordered(before)))
                 better = b.either(better, fresh)

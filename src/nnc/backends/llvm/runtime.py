@@ -257,3 +257,26 @@ class NativeProgram:
         """Run all steps and return when the last one is done."""
         if self.steps:
             self._pool.run(self._table, self.steps, self._workers, self.scratch)
+
+
+class SingleLaunch:
+    """One kernel that is run again and again on other addresses: what eager execution needs, with little per call."""
+
+    def __init__(self, pool: Pool, kernel: NativeKernel, workers: int) -> None:
+        self._pool = pool
+        self._scratch = kernel.scratch
+        nowhere = Launch(kernel, (), (), ())
+        steps = steps_of(nowhere, 0)
+        alone = all(step.owner == FIRST for step in steps)
+        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        rows = [(s.function, 0, s.items, not alone and index > 0, s.owner) for index, s in enumerate(steps)]
+        self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run the kernel on operands at `addresses`."""
+        if not len(self._rows):
+            return
+        arguments = np.array(addresses, dtype=np.int64)
+        table = self._rows.copy()
+        table[:, 1] = arguments.ctypes.data
+        self._pool.run(int(table.ctypes.data), len(table), self._workers, self._scratch)

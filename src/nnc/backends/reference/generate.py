@@ -10,8 +10,10 @@ from nnc.ops.generate import ArangeAttrs
 
 def arange(attrs: ArangeAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[k] = start + k · step; of floats in f64, rounded once, of integers exactly."""
-    steps = np.arange(outputs[0].size)
+    places = np.arange(outputs[0].size)
     if attrs.spec.dtype.is_float:
-        write(outputs[0], attrs.start + steps * attrs.step)
+        write(outputs[0], attrs.start + places * attrs.step)
     else:
-        write(outputs[0], int(attrs.start) + steps * int(attrs.step))
+        # Modulo 2^64, for the step alone may be beyond i64 where the values are not.
+        start, step = (np.uint64(int(value) % (1 << 64)) for value in (attrs.start, attrs.step))
+        write(outputs[0], (start + places.astype(np.uint64) * step).astype(np.int64))

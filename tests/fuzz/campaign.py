@@ -1,0 +1,196 @@
+"""Random calls in sessions; only exceptions of nnc may come out.
+
+A session is a world and twenty calls on it, both fixed by its number. A call is at fault when it
+
+    raises anything but an NncError (or a TypeError, when an argument has not the type that the signature names),
+    warns, does not come back in ten seconds, or takes the process down with it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import signal
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import FrameType, GeneratorType
+
+from nnc.errors import NncError, VerificationError
+from nnc.symbolic import Compiled
+from tests.fuzz.surface import Arguments, Target, arguments, targets
+from tests.fuzz.world import World
+
+CALLS = 20
+SECONDS = 10
+MEMORY = 8 << 30
+# Compiled graphs of more bytes are not run: what they would do is known, what they would take is not there.
+RUNNABLE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A call that did what no call may do."""
+
+    session: int
+    call: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"session {self.session}: {self.call}\n    {self.what}"
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came out of all calls, by name: `returned`, or the name of the exception."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    offences: list[Offence] = field(default_factory=list)
+    targets: set[str] = field(default_factory=set)
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made."""
+        return self.outcomes.total()
+
+    def add(self, other: Summary) -> None:
+        """Count another part of the campaign in."""
+        self.outcomes.update(other.outcomes)
+        self.offences.extend(other.offences)
+        self.targets |= other.targets
+
+    def __str__(self) -> str:
+        rows = [f"{count:9} {name}" for name, count in self.outcomes.most_common()]
+        head = f"{self.calls} calls of {len(self.targets)} functions and methods, {len(self.offences)} offences"
+        return "\n".join([head, *rows, *map(str, self.offences)])
+
+
+class Overtime(BaseException):
+    """A call took too long; not an Exception, so that nothing under test catches it."""
+
+
+def run_session(number: int, table: list[Target]) -> Summary:
+    """Twenty calls on one world."""
+    summary = Summary()
+    world = World(number)
+    try:
+        for _ in range(CALLS):
+            target = world.random.choice(table)
+            summary.targets.add(target.name)
+            outcome, offence = _attempt(world, target)
+            summary.outcomes[outcome] += 1
+            if offence is not None:
+                summary.offences.append(Offence(number, *offence))
+    finally:
+        world.close()
+    return summary
+
+
+def _attempt(world: World, target: Target) -> tuple[str, tuple[str, str] | None]:
+    """The name of what came out, and (call, fault) when it may not."""
+    given = Arguments((), {}, True)
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            callee = target.callee(world)
+            given = arguments(world, target)
+            _use(callee(*given.positional, **given.named))
+        return "returned", None
+    except VerificationError as error:
+        # Only `verify` says so of a graph that is at fault; anywhere else the fault is ours.
+        return type(error).__name__, None if target.name.endswith("verify") else _fault(target, given, error)
+    except NncError as error:
+        return type(error).__name__, None if _is_told(error) else _fault(target, given, error)
+    except (Exception, Overtime) as error:
+        told = isinstance(error, TypeError) and not given.sound
+        return type(error).__name__, None if told else _fault(target, given, error)
+    finally:
+        signal.alarm(0)
+
+
+def _is_told(error: NncError) -> bool:
+    """Whether the message says something."""
+    return len(str(error)) > 10
+
+
+def _fault(target: Target, given: Arguments, error: BaseException) -> tuple[str, str]:
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename.rpartition('nnc/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{target.name}({given})", f"{type(error).__name__}: {str(error)[:200]} at {place}"
+
+
+def _use(result: object) -> None:
+    """Do with a result what its receiver would: enter it, read it, run it, print it."""
+    if isinstance(result, AbstractContextManager) and not hasattr(result, "close"):
+        with result:
+            pass
+    elif isinstance(result, GeneratorType):
+        for _, _ in zip(range(100), result, strict=False):
+            pass
+    elif isinstance(result, Compiled):
+        if result.memory().arena + result.memory().bound < RUNNABLE:
+            result.run()
+    else:
+        repr(result)
+
+
+def _overtime(number: int, frame: FrameType | None) -> None:
+    raise Overtime(f"no answer in {SECONDS} s")
+
+
+def run_sessions(numbers: Iterable[int]) -> Summary:
+    """Sessions in this process, one after another."""
+    before = signal.signal(signal.SIGALRM, _overtime)
+    table, summary = targets(), Summary()
+    try:
+        for number in numbers:
+            summary.add(run_session(number, table))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return summary
+
+
+def _run_bounded(numbers: range) -> Summary:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    return run_sessions(numbers)
+
+
+def run_campaign(count: int, seed: int, workers: int) -> Summary:
+    """At least `count` calls in processes of their own, so that a crash is an offence and not the end."""
+    sessions = range(seed, seed + -(-count // CALLS))
+    parts = [sessions[start : start + 50] for start in range(0, len(sessions), 50)]
+    summary = Summary()
+    while parts:
+        parts = _run_parts(parts, workers, summary)
+    return summary
+
+
+def _run_parts(parts: list[range], workers: int, summary: Summary) -> list[range]:
+    """Run what can be run; after a crash the parts that are left, the first of them halved until it is one session."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        futures = [(part, pool.submit(_run_bounded, part)) for part in parts]
+        left: list[range] = []
+        for part, future in futures:
+            try:
+                summary.add(future.result())
+            except BrokenProcessPool:
+                left.append(part)
+    if not left:
+        return []
+    if workers > 1:
+        # Who crashed is not known yet: once more, one at a time.
+        return _run_parts(left, 1, summary)
+    first, *rest = left
+    if len(first) == 1:
+        summary.offences.append(Offence(first[0], "one of its calls", "took the process down"))
+        return rest
+    middle = len(first) // 2
+    return [first[:middle], first[middle:], *rest]

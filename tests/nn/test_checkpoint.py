@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from nnc import nn
+from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.spec import spec
+from nnc.core.tensor import Tensor
+from nnc.errors import FormatError, UsageError
+from nnc.nn.data import Batches, BatchState, DataSet
+
+COUNT, SIZE = 22, 4
+
+
+def model_of(units: int = 6, optimizer: nn.Optimizer | None = None, seed: int = 0) -> nn.Model:
+    layer = nn.Sequential(hidden=nn.Dense(units), act=nn.ReLU(), classes=nn.Dense(3))
+    optimizer = nn.Adam(nn.Cosine(0.05, 30)) if optimizer is None else optimizer
+    return nn.Model(layer, (5,), optimizer=optimizer, seed=seed, backend="reference")
+
+
+def batches_of(seed: int = 1) -> Batches:
+    generator = np.random.default_rng(0)
+    inputs = generator.standard_normal((COUNT, 5)).astype(np.float32)
+    return Batches(DataSet("some", inputs, (np.arange(COUNT) % 3).astype(np.int32), ("a", "b", "c")), SIZE, seed=seed)
+
+
+def train(model: nn.Model, batches: Batches, updates: int, epochs: int = 3) -> None:
+    """Train until `updates` updates are done in all."""
+    nn.fit(model, batches, epochs, stop=lambda: model.updates >= updates)
+
+
+def state(model: nn.Model) -> dict[str, bytes]:
+    tensors = {**model.parameters, **model.states}
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()} | {"updates": bytes([model.updates])}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The checkpoint of a model after eight updates."""
+    model, batches = model_of(), batches_of()
+    train(model, batches, 8)
+    nn.save_checkpoint(tmp_path / "model.safetensors", model, nn.position_of(model, batches, SIZE))
+    return tmp_path / "model.safetensors"
+
+
+def test_a_checkpoint_gives_back_everything(saved: Path) -> None:
+    original, batches = model_of(), batches_of()
+    train(original, batches, 8)
+    model = model_of(seed=9)
+    position = nn.load_checkpoint(saved, model)
+    assert state(model) == state(original)
+    assert position == nn.Position(8, batches.state(), SIZE)
+    assert position.batches == BatchState(1, 1, 8)
+    assert nn.read_position(saved) == position
+
+
+def test_the_same_state_is_the_same_file(saved: Path) -> None:
+    model = model_of()
+    position = nn.load_checkpoint(saved, model)
+    nn.save_checkpoint(saved.with_name("again"), model, position)
+    assert saved.read_bytes() == saved.with_name("again").read_bytes()
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 7, 12, 17])
+def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path, stop: int) -> None:
+    whole, batches = model_of(), batches_of()
+    train(whole, batches, 100)
+    assert whole.updates == 18
+
+    first, batches = model_of(), batches_of()
+    train(first, batches, stop)
+    nn.save_checkpoint(tmp_path / "c", first, nn.position_of(first, batches, SIZE))
+    second, batches = model_of(seed=5), batches_of()
+    batches.restore(nn.load_checkpoint(tmp_path / "c", second).batches)
+    train(second, batches, 100)
+    assert state(second) == state(whole)
+
+
+def test_other_tools_read_a_checkpoint(saved: Path) -> None:
+    tensors = safetensors.numpy.load_file(saved)
+    model = model_of()
+    nn.load_checkpoint(saved, model)
+    assert set(tensors) == {f"model.{path}" for path in model.parameters} | {f"optimizer.{path}" for path in model.states}
+    np.testing.assert_array_equal(tensors["model.hidden.weight"], model.parameters["hidden.weight"].numpy())
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Tensor], dict[str, object]], object]) -> None:
+    """The file again, after `change(tensors, facts)`."""
+    file = load_tensors(path)
+    tensors = {name: Tensor.from_numpy(np.array(tensor.numpy())) for name, tensor in file.tensors.items()}
+    facts = json.loads(file.metadata["nnc"])
+    change(tensors, facts)
+    save_tensors(path, tensors, {"nnc": json.dumps(facts)})
+
+
+def place(facts: dict[str, object]) -> dict[str, object]:
+    found = facts["position"]
+    assert isinstance(found, dict)
+    return found
+
+
+WRONG = {
+    "version": lambda tensors, facts: facts.update(version=2),
+    "no version": lambda tensors, facts: facts.pop("version"),
+    "architecture": lambda tensors, facts: facts.update(architecture="other"),
+    "updates as text": lambda tensors, facts: place(facts).update(updates="8"),
+    "negative updates": lambda tensors, facts: place(facts).update(updates=-1),
+    "fractional updates": lambda tensors, facts: place(facts).update(updates=1.5),
+    "infinite updates": lambda tensors, facts: place(facts).update(updates=float("inf")),
+    "batches as a list": lambda tensors, facts: place(facts).update(batches=[1, 2, 3]),
+    "batches without seed": lambda tensors, facts: place(facts).update(batches={"epoch": 0, "position": 0}),
+    "position as a list": lambda tensors, facts: facts.update(position=[]),
+    "a tensor less": lambda tensors, facts: tensors.pop("model.classes.bias"),
+    "a tensor more": lambda tensors, facts: tensors.update(more=Tensor.zeros(spec((1,)))),
+    "another shape": lambda tensors, facts: tensors.update({"model.classes.bias": Tensor.zeros(spec((4,)))}),
+    "another type": lambda tensors, facts: tensors.update({"model.classes.bias": Tensor.zeros(spec((3,), "f64"))}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_file_that_is_no_checkpoint_of_the_model_changes_nothing(saved: Path, name: str) -> None:
+    rewritten(saved, WRONG[name])
+    model = model_of()
+    before = state(model)
+    with pytest.raises(FormatError, match=r"need a checkpoint of this model\. Fix: "):
+        nn.load_checkpoint(saved, model)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    "other", [model_of(units=7), model_of(optimizer=nn.StochasticGradientDescent()), model_of(optimizer=nn.Adam())]
+)
+def test_a_checkpoint_of_another_model_is_refused(saved: Path, other: nn.Model) -> None:
+    before = state(other)
+    with pytest.raises(FormatError, match="a checkpoint of"):
+        nn.load_checkpoint(saved, other)
+    assert state(other) == before
+
+
+def test_a_truncated_file_is_refused_at_every_length(saved: Path) -> None:
+    data = saved.read_bytes()
+    model = model_of()
+    before = state(model)
+    for length in (*range(0, len(data), 37), len(data) - 1):
+        saved.write_bytes(data[:length])
+        with pytest.raises(FormatError):
+            nn.load_checkpoint(saved, model)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04" + bytes(100), b"{}" * 40, bytes(64)])
+def test_a_file_of_another_kind_is_refused(saved: Path, content: bytes) -> None:
+    saved.write_bytes(content)
+    with pytest.raises(FormatError):
+        nn.load_checkpoint(saved, model_of())
+
+
+def test_plain_safetensors_are_refused(saved: Path) -> None:
+    safetensors.numpy.save_file({"w": np.ones(3)}, saved)
+    with pytest.raises(FormatError, match="without a checkpoint's facts"):
+        nn.load_checkpoint(saved, model_of())
+    safetensors.numpy.save_file({"w": np.ones(3)}, saved, {"nnc": "[" * 100_000})
+    with pytest.raises(FormatError, match="without a checkpoint's facts"):
+        nn.load_checkpoint(saved, model_of())
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="no such file"):
+        nn.load_checkpoint(tmp_path / "nowhere", model_of())
+    with pytest.raises(FormatError, match="directory"):
+        nn.load_checkpoint(tmp_path, model_of())
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+    model, batches = model_of(), batches_of()
+
+    def fail(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UsageError, match="no space left on device"):
+        nn.save_checkpoint(saved, model, nn.position_of(model, batches, SIZE))
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
