@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -386,3 +387,20 @@ def test_an_unknown_earlier_node_is_refused_before_anything_changes() -> None:
     assert len(root) == 0
     with pytest.raises(UsageError):
         root.run(sources=[ExecKey(3)])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_runs_a_scheduled_graph_on_streams_of_its_own() -> None:
+    root = graph()
+    cells = [tensor([1.0]) for _ in range(2)]
+    for cell in cells:
+        root.add(affine(2.0), [cell], [cell])
+    schedule = root.schedule(2)
+    root.run(schedule=schedule)
+    child = os.fork()
+    if child == 0:
+        root.run(schedule=schedule)
+        os._exit(0 if [number(cell) for cell in cells] == [4.0, 4.0] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [number(cell) for cell in cells] == [2.0, 2.0]

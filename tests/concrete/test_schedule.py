@@ -23,6 +23,7 @@ from tests.concrete.eager import (
 )
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi
+from nnc.concrete.body import ExecKey
 from nnc.concrete.schedule import Schedule, make_schedule
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
@@ -260,3 +261,29 @@ def test_a_schedule_of_an_older_graph_is_refused() -> None:
     root.add_noop()
     with pytest.raises(StaleError, match=r"schedule\(\) again"):
         root.run(schedule=schedule)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(), st.integers(2, 4))
+def test_any_graph_gives_the_serial_result_on_any_number_of_streams(made: Plain, streams: int) -> None:
+    """Each node adds up what its predecessors gave, plus one."""
+    root = graph()
+    values: dict[Key, Tensor] = {}
+    nodes: dict[Key, ExecKey] = {}
+    for key in made.nodes():
+        total = tensor([1.0])
+        after: list[ExecKey] = []
+        for source in made.predecessors(key):
+            following = room(1)
+            behind = [nodes[source], *after[-1:]]
+            after.append(root.add(ADDITION, [total, values[source]], [following], after=behind))
+            total = following
+        values[key] = room(1)
+        nodes[key] = root.add(affine(1.0), [total], [values[key]], after=after[-1:])
+    root.run()
+    expected = [elements(value) for value in values.values()]
+    schedule = root.schedule(streams)
+    for value in values.values():
+        value.numpy()[...] = np.nan
+    root.run(schedule=schedule)
+    assert [elements(value) for value in values.values()] == expected

@@ -87,7 +87,9 @@ def test_other_tools_read_a_checkpoint(saved: Path) -> None:
     tensors = safetensors.numpy.load_file(saved)
     model = model_of()
     nn.load_checkpoint(saved, model)
-    assert set(tensors) == {f"model.{path}" for path in model.parameters} | {f"optimizer.{path}" for path in model.states}
+    assert set(tensors) == {f"model.{path}" for path in model.parameters} | {
+        f"optimizer.{path}" for path in model.states
+    }
     np.testing.assert_array_equal(tensors["model.hidden.weight"], model.parameters["hidden.weight"].numpy())
 
 

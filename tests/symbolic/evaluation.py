@@ -39,7 +39,7 @@ def random_arrays(shapes: Sequence[Shape], seed: int = 0, low: float = 0.2, high
 
 
 def check_gradients(function: Function, *shapes: Shape, order: int = 1, tolerance: float = 1e-6) -> None:
-    """Each gradient of Σ weights · function(inputs) against central differences; at a higher `order`, of its gradient."""
+    """Each gradient of Σ weights · function(inputs) against central differences; of its gradient at `order` 2."""
     graph = SymbolicGraph()
     symbols, arrays = inputs_of(graph, shapes), random_arrays(shapes)
     value = function(*symbols)

@@ -6,15 +6,19 @@ A step is a tuple of numbers; whatever they are, it means something, so that eve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 from nnc import ops
+from nnc.core.command import Command
 from nnc.core.spec import Shape
 from nnc.errors import ShapeError
 from nnc.ops.arithmetic import ArithmeticOperand
+from nnc.ops.copy import COPY
+from nnc.ops.rules import NoAttrs
+from nnc.symbolic import Symbol
 
 T = TypeVar("T", bound=ArithmeticOperand)
 # `Any`: an operand in is an operand of the same kind out, which no type of a table can say.
@@ -98,6 +102,21 @@ def _concatenated(a: Any, b: Any, option: int) -> Any:
     return ops.concatenate([a, b if a.shape == b.shape else a], option % len(a.shape))
 
 
+def _assembled(a: Any, b: Any, option: int) -> Any:
+    """As concatenated; of symbols, each part is written into its place of one tensor."""
+    if not isinstance(a, Symbol) or not a.shape:
+        return _concatenated(a, b, option)
+    axis, start = option % len(a.shape), 0
+    parts = (a, b if a.shape == b.shape else a)
+    shape = (*a.shape[:axis], 2 * a.shape[axis], *a.shape[axis + 1 :])
+    whole = a.graph.input(replace(a.spec, shape=shape))
+    for part in parts:
+        place = ops.slice_axis(whole, axis, start, start + part.shape[axis])
+        a.graph.apply(Command(COPY, NoAttrs()), [part], [place])
+        start += part.shape[axis]
+    return whole
+
+
 OPERATORS: tuple[Operator, ...] = (
     lambda a, b, option: ops.tanh(a),
     lambda a, b, option: ops.relu(a),
@@ -120,6 +139,7 @@ OPERATORS: tuple[Operator, ...] = (
     _reduce(ops.reduce_sum),
     _reduce(ops.reduce_mean),
     _concatenated,
+    _assembled,
 )
 
 

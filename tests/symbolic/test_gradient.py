@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.symbolic.evaluation import check_gradients, inputs_of, values_of
 
 from nnc import ops
 from nnc.core.command import Command
@@ -17,7 +18,6 @@ from nnc.ops.optimizer import SGD, SgdAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
-from tests.symbolic.evaluation import check_gradients, inputs_of, values_of
 
 COPIED = Command(COPY, NoAttrs())
 

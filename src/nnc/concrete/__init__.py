@@ -5,7 +5,8 @@ control     tests and choices                    counter    loop counts
 multiview   places that move                     tape       what each iteration had
 schedule    streams and signals                  prepare    programs, plans
 run         loops, branches, lanes               autotune   the fastest backend, kept on disk
-text        dump, Graphviz
+text        dump, Graphviz                       pending    runs that have not ended
+check       what a node may be given
 """
 
 from nnc.concrete.autotune import TuneCache, TuneOptions, tune

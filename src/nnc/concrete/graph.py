@@ -10,9 +10,8 @@ backend become one program, so a native backend pays one call for all of them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -29,19 +28,20 @@ from nnc.concrete.body import (
     WhileExec,
     bodies_of,
 )
+from nnc.concrete.check import check_optional, check_outputs, check_places, specs_of
 from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
 from nnc.concrete.counter import Counter
-from nnc.concrete.multiview import Carry, Kind, Multiview, Phi, Place, Recalled, Reference, Taped
+from nnc.concrete.multiview import Carry, Kind, Multiview, Place
+from nnc.concrete.pending import PendingRun, PendingRuns
 from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
 from nnc.concrete.run import Context, execute
 from nnc.concrete.schedule import Schedule
 from nnc.concrete.tape import Access, Node, Tape
 from nnc.concrete.text import dump, to_dot
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher, Specs
+from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher
 from nnc.core.origin import caller_origin
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, StaleError, UsageError
@@ -52,7 +52,6 @@ __all__ = ["ConcreteGraph", "Dependency", "Exec", "ExecKey", "GraphSchedule", "w
 
 Keys: TypeAlias = tuple[ExecKey, ...]
 R = TypeVar("R", Exec, WhileExec, CaseOfExec)
-PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +68,6 @@ class GraphSchedule:
         return str(self.table)
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
-    """A run that may not have ended: its nodes, and the signal that fires then (none when the caller waits)."""
-
-    keys: frozenset[ExecKey]
-    context: Context
-    signal: Signal | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.signal is not None and self.signal.emitted
-
-
-@dataclass(slots=True, eq=False)
-class _Runs:
-    """The runs of a graph that have not ended."""
-
-    items: list[_Run] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def begin(self, run: _Run, stream: Stream | None) -> tuple[Signal, ...]:
-        """Enter a run; the signals of earlier ones that touch the same nodes and that it must therefore wait for."""
-        with self.lock:
-            self.items = [item for item in self.items if not item.is_over]
-            rivals = [item.signal for item in self.items if item.signal is not None and item.keys & run.keys]
-            self.items.append(run)
-        return tuple(signal for signal in rivals if stream is None or signal.emitter is not stream)
-
-    def end(self, run: _Run) -> None:
-        with self.lock:
-            self.items.remove(run)
-
-    def cancel(self) -> None:
-        with self.lock:
-            for item in self.items:
-                item.context.cancelled = True
-
-
 class ConcreteGraph:
     """Commands on tensors: a handle on a `Body`. `add` appends a node, `connect` an edge; `run` executes in order.
 
@@ -121,7 +82,7 @@ class ConcreteGraph:
         self._backend = backend
         self._streams = 1
         self._prepared: dict[tuple[Keys | None, Keys | None, int], tuple[Prepared, frozenset[ExecKey]]] = {}
-        self._runs = _Runs()
+        self._runs = PendingRuns()
 
     @property
     def execs(self) -> Graph[Record, Dependency, ExecKey]:
@@ -257,18 +218,18 @@ class ConcreteGraph:
         has no test (None): its breakpoints are the nodes that mirror those of the forward loop.
         """
         if callable(test):
-            test = PythonTest(test, _checked("while", inputs))
+            test = PythonTest(test, check_places("while", inputs))
         self.body.breakpoints = self._known(breakpoints)
         self.body.test = test
         self.body.edits += 1
 
     def multiview(self, views: Sequence[Place], kind: Kind = Kind.K0N, name: str = "") -> Multiview:
         """A place that is one of `views` by the turn of this graph's loop."""
-        return Multiview(_checked("multiview", views), kind, self.body.counter, name)
+        return Multiview(check_places("multiview", views), kind, self.body.counter, name)
 
     def carry_over(self, source: Place, target: Carry) -> None:
         """At the end of each iteration of this graph's loop `target` becomes what `source` is. No bytes move."""
-        _checked("carry_over", (source,))
+        check_places("carry_over", (source,))
         if source.spec != target.spec:
             raise ShapeError("carry_over", got=f"{source.spec} into {target.spec}", need="one spec")
         if any(target is other for _, other in self.body.carry_overs):
@@ -294,8 +255,8 @@ class ConcreteGraph:
         what passed.
         """
         if callable(choice):
-            choice = PythonChoice(choice, _checked("case..of", inputs))
-        record = CaseOfExec(choice, _checked("case..of", outputs), offset, {}, name, caller_origin())
+            choice = PythonChoice(choice, check_places("case..of", inputs))
+        record = CaseOfExec(choice, check_places("case..of", outputs), offset, {}, name, caller_origin())
         return self._append(record, after)
 
     def set_case(self, key: ExecKey, index: int, branch: ConcreteGraph) -> None:
@@ -332,11 +293,9 @@ class ConcreteGraph:
         With a stream return at once with the signal that fires at the end; runs that touch the same nodes wait for
         each other. With a schedule use its streams as well, and its part of the graph.
         """
-        part, streams = self._part(sources, destinations, schedule), self._streams
-        if schedule is not None:
-            part, streams = (schedule.sources, schedule.destinations), schedule.streams
-        prepared, keys = self._prepare(*part, streams)
-        run = _Run(keys, Context(Access(tape)))
+        part = self._part(sources, destinations, schedule)
+        prepared, keys = self._prepare(*part, self._streams if schedule is None else schedule.streams)
+        run = PendingRun(keys, Context(Access(tape)))
         if stream is None:
             self._run_here(prepared, run)
             return None
@@ -432,7 +391,7 @@ class ConcreteGraph:
     ) -> Exec:
         origin = caller_origin()
         try:
-            read, written = _checked_optional(command.op.name, inputs), _checked_optional(command.op.name, outputs)
+            read, written = check_optional(command.op.name, inputs), check_optional(command.op.name, outputs)
             claim = self._claim(command, read, written)
         except UsageError as error:
             error.origin = error.origin or origin
@@ -442,9 +401,9 @@ class ConcreteGraph:
         return Exec(command, read, written, claim, workspace, name, origin)
 
     def _claim(self, command: AnyCommand, inputs: tuple[Place | None, ...], outputs: tuple[Place | None, ...]) -> Claim:
-        specs = _specs(inputs)
-        _check_outputs(command, infer(command.op, command.attrs, specs), outputs)
-        return self._dispatcher.claim(command, specs, _specs(outputs), self._backend)
+        specs = specs_of(inputs)
+        check_outputs(command, infer(command.op, command.attrs, specs), outputs)
+        return self._dispatcher.claim(command, specs, specs_of(outputs), self._backend)
 
     def _part(
         self,
@@ -479,39 +438,10 @@ class ConcreteGraph:
             self._prepared[key] = found
         return found
 
-    def _run_here(self, prepared: Prepared, run: _Run) -> None:
+    def _run_here(self, prepared: Prepared, run: PendingRun) -> None:
         for signal in self._runs.begin(run, None):
             signal.settle()
         try:
             execute(prepared.plan, run.context)
         finally:
             self._runs.end(run)
-
-
-def _checked(subject: str, places: Sequence[Place]) -> tuple[Place, ...]:
-    for place in places:
-        if not isinstance(place, PLACES):
-            raise UsageError(subject, got=type(place).__name__, need="tensors, multiviews or other places")
-    return tuple(places)
-
-
-def _checked_optional(subject: str, places: Sequence[Place | None]) -> tuple[Place | None, ...]:
-    _checked(subject, [place for place in places if place is not None])
-    return tuple(places)
-
-
-def _specs(places: Iterable[Place | None]) -> Specs:
-    return tuple(None if place is None else place.spec for place in places)
-
-
-def _check_outputs(command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Place | None]) -> None:
-    got = _specs(outputs)
-    fits = len(got) == len(wanted) and all(
-        spec is None or (spec.shape, spec.dtype) == (need.shape, need.dtype)
-        for spec, need in zip(got, wanted, strict=True)
-    )
-    if not fits:
-        shown = ", ".join("–" if spec is None else str(spec) for spec in got)
-        raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
-    if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
-        raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")

@@ -39,12 +39,9 @@ class PackOne:
         return (Phase(name, 1, 0.0),)
 
 
-@pytest.mark.parametrize("width", [6, 32])
-@pytest.mark.parametrize("count", [5, 6, 32])
+@pytest.mark.parametrize(("width", "count"), [(6, 5), (6, 6), (32, 5), (32, 6), (32, 32)])
 @pytest.mark.parametrize("order", ["copied", "transposed", "gathered"])
 def test_a_panel_has_its_lanes_side_by_side(width: int, count: int, order: str) -> None:
-    if count > width:
-        pytest.skip("more lanes than the panel has")
     depth = 19
     a = random((count, depth))
     source, strides = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from nnc import ops
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor

@@ -191,7 +191,9 @@ def test_not_in_place_when_the_element_type_changes(graph: SymbolicGraph) -> Non
 @pytest.mark.usefixtures("debug")
 def test_two_outputs_never_take_over_one_input(graph: SymbolicGraph) -> None:
     """The new weights are wanted by nobody: their memory must still not be that of the new momentum."""
-    x, w, m, rate = (graph.input(spec(shape), name) for shape, name in (((4,), "x"), ((4,), "w"), ((4,), "m"), ((), "r")))
+    x, w, m, rate = (
+        graph.input(spec(shape), name) for shape, name in (((4,), "x"), ((4,), "w"), ((4,), "m"), ((), "r"))
+    )
     g = ops.exp(x)
     weights, momentum = graph.apply(Command(SGD, SgdAttrs(0.5)), [g, w, m, rate])
     tensors = {w: Tensor.zeros(w.spec), m: Tensor.from_numpy(np.ones(4, np.float32)), rate: Tensor.zeros(rate.spec)}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.symbolic.programs import Program, programs, run
 
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
@@ -14,7 +15,6 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.ops.rules import INPLACE
 from nnc.symbolic import Compiled, ExecSymbol, Symbol, SymbolicGraph, TensorKey, backward, compile, verify
-from tests.symbolic.programs import Program, programs, run
 
 EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -85,7 +85,8 @@ def test_gradients_beside_values_from_bound_inputs(program: Program) -> None:
     got = list(compiled({}, *wanted, *gradients))
     assert_same_bits(got[: len(wanted)], values)
     for one, other in zip(got[len(wanted) :], slopes, strict=True):
-        np.testing.assert_array_equal(one, other)
+        # Parts of a tensor that is written in parts are summed in another order than those of a concatenated one.
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max(initial=0)))
     for tensor, array in zip(given_inputs.values(), inputs_for(program), strict=True):
         np.testing.assert_array_equal(tensor.numpy(), array)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.symbolic.evaluation import values_of
 
 from nnc import ops
 from nnc.core.command import Command
@@ -8,7 +9,6 @@ from nnc.core.spec import spec
 from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, backward, prune, verify
-from tests.symbolic.evaluation import values_of
 
 
 def test_what_no_output_needs_goes_and_inputs_stay() -> None:

@@ -1,17 +1,17 @@
 """The LLVM backend: target → typed IR builder → generators → JIT → native programs.
 
-    library.py      llvmlite, or why it is absent
-    target.py       what the processor can do
-    builder.py      the typed IR builder: values, loops, vectors, masks
-    mathematics.py  exp, log, tanh, erf … on vectors
-    access.py       strided operands, axes merged
-    kernel.py       phases and the kernels made of them
-    tile.py packing.py strip.py correlation.py weight_gradient.py   parts of products and convolutions
-    <family>.py     one generator per operator family, named as the file in `nnc/ops`
-    jit.py          object code, its cache on disk, the loaded functions
-    interpreter.py  the native program interpreter, as IR
-    runtime.py      programs, workers, barriers
-    engine.py       what a process has once: target, JIT, workers
-    catalog.py      which operator is served by which generator
-    backend.py      what dispatch sees
+library.py      llvmlite, or why it is absent
+target.py       what the processor can do
+builder.py      the typed IR builder: values, loops, vectors, masks
+mathematics.py  exp, log, tanh, erf … on vectors
+access.py       strided operands, axes merged
+kernel.py       phases and the kernels made of them
+tile.py packing.py strip.py correlation.py weight_gradient.py   parts of products and convolutions
+<family>.py     one generator per operator family, named as the file in `nnc/ops`
+jit.py          object code, its cache on disk, the loaded functions
+interpreter.py  the native program interpreter, as IR
+runtime.py      programs, workers, barriers
+engine.py       what a process has once: target, JIT, workers
+catalog.py      which operator is served by which generator
+backend.py      what dispatch sees
 """

@@ -192,7 +192,7 @@ class Builder:
         """Return from the function and hand it to the module."""
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
         body = "\n".join(["entry:", *self._slots, "br label %start", "start:", *self._lines])
-        self.module.append(self.name, f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}")
+        self.module.append(f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}")
 
     def _label(self) -> str:
         self._count += 1

@@ -3,9 +3,9 @@
     program = NativeProgram(launches);  program.run()
 
 Workers are Python daemon threads that live in native code, one pool per process; they are started by the first
-program that wants more than one worker, and a forked child starts its own. Two Python threads that run programs at
-once take turns. A barrier stands before a step only where it touches memory that an earlier step of another worker
-touches and one of the two writes.
+program that wants more than one worker, and a forked child starts its own. Two Python threads that run programs on
+several workers at once take turns; programs on one worker run side by side. A barrier stands before a step only where
+it touches memory that an earlier step of another worker touches and one of the two writes.
 """
 
 from __future__ import annotations
@@ -151,46 +151,72 @@ class Entry:
         return cls(one(launch), one(release), three(work))
 
 
+class ControlBlock:
+    """What the interpreter reads of a run: the table, the workers, scratch memory and words for each step."""
+
+    def __init__(self, workers: int) -> None:
+        self._memory = Memory.allocate(8 * interpreter.control_slots(workers))
+        self._scratch = Memory.allocate(0)
+        self._words = [_step_words(WINDOW)]
+        self.slots = self._memory.words
+
+    @property
+    def address(self) -> int:
+        """Where the interpreter finds it."""
+        return self._memory.address
+
+    def prepare(self, table: int, count: int, workers: int, scratch: int) -> None:
+        """Say what the next run is: `count` steps at address `table` on `workers` workers with `scratch` bytes each."""
+        stride = aligned(scratch)
+        if stride * workers > self._scratch.nbytes:
+            self._scratch = Memory.allocate(stride * workers)
+        if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
+            # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
+            self._words.append(_step_words(2 * count))
+        self.slots[interpreter.STEPS] = table
+        self.slots[interpreter.COUNT] = count
+        self.slots[interpreter.WORKERS] = workers
+        self.slots[interpreter.WORDS] = self._words[-1].address
+        self.slots[interpreter.SCRATCH] = self._scratch.address
+        self.slots[interpreter.STRIDE] = stride // 8
+
+
 class Pool:
-    """The workers of a process and the control block they share with the main thread."""
+    """The workers of a process. Runs that share workers take turns; a run on one worker disturbs nobody."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._scratch = Memory.allocate(0)
-        self._words = [_step_words(WINDOW)]
-        self._renew(1)
+        self._shared = ControlBlock(1)
+        self._alone = threading.local()
 
     def run(self, table: int, count: int, workers: int, scratch: int) -> None:
         """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each."""
+        if workers == 1:
+            self._launch(self._own_block(), table, count, workers, scratch)
+            return
         with self._lock:
             if workers > len(self._threads) + 1:
                 self._start(workers)
-            stride = aligned(scratch)
-            if stride * workers > self._scratch.nbytes:
-                self._scratch = Memory.allocate(stride * workers)
-            if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
-                # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
-                self._words.append(_step_words(2 * count))
-            control = self._control
-            control[interpreter.STEPS] = table
-            control[interpreter.COUNT] = count
-            control[interpreter.WORKERS] = workers
-            control[interpreter.WORDS] = self._words[-1].address
-            control[interpreter.SCRATCH] = self._scratch.address
-            control[interpreter.STRIDE] = stride // 8
-            self._entry.launch(self._block.address)
+            self._launch(self._shared, table, count, workers, scratch)
 
-    def _renew(self, workers: int) -> None:
-        self._block = Memory.allocate(8 * interpreter.control_slots(workers))
-        self._control = self._block.words
+    def _launch(self, block: ControlBlock, table: int, count: int, workers: int, scratch: int) -> None:
+        block.prepare(table, count, workers, scratch)
+        self._entry.launch(block.address)
+
+    def _own_block(self) -> ControlBlock:
+        """The control block of the calling Python thread."""
+        found: ControlBlock | None = getattr(self._alone, "block", None)
+        if found is None:
+            found = self._alone.block = ControlBlock(1)
+        return found
 
     def _start(self, workers: int) -> None:
         self._stop()
-        self._renew(workers)
+        self._shared = ControlBlock(workers)
         for worker in range(1, workers):
-            arguments = (self._block.address, worker, 0)
+            arguments = (self._shared.address, worker, 0)
             name = f"nnc-worker-{worker}"
             thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
             thread.start()
@@ -200,10 +226,11 @@ class Pool:
         """End the workers: each gets a ticket and sees the stop flag."""
         if not self._threads:
             return
-        self._control[interpreter.STOP] = 1
-        self._control[interpreter.RUN] += 1
-        self._control[interpreter.WORKERS] = len(self._threads) + 1
-        self._entry.release(self._block.address)
+        slots = self._shared.slots
+        slots[interpreter.STOP] = 1
+        slots[interpreter.RUN] += 1
+        slots[interpreter.WORKERS] = len(self._threads) + 1
+        self._entry.release(self._shared.address)
         for thread in self._threads:
             thread.join()
         self._threads.clear()
@@ -217,7 +244,8 @@ class Pool:
         """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
         self._lock = threading.Lock()
         self._threads = []
-        self._renew(1)
+        self._shared = ControlBlock(1)
+        self._alone = threading.local()
 
 
 def _step_words(steps: int) -> Memory:

@@ -1,0 +1,47 @@
+"""What a node may be given: places only, outputs of the specs that its command makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
+from nnc.core.command import AnyCommand
+from nnc.core.dispatch import Specs
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.errors import ShapeError, UsageError
+
+PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
+
+
+def check_places(subject: str, places: Sequence[Place]) -> tuple[Place, ...]:
+    """The places; UsageError when something else is among them."""
+    for place in places:
+        if not isinstance(place, PLACES):
+            raise UsageError(subject, got=type(place).__name__, need="tensors, multiviews or other places")
+    return tuple(places)
+
+
+def check_optional(subject: str, places: Sequence[Place | None]) -> tuple[Place | None, ...]:
+    """As `check_places`, where some may be absent."""
+    check_places(subject, [place for place in places if place is not None])
+    return tuple(places)
+
+
+def specs_of(places: Iterable[Place | None]) -> Specs:
+    """Their specs."""
+    return tuple(None if place is None else place.spec for place in places)
+
+
+def check_outputs(command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Place | None]) -> None:
+    """The outputs must be what the command makes, in memory that may be written."""
+    got = specs_of(outputs)
+    fits = len(got) == len(wanted) and all(
+        spec is None or (spec.shape, spec.dtype) == (need.shape, need.dtype)
+        for spec, need in zip(got, wanted, strict=True)
+    )
+    if not fits:
+        shown = ", ".join("–" if spec is None else str(spec) for spec in got)
+        raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
+    if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
+        raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
