@@ -11,13 +11,14 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
-from nnc import concrete, dynamic, nn, ops, planning, symbolic
+from tests.fuzz.world import EQUATIONS, World
+
+from nnc import concrete, nn, ops, planning, symbolic
 from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
 from nnc.graph import KeyWidth, ListStorage
 from nnc.nn import data
 from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes
-from tests.fuzz.world import EQUATIONS, World
 
 Draw = Callable[[World], object]
 
@@ -77,7 +78,8 @@ LEAVES: Mapping[str, Draw] = {
     "KeyWidth": lambda world: world.random.choice(list(KeyWidth)),
     "StorageFactory": lambda world: ListStorage,
     "Op": lambda world: world.random.choice((EXP, RELU)),
-    "Callable": lambda world: lambda *values: "text",
+    "Test": lambda world: concrete.CountBelow(2),
+    "Choice": lambda world: concrete.Selector(world.tensor()),
     "Signal": lambda world: stream.Signal("fuzz"),
     "Json": lambda world: world.random.choice((None, 1, "x", [], {}, [1, {"op": "exp"}])),
 }
@@ -152,6 +154,8 @@ def draw(world: World, annotation: str) -> object:
     name, _, inner = annotation.removesuffix("]").partition("[")
     if not inner or name in LEAVES:
         return LEAVES[name](world)
+    if name == "Callable":
+        return lambda *values: draw(world, _split(inner, ", ")[-1])
     inside = _split(inner, ", ")
     if name == "tuple" and inside[-1] != "...":
         return tuple(draw(world, one) for one in inside)
@@ -179,28 +183,26 @@ def arguments(world: World, target: Target) -> Arguments:
     """Drawn arguments; seldom one of a wrong type, one too few or one too many."""
     positional: list[object] = []
     named: dict[str, object] = {}
-    sound = True
+    sound, gap = True, False
     for parameter in target.parameters:
-        optional = parameter.default is not parameter.empty
-        if (optional and world.chance(0.6)) or (not optional and world.chance(0.01)):
-            sound = sound and optional
-            if not optional:
-                break
-            continue
-        for _ in range(world.random.randint(0, 3) if parameter.kind is parameter.VAR_POSITIONAL else 1):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional.extend(_argument(world, parameter) for _ in range(0 if gap else world.random.randint(0, 3)))
+        elif parameter.default is not parameter.empty and world.chance(0.6):
+            gap = True
+        elif world.chance(0.005):
+            sound, gap = False, True
+        else:
             odd = world.chance(0.03)
             sound = sound and not odd
-            value = world.odd() if odd else _argument(world, target, parameter)
-            if parameter.kind is parameter.KEYWORD_ONLY or named:
+            value = world.odd() if odd else _argument(world, parameter)
+            if gap or parameter.kind is parameter.KEYWORD_ONLY:
                 named[parameter.name] = value
             else:
                 positional.append(value)
-        if optional and parameter.kind is not parameter.KEYWORD_ONLY and positional and world.chance(0.3):
-            named[parameter.name] = positional.pop()
     return Arguments(tuple(positional), named, sound)
 
 
-def _argument(world: World, target: Target, parameter: inspect.Parameter) -> object:
+def _argument(world: World, parameter: inspect.Parameter) -> object:
     if parameter.name == "equation":
         return world.random.choice(EQUATIONS)
     return draw(world, str(parameter.annotation))
@@ -231,7 +233,7 @@ def _of(module: ModuleType, name: str) -> list[Target]:
     is_kind = inspect.isclass(value)
     if not home.startswith("nnc") or not (inspect.isfunction(value) or is_kind):
         return []
-    if is_kind and (issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)):
+    if is_kind and (inspect.isabstract(value) or issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)):
         return []
     made = [Target(name if is_kind else f"{home}.{name}", lambda world: value, _parameters(value))]
     if is_kind:
@@ -265,7 +267,7 @@ def _parameters(value: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 def _drawable(parameter: inspect.Parameter) -> bool:
     """Whether the table has all names of the annotation."""
     names = set(re.findall(r"[A-Za-z_]\w*", str(parameter.annotation)))
-    return "Callable" in names or names <= LEAVES.keys() | {"tuple", *SEQUENCES, *MAPPINGS}
+    return names <= LEAVES.keys() | {"tuple", "Callable", *SEQUENCES, *MAPPINGS}
 
 
 def _on_operand(function: Callable[[Any, Any], object]) -> Callable[[World], Callable[..., object]]:

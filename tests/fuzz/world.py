@@ -11,6 +11,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ LAYERS: tuple[Callable[[], nn.Layer], ...] = (
     lambda: nn.Dense(3),
     lambda: nn.Flatten(),
     lambda: nn.ReLU(),
-    lambda: nn.Convolution(2, (3, 3)),
-    lambda: nn.MaxPool((2, 2)),
+    lambda: nn.Convolution(2, 3),
+    lambda: nn.MaxPool(2),
     lambda: nn.LayerNorm(),
     lambda: nn.BatchNorm(),
     lambda: nn.Sequential(nn.Dense(4), nn.Tanh(), nn.Dense(2)),
@@ -255,7 +256,7 @@ class World:
         """Five nodes in a chain with a shortcut."""
         graph: Graph[str, str, int] = Graph(int, KeyWidth.BITS8)
         keys = [graph.add_node(f"n{index}") for index in range(5)]
-        for one, other in zip(keys, keys[1:], strict=False):
+        for one, other in pairwise(keys):
             graph.add_edge(one, other, "e")
         graph.add_edge(keys[0], keys[2], "e")
         return graph
@@ -368,4 +369,4 @@ class World:
 
     def odd(self) -> object:
         """A value that hardly any parameter's annotation names."""
-        return self.random.choice((None, "text", 1.5, 3, True, (), [], {}, b"bytes", object(), np.float32(1.0), self.array()))
+        return self.random.choice((None, "text", 1.5, 3, True, (), [], {}, b"bytes", object(), np.float32(1.0)))

@@ -10,7 +10,7 @@ from enum import Enum
 
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import F32, DType, dtype_of
-from nnc.errors import ShapeError
+from nnc.errors import DTypeError, ShapeError
 
 MAX_DIMENSIONS = 8
 MAX_BYTES = 2**62
@@ -77,6 +77,10 @@ class TensorSpec:
     device: Device = CPU
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType):
+            raise DTypeError(
+                "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
+            )
         object.__setattr__(self, "shape", check_shape(self.shape))
         if self.nbytes > MAX_BYTES:
             raise ShapeError("tensor", got=str(self), need="at most 2^62 bytes")

@@ -71,9 +71,13 @@ class Tensor:
         >>> print(tensor.spec, tensor.shares_memory)
         f32[2, 3] True
         """
-        array = _as_array(value)
+        array = as_array(value)
         twin = dtype_of(array.dtype.newbyteorder("=") if dtype is None else dtype)
-        array = array.astype(twin.numpy, copy=False)
+        if array.dtype.kind not in "biuf":
+            # Text and complex numbers are refused; the types beyond NumPy's own, such as bf16, are known by name.
+            dtype_of(array.dtype)
+        with np.errstate(all="ignore"):
+            array = array.astype(twin.numpy, copy=False)
         spec = TensorSpec(array.shape, twin, layout)
         if any(stride < 0 or stride % array.itemsize for stride in array.strides) or not array.flags.aligned:
             array = np.array(array, order="C")
@@ -129,7 +133,7 @@ class Tensor:
 
     def copy_from(self, value: ArrayLike) -> None:
         """Write `value` (same shape after broadcasting) into this tensor's memory; never floats into integers."""
-        source = _as_array(value)
+        source = as_array(value)
         if not self._array.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
         if broadcast_shapes("copy_from", source.shape, self.shape) != self.shape:
@@ -163,7 +167,8 @@ class Tensor:
         return f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}"
 
 
-def _as_array(value: ArrayLike) -> Array:
+def as_array(value: ArrayLike) -> Array:
+    """`value` as a NumPy array; ShapeError for rows of different lengths."""
     try:
         return np.asarray(value)
     except ValueError:

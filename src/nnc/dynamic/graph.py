@@ -24,7 +24,7 @@ from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, differentiate, signature_of
 from nnc.dynamic.variable import Variable
-from nnc.errors import SymbolError, UsageError
+from nnc.errors import ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.rules import INPLACE, infer
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
@@ -82,6 +82,7 @@ class DynamicGraph:
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
         origin = caller_origin()
+        _check_variables(command.op.name, inputs)
         specs = tuple(None if variable is None else variable.spec for variable in inputs)
         if any(variable is not None and variable.key is not None and variable.graph is not self for variable in inputs):
             raise SymbolError(
@@ -149,6 +150,9 @@ class DynamicGraph:
 
         `scalars` are the command's last inputs, such as the rate. The old variables keep their values.
         """
+        if not len(parameters) == len(gradients) == len(states):
+            got = f"{len(parameters)} parameters, {len(gradients)} gradients, {len(states)} states"
+            raise ArityError("apply_gradients", got=got, need="one gradient and one list of states per parameter")
         dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
         steering = [self.constant(value, dtype) for value in scalars]
         leaves, following = [], []
@@ -160,6 +164,7 @@ class DynamicGraph:
         return leaves, following
 
     def _recorded(self, variable: Variable, role: str) -> TensorKey:
+        _check_variables("backward", [variable])
         if variable.graph is not self or variable.key is None:
             got = f"an {role} {variable.spec} that is not recorded"
             raise SymbolError(
@@ -264,6 +269,16 @@ class DynamicGraph:
     def _drop(self, root: TensorKey) -> None:
         self._known.pop(root, None)
         self.record.remove_tensor(root)
+
+
+def _check_variables(subject: str, operands: Sequence[Variable | None]) -> None:
+    """SymbolError for an operand that is neither a variable nor absent, such as an array or a symbol."""
+    for operand in operands:
+        if operand is not None and not isinstance(operand, Variable):
+            got = f"a {type(operand).__name__}"
+            raise SymbolError(
+                subject, got=got, need="variables", fix="variable() or constant()", origin=caller_origin()
+            )
 
 
 def _contiguous(tensor: Tensor) -> Tensor:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nnc.core.command import AnyCommand
+from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.errors import ShapeError
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.symbolic.ir import TensorKey
 
@@ -71,6 +73,8 @@ class Variable(ArithmeticOperand):
 
     def item(self) -> float:
         """The only element, as a Python number."""
+        if self.spec.elements != 1:
+            raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
         return float(self.tensor.numpy().item())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:

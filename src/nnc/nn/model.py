@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import Shape, TensorSpec, check_shape
-from nnc.core.tensor import Tensor
+from nnc.core.tensor import Tensor, as_array
 from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.nn.combine import Sequential
 from nnc.nn.initializers import generator_for
@@ -138,7 +138,7 @@ class Model:
         """
         training = renewed is not None
         renew = renewed.__setitem__ if renewed is not None else None
-        scope = Scope(lambda parameter: tensors[parameter.path], training=training)
+        scope = Scope(lambda parameter: _named(tensors, parameter.path), training=training)
         return self.layer.build(scope if renew is None else replace(scope, renew=renew), x)
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
@@ -147,7 +147,7 @@ class Model:
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
         """Set all parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set."""
-        arrays = {path: np.asarray(value) for path, value in values.items()}
+        arrays = {path: as_array(value) for path, value in values.items()}
         tensors = self.tensors()
         shared = sorted(tensors.keys() & arrays.keys())
         faults = {
@@ -226,7 +226,7 @@ class Model:
 
     def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
         """One update; returns the batch's mean loss and its summed score."""
-        step = self.training_step(len(np.asarray(inputs)))
+        step = self.training_step(len(_rows(inputs)))
         for name, value in self.optimizer.scalars(self.updates + 1).items():
             self.scalars[name].copy_from(value)
         loss, score = step.run(inputs, target)
@@ -236,7 +236,7 @@ class Model:
     def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: int = 256) -> Evaluation:
         """Mean loss and score over all examples."""
         loss = score = 0.0
-        examples, targets = np.asarray(inputs), np.asarray(target)
+        examples, targets = _rows(inputs), _rows(target)
         for start, stop in _spans(len(examples), batch_size):
             batch_loss, batch_score = self.evaluation_step(stop - start).run(examples[start:stop], targets[start:stop])
             loss += float(batch_loss.item()) * (stop - start)
@@ -246,11 +246,26 @@ class Model:
 
     def predict(self, inputs: ArrayLike, batch_size: int = 256) -> NDArray[np.generic]:
         """The output for every example."""
-        examples = np.asarray(inputs)
+        examples = _rows(inputs)
         result = np.empty((len(examples), *self.output_shape), self.dtype.numpy)
         for start, stop in _spans(len(examples), batch_size):
             result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
         return result
+
+
+def _rows(value: ArrayLike) -> NDArray[np.generic]:
+    """`value` as an array of examples; ShapeError for a single number."""
+    array = as_array(value)
+    if array.ndim == 0:
+        raise ShapeError("examples", got="a single number", need="one entry per example")
+    return array
+
+
+def _named(tensors: Mapping[str, T], path: str) -> T:
+    """The tensor at `path`; FormatError when it is missing."""
+    if path not in tensors:
+        raise FormatError("apply", got=f"no tensor for {path}", need="one for each path of the model's tensors()")
+    return tensors[path]
 
 
 def _fits(values: NDArray[np.generic], tensor: Tensor) -> bool:

@@ -43,7 +43,9 @@ class ArithmeticOperand(Operand):
         return affine(self, other)
 
     def __truediv__(self, other: Self | float) -> Self:
-        return divide(self, other) if isinstance(other, Operand) else affine(self, 1.0 / other)
+        if isinstance(other, Operand):
+            return divide(self, other)
+        return affine(self, 1.0 / other) if other else divide(self, scalar_like(self, other))
 
     def __rtruediv__(self, other: float) -> Self:
         return affine(reciprocal(self), other)
@@ -52,6 +54,9 @@ class ArithmeticOperand(Operand):
         if isinstance(other, Operand):
             return power(self, other)
         return square(self) if other == 2 else power(self, scalar_like(self, other))
+
+    def __rpow__(self, other: float) -> Self:
+        return power(scalar_like(self, other), self)
 
     def __neg__(self) -> Self:
         return affine(self, -1.0)

@@ -235,6 +235,8 @@ def attention_with_lse(
     q: T, k: T, v: T, mask: T | None = None, *, scale: float | None = None, causal: bool = False
 ) -> tuple[T, T]:
     """(y, lse): attention, and the logarithm of the sum of its exponentials, as parts of a whole are joined by."""
-    factor = 1.0 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
+    # The rule of the operator tells of a q without axes.
+    width = q.shape[-1] if q.shape else 1
+    factor = 1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale)
     y, lse = q.apply(Command(ATTENTION, AttentionAttrs(factor, causal)), (q, k, v, mask))
     return y, lse

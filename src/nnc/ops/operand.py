@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 
 from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import Shape, TensorSpec
+from nnc.errors import UsageError
 from nnc.graph import Op
 
 
@@ -50,5 +51,12 @@ T = TypeVar("T", bound=Operand)
 
 
 def apply(op: Op[A], attrs: A, first: T, *rest: T | None) -> T:
-    """The single output of `op` on the operands."""
+    """The single output of `op` on the operands; UsageError for a first one that is none, such as an array."""
+    if not isinstance(first, Operand):
+        raise UsageError(
+            op.name,
+            got=f"a {type(first).__name__}",
+            need="a symbol or a variable",
+            fix="make it with input() of a symbolic graph, or with variable() or constant() of a dynamic one",
+        )
     return first.apply(Command(op, attrs), (first, *rest))[0]

@@ -13,6 +13,9 @@ from itertools import combinations
 
 from nnc.errors import PlanningError
 
+# An explicit graph holds one bit per pair of blocks.
+MOST_BLOCKS = 1 << 24
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -73,6 +76,8 @@ class Interference:
     @classmethod
     def of_pairs(cls, count: int, pairs: Iterable[tuple[int, int]]) -> Interference:
         """The graph over `count` blocks with an edge for each pair."""
+        if not 0 <= count <= MOST_BLOCKS:
+            raise PlanningError("interference", got=f"{count} blocks", need=f"0..{MOST_BLOCKS}")
         rows = [0] * count
         for i, j in pairs:
             if not (0 <= i < count and 0 <= j < count):
@@ -148,6 +153,8 @@ class Problem:
 
     def interfere(self, i: int, j: int) -> bool:
         """Whether the blocks `i` and `j` may not share bytes."""
+        if not (0 <= i < len(self.blocks) and 0 <= j < len(self.blocks)):
+            raise PlanningError("interfere", got=f"blocks {i} and {j}", need=f"blocks 0..{len(self.blocks) - 1}")
         first, second = self.blocks[i], self.blocks[j]
         if i == j or first.memory != second.memory or not first.size or not second.size:
             return False

@@ -56,7 +56,11 @@ class Formula(Expression):
         return self._scaled(other, 0.0)
 
     def __truediv__(self, other: Expression | float) -> Self:
-        return self.of(DIVIDE, self, other) if isinstance(other, Expression) else self._scaled(1.0 / other, 0.0)
+        if isinstance(other, Expression):
+            return self.of(DIVIDE, self, other)
+        if not other:
+            raise AttributeValueError("divide", got="the divisor 0", need="another one, or a formula")
+        return self._scaled(1.0 / other, 0.0)
 
     def __rtruediv__(self, other: float) -> Self:
         return self.of(RECIPROCAL, self)._scaled(other, 0.0)

@@ -117,10 +117,9 @@ class SymbolicGraph:
 
     def own(self, symbol: Symbol) -> TensorKey:
         """The key of a symbol of this graph; SymbolError for a symbol of another."""
-        if symbol.graph is not self:
-            raise SymbolError(
-                "symbol", got=f"{symbol} of another graph", need="a symbol of this graph", origin=caller_origin()
-            )
+        if not isinstance(symbol, Symbol) or symbol.graph is not self:
+            got = f"{symbol} of another graph" if isinstance(symbol, Symbol) else f"a {type(symbol).__name__}"
+            raise SymbolError("symbol", got=got, need="a symbol of this graph", origin=caller_origin())
         return symbol.key
 
     def root(self, key: TensorKey) -> TensorKey:

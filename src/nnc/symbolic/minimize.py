@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import F32, F64, DType
 from nnc.core.spec import TensorSpec
+from nnc.errors import AttributeValueError
 from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -46,8 +47,15 @@ def minimize(
     losses: Sequence[Symbol],
     parameters: Sequence[Symbol],
 ) -> Minimized:
-    """Append the gradients of `losses` by `parameters` and one `optimizer` exec per parameter."""
+    """Append the gradients of `losses` by `parameters` and one `optimizer` exec per parameter.
+
+    AttributeValueError for a command that is no optimizer.
+    """
     op = optimizer.op
+    if op not in STATE_NAMES:
+        raise AttributeValueError(
+            op.name, got="no optimizer", need="one of " + ", ".join(one.name for one in STATE_NAMES)
+        )
     gradients = backward(graph, losses, parameters)
     dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
     scalars = {name: graph.input(TensorSpec((), dtype), name) for name in SCALAR_NAMES[op]}
