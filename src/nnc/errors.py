@@ -54,7 +54,7 @@ class UsageError(NncError):
     def __str__(self) -> str:
         parts = (f"got {self.got}" if self.got else "", f"need {self.need}" if self.need else "")
         clauses = [part for part in parts if part]
-        text = self.subject + (": " + "; ".join(clauses) if clauses else "")
+        text = str(self.subject) + (": " + "; ".join(clauses) if clauses else "")
         if self.fix:
             text += f". Fix: {self.fix}"
         if self.origin:

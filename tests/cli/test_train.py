@@ -340,7 +340,7 @@ def without_facts(file: Path) -> None:
 def of_another_model(file: Path) -> None:
     data = load("digits").train
     model = Model(nn.Sequential(flatten=nn.Flatten(), classes=nn.Dense(10)), (8, 8, 1))
-    nn.save_checkpoint(file, model, nn.position_of(model, Batches(data, 64), 64))
+    nn.save_checkpoint(file, model, nn.position_of(model, Batches(data, 64)))
 
 
 def forged(**changes: object) -> Callable[[Path], None]:
@@ -387,7 +387,7 @@ def test_a_position_that_cannot_be_is_refused(call, folder) -> None:
     data = load("digits")
     model = RECIPES["digits"].model(data, 64, 0, "")
     model.updates = 5
-    nn.save_checkpoint(folder / CHECKPOINT, model, nn.position_of(model, Batches(data.train, 64), 64))
+    nn.save_checkpoint(folder / CHECKPOINT, model, nn.position_of(model, Batches(data.train, 64)))
     assert "need 23 updates in each epoch" in call("train", "digits", "--resume").complaint()
 
 

@@ -2,7 +2,7 @@
 
 A session is a world and twenty calls on it, both fixed by its number. A call is at fault when it
 
-    raises anything but an NncError (or a TypeError, when an argument has not the type that the signature names),
+    raises anything but an NncError (or one of Python's own, when an argument has not the type that is annotated),
     warns, does not come back in ten seconds, or takes the process down with it.
 """
 
@@ -26,6 +26,8 @@ from tests.fuzz.world import World
 from nnc.errors import NncError, VerificationError
 from nnc.symbolic import Compiled
 
+# What Python itself says of an argument of a wrong type, which a type checker refuses before the call.
+PLAIN = (TypeError, AttributeError, ValueError)
 CALLS = 20
 SECONDS = 10
 MEMORY = 4 << 30
@@ -108,7 +110,7 @@ def _attempt(world: World, target: Target) -> tuple[str, tuple[str, str] | None]
     except NncError as error:
         return type(error).__name__, None if _is_told(error) else _fault(target, given, error)
     except (Exception, Overtime) as error:
-        told = isinstance(error, TypeError | AttributeError) and not given.sound
+        told = isinstance(error, PLAIN) and not given.sound
         return type(error).__name__, None if told else _fault(target, given, error)
     finally:
         signal.alarm(0)

@@ -6,7 +6,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from types import ModuleType
 from typing import Any
@@ -15,8 +15,11 @@ from tests.fuzz.world import EQUATIONS, World
 
 from nnc import concrete, nn, ops, planning, symbolic
 from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
-from nnc.graph import KeyWidth, ListStorage
+from nnc.core.command import AnyCommand, Command
+from nnc.errors import NncError
+from nnc.graph import VARIADIC, KeyWidth, ListStorage, Op
 from nnc.nn import data
+from nnc.ops.catalog import OPERATORS
 from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes
 
@@ -50,7 +53,7 @@ LEAVES: Mapping[str, Draw] = {
     "NDArray": World.array,
     "SupportsDLPack": World.array,
     "DTypeLike": World.word,
-    "AnyCommand": World.command,
+    "AnyCommand": lambda world: any_command(world),
     "SymbolicGraph": lambda world: world.graph,
     "Symbol": World.symbol,
     "Variable": World.variable,
@@ -167,6 +170,23 @@ def draw(world: World, annotation: str) -> object:
     raise KeyError(annotation)
 
 
+def any_command(world: World) -> AnyCommand:
+    """Mostly a plain command; else any operator of the catalogue with attributes that are drawn field by field."""
+    if world.chance(0.3):
+        return world.command()
+    return command_of(world, world.random.choice(OPERATORS))
+
+
+def command_of(world: World, op: Op[Any]) -> AnyCommand:
+    """The operator with attributes that are drawn field by field; a plain command where that does not come off."""
+    for _ in range(8):
+        try:
+            return Command(op, op.attributes(**{row.name: draw(world, str(row.type)) for row in fields(op.attributes)}))
+        except (NncError, KeyError):
+            continue
+    return world.command()
+
+
 def _split(text: str, separator: str) -> list[str]:
     """The parts of a text at separators that no bracket encloses."""
     parts, depth = [""], 0
@@ -218,8 +238,10 @@ def targets() -> list[Target]:
         found.extend(_methods(name, receiver))
     found.extend(Target(f"operand {function.__name__}", _on_operand(function), ()) for function in BINARY)
     found.append(Target("operand [index]", _indexed, ()))
-    unique = {target.name: target for target in found if target.name not in INTERNAL}
-    return [target for target in unique.values() if all(map(_drawable, target.parameters))]
+    rows = [target for target in found if target.name not in INTERNAL and all(map(_drawable, target.parameters))]
+    # Names that several modules hand on count once; every operator is one more way to call.
+    unique = {target.name: target for target in rows}
+    return [*unique.values(), *(Target(f"apply {op.name}", _applied(op), ()) for op in OPERATORS)]
 
 
 def _public(module: ModuleType) -> list[str]:
@@ -233,7 +255,7 @@ def _of(module: ModuleType, name: str) -> list[Target]:
     is_kind = inspect.isclass(value)
     if not home.startswith("nnc") or not (inspect.isfunction(value) or is_kind):
         return []
-    if is_kind and (inspect.isabstract(value) or issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)):
+    if is_kind and (inspect.isabstract(value) or issubclass(value, Enum) or getattr(value, "_is_protocol", False)):
         return []
     made = [Target(name if is_kind else f"{home}.{name}", lambda world: value, _parameters(value))]
     if is_kind:
@@ -274,7 +296,8 @@ def _on_operand(function: Callable[[Any, Any], object]) -> Callable[[World], Cal
     def callee(world: World) -> Callable[..., object]:
         one = world.operand()
         other = world.operand() if world.chance(0.6) else world.real()
-        return lambda: function(one, other) if world.chance(0.8) else function(other, one)
+        swapped = world.chance(0.2) and function is not operator.matmul
+        return lambda: function(other, one) if swapped else function(one, other)
 
     return callee
 
@@ -288,3 +311,19 @@ def _indexed(world: World) -> Callable[..., object]:
     ]
     x = world.operand()
     return lambda: x[parts[0] if len(parts) == 1 else tuple(parts)]
+
+
+def _applied(op: Op[Any]) -> Callable[[World], Callable[..., object]]:
+    """The operator with drawn attributes on as many operands as it takes, or on one more or less."""
+
+    def callee(world: World) -> Callable[..., object]:
+        command = command_of(world, op)
+        names = command.op.inputs
+        count = world.random.randint(0, 3) if names is VARIADIC else len(names)
+        inputs: list[Any] = [world.operand() for _ in range(max(count + world.random.choice((0,) * 8 + (1, -1)), 0))]
+        inputs = [None if world.chance(0.1) else x for x in inputs]
+        if world.eager:
+            return lambda: world.dynamic.execute(command, inputs)
+        return lambda: world.graph.apply(command, inputs)
+
+    return callee

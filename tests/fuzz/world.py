@@ -37,7 +37,20 @@ from nnc.ops.window import Window
 from nnc.planning import Block, Interference, Plan, Problem, solve
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 
-SHAPES: tuple[Shape, ...] = ((), (1,), (3,), (4,), (0,), (2, 3), (3, 4), (4, 4), (4, 1), (2, 3, 4), (1, 4, 4, 2), (2, 5, 6, 3))
+SHAPES: tuple[Shape, ...] = (
+    (),
+    (1,),
+    (3,),
+    (4,),
+    (0,),
+    (2, 3),
+    (3, 4),
+    (4, 4),
+    (4, 1),
+    (2, 3, 4),
+    (1, 4, 4, 2),
+    (2, 5, 6, 3),
+)
 INTEGERS = (0, 1, 2, 3, 4, 5, 7, 8, 9, -1, -2, -5, 64, 255, 2**31, 2**40, 2**62, 2**63, 2**64, -(2**31), -(2**63))
 SMALL = (0, 1, 2, 3, 4, 5, -1, -2)
 FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.0, 1e-30, 1e30, 1e308, -1e308, math.nan, math.inf, -math.inf, 2.0**63)

@@ -46,7 +46,7 @@ def saved(tmp_path: Path) -> Path:
     """The checkpoint of a model after eight updates."""
     model, batches = model_of(), batches_of()
     train(model, batches, 8)
-    nn.save_checkpoint(tmp_path / "model.safetensors", model, nn.position_of(model, batches, SIZE))
+    nn.save_checkpoint(tmp_path / "model.safetensors", model, nn.position_of(model, batches))
     return tmp_path / "model.safetensors"
 
 
@@ -76,7 +76,7 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path, stop: in
 
     first, batches = model_of(), batches_of()
     train(first, batches, stop)
-    nn.save_checkpoint(tmp_path / "c", first, nn.position_of(first, batches, SIZE))
+    nn.save_checkpoint(tmp_path / "c", first, nn.position_of(first, batches))
     second, batches = model_of(seed=5), batches_of()
     batches.restore(nn.load_checkpoint(tmp_path / "c", second).batches)
     train(second, batches, 100)
@@ -189,6 +189,6 @@ def test_a_failed_write_leaves_the_old_checkpoint(saved: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(UsageError, match="no space left on device"):
-        nn.save_checkpoint(saved, model, nn.position_of(model, batches, SIZE))
+        nn.save_checkpoint(saved, model, nn.position_of(model, batches))
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]

@@ -82,4 +82,4 @@ def test_no_epochs_are_no_training() -> None:
 def test_the_position_is_where_the_next_batch_is() -> None:
     model, batches = setting()
     nn.fit(model, batches, 5, stop=lambda: model.updates == 4)
-    assert nn.position_of(model, batches, 4) == nn.Position(4, BatchState(2, 1, 4), 4)
+    assert nn.position_of(model, batches) == nn.Position(4, BatchState(2, 1, 4), 4)

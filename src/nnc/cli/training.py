@@ -88,7 +88,7 @@ class Training:
     def save(self) -> None:
         """Write the checkpoint unless it already holds this update."""
         if self.saved_at != self.model.updates:
-            save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches, self.batch_size))
+            save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches))
             self.saved_at = self.model.updates
 
     def checksum(self) -> str:

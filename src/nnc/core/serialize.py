@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from nnc.core.dtype import DTYPES, DType
-from nnc.core.spec import MAX_BYTES, TensorSpec
-from nnc.core.storage import Storage
+from nnc.core.spec import TensorSpec
+from nnc.core.storage import MAX_BYTES, Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 

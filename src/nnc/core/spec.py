@@ -10,10 +10,10 @@ from enum import Enum
 
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import F32, DType, dtype_of
+from nnc.core.storage import MAX_BYTES
 from nnc.errors import DTypeError, ShapeError
 
 MAX_DIMENSIONS = 8
-MAX_BYTES = 2**62
 
 Shape = tuple[int, ...]
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from nnc.errors import MemoryLimitError
 
 ALIGNMENT = 64
+MAX_BYTES = 2**62
 
 Bytes = NDArray[np.uint8]
 
@@ -25,6 +26,8 @@ class Storage:
     @classmethod
     def allocate(cls, nbytes: int, label: str = "") -> Storage:
         """Fresh memory, not initialized. MemoryLimitError when the system has not that much."""
+        if not 0 <= nbytes <= MAX_BYTES:
+            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
         try:
             raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
         except MemoryError:

@@ -142,7 +142,8 @@ class Tensor:
             raise DTypeError(
                 "copy_from", got=f"{source.dtype} into {self.spec}", need="whole numbers", fix="round first"
             )
-        np.copyto(self._array, source, casting="unsafe")
+        with np.errstate(all="ignore"):
+            np.copyto(self._array, source, casting="unsafe")
 
     def __dlpack__(
         self,

@@ -1,8 +1,8 @@
 """L5: models made of layers, trained, evaluated, saved and used."""
 
-from nnc.nn.checkpoint import Position, load_checkpoint, read_position, save_checkpoint
+from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
 from nnc.nn.combine import Sequential
-from nnc.nn.fit import Progress, fit, position_of
+from nnc.nn.fit import Progress, fit
 from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.layers import (
     GELU,

@@ -18,7 +18,7 @@ from pathlib import Path
 from nnc.core.serialize import load_tensors, save_tensors
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError
-from nnc.nn.data import BatchState
+from nnc.nn.data import Batches, BatchState
 from nnc.nn.model import Model
 
 VERSION = 1
@@ -33,6 +33,11 @@ class Position:
     updates: int
     batches: BatchState
     batch_size: int
+
+
+def position_of(model: Model, batches: Batches) -> Position:
+    """What a checkpoint must remember beside the tensors."""
+    return Position(model.updates, batches.state(), batches.size)
 
 
 def save_checkpoint(path: Path | str, model: Model, position: Position) -> None:

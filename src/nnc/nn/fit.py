@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+
+from numpy.typing import ArrayLike
 
 from nnc.errors import AttributeValueError
-from nnc.nn.checkpoint import Position
 from nnc.nn.data import Batches
-from nnc.nn.model import Model
+
+
+class Trainable(Protocol):
+    """What training needs of a model."""
+
+    def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
+        """One update; the batch's mean loss and summed score."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,7 @@ Listener = Callable[[Progress], None]
 
 
 def fit(
-    model: Model,
+    model: Trainable,
     batches: Batches,
     epochs: int,
     *,
@@ -60,7 +69,3 @@ def fit(
                 return batches.state().epoch >= epochs
     return True
 
-
-def position_of(model: Model, batches: Batches, batch_size: int) -> Position:
-    """What a checkpoint must remember beside the tensors."""
-    return Position(model.updates, batches.state(), batch_size)

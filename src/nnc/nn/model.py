@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,8 @@ from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.nn.combine import Sequential
+from nnc.nn.data import Batches
+from nnc.nn.fit import Listener, fit
 from nnc.nn.initializers import generator_for
 from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
@@ -119,8 +121,9 @@ class Model:
         def resolve(parameter: ParameterSpec) -> Symbol:
             home = self.parameters if parameter.trainable else self.statistics
             if parameter.path not in home:
-                values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
+                # The memory first: there is a typed error when the machine has not that much.
                 home[parameter.path] = Tensor.empty(parameter.spec, "parameter")
+                values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
                 home[parameter.path].copy_from(values.astype(parameter.spec.dtype.numpy))
             return graph.input(parameter.spec, parameter.path)
 
@@ -232,6 +235,17 @@ class Model:
         loss, score = step.run(inputs, target)
         self.updates += 1
         return float(loss.item()), float(score.item())
+
+    def fit(
+        self,
+        batches: Batches,
+        epochs: int,
+        *,
+        listener: Listener | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Train until `epochs` epochs are done, from wherever `batches` stands; True when all were (`nnc.nn.fit`)."""
+        return fit(self, batches, epochs, listener=listener, stop=stop)
 
     def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: int = 256) -> Evaluation:
         """Mean loss and score over all examples."""

@@ -71,14 +71,19 @@ NON_MAXIMUM_SUPPRESSION = operator(
 )
 
 
+# Edges are attributes, held one by one in Python.
+MOST_BINS = 1 << 24
+
+
 def even_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     """The edges of `bins` bins of equal width between `low` and `high`.
 
     >>> even_edges(4, 0.0, 1.0)
     (0.0, 0.25, 0.5, 0.75, 1.0)
     """
-    if bins < 1 or not -math.inf < low < high < math.inf:
-        raise AttributeValueError("histogram", got=f"{bins} bins", need="bins ≥ 1 and low < high")
+    if not (1 <= bins <= MOST_BINS and low < high and 0.0 < high - low < math.inf):
+        need = f"1..{MOST_BINS} bins, low < high, a finite width"
+        raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
     return tuple(low + (high - low) * edge / bins for edge in range(bins + 1))
 
 
@@ -88,8 +93,9 @@ def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     >>> logarithmic_edges(2, 1.0, 16.0)
     (1.0, 4.0, 16.0)
     """
-    if bins < 1 or not 0.0 < low < high < math.inf:
-        raise AttributeValueError("histogram", got=f"{bins} bins", need="bins ≥ 1 and 0 < low < high")
+    if not (1 <= bins <= MOST_BINS and 0.0 < low < high and high / low < math.inf):
+        need = f"1..{MOST_BINS} bins, 0 < low < high, a finite ratio"
+        raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
     return tuple(low * (high / low) ** (edge / bins) for edge in range(bins + 1))
 
 

@@ -448,6 +448,8 @@ def _start(z: T, u: T, state: T | None) -> T:
     """The given state, or zeros [batch, units]."""
     if state is not None:
         return state
+    if z.spec.rank != 3 or u.spec.rank != 2:
+        raise ShapeError("recurrent", got=f"products {z.spec}, u={u.spec}", need="[time, batch, gates], [units, gates]")
     spec = replace(z.spec, shape=(z.shape[1], u.shape[0]))
     return z.apply(Command(FILL, FillAttrs(0.0, spec)), ())[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.core.spec import Layout, TensorSpec
+from nnc.core.spec import MAX_DIMENSIONS, Layout, TensorSpec
 from nnc.errors import AttributeValueError, LayoutError, ShapeError
 
 
@@ -75,6 +75,8 @@ def window_of(
     rank: int = 2,
 ) -> Window:
     """A Window from short forms; padding "same" keeps the size at stride 1 (the larger half goes before)."""
+    if not 1 <= rank <= MAX_DIMENSIONS:
+        raise AttributeValueError("window", got=f"rank {rank}", need=f"1..{MAX_DIMENSIONS} spatial axes")
     extents = (kernel,) * rank if isinstance(kernel, int) else kernel
     strides = (stride,) * rank if isinstance(stride, int) else stride
     if padding == "same":

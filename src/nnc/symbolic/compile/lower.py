@@ -17,7 +17,7 @@ from nnc.core.dispatch import DISPATCHER, Claim
 from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.core.stream import Signal, Stream
-from nnc.core.tensor import Tensor
+from nnc.core.tensor import Tensor, as_array
 from nnc.errors import LayoutError, ShapeError, SymbolError, UsageError
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
@@ -90,7 +90,7 @@ class Compiled:
     def write(self, symbol: Symbol, value: ArrayLike) -> None:
         """Put `value` into an input's memory; do it before each run unless the input is bound."""
         tensor = self.tensor(symbol)
-        array = np.asarray(value)
+        array = as_array(value)
         if array.shape != tensor.shape:
             raise ShapeError(
                 "write", got=f"{symbol.name or symbol} from shape {list(array.shape)}", need=str(tensor.spec)
