@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from nnc import ops
 from nnc.core.command import Command
+from nnc.core.spec import spec
+from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError
+from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.gemm import GEMM, GemmAttrs
-from nnc.ops.pointwise import RELU, AffineAttrs
+from nnc.ops.pointwise import AFFINE, RELU, AffineAttrs
 from nnc.ops.rules import NoAttrs
 
 
@@ -15,6 +20,18 @@ def test_equal_values_are_equal_commands() -> None:
     assert Command(GEMM, GemmAttrs(True)) == Command(GEMM, GemmAttrs(transpose_a=True))
     assert Command(GEMM, GemmAttrs(True)) != Command(GEMM, GemmAttrs())
     assert len({Command(RELU, NoAttrs()), Command(RELU, NoAttrs())}) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1.0, 1), (1, True), (1.0, 2.0)])
+def test_attributes_that_a_kernel_could_tell_apart_are_different(one: float, other: float) -> None:
+    assert Command(AFFINE, AffineAttrs(one)) != Command(AFFINE, AffineAttrs(other))
+    assert Command(FILL, FillAttrs(one, spec((2,)))) != Command(FILL, FillAttrs(other, spec((2,))))
+
+
+def test_zeros_of_both_signs_have_kernels_of_their_own() -> None:
+    x = DynamicGraph().variable([1.0, 2.0])
+    assert [np.signbit(ops.fill_like(x, zero).numpy()).all() for zero in (0.0, -0.0)] == [False, True]
+    assert [np.signbit(ops.affine(x, -0.0, zero).numpy()).all() for zero in (0.0, -0.0)] == [False, True]
 
 
 def test_text() -> None:

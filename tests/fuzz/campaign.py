@@ -27,8 +27,9 @@ from nnc.errors import NncError, VerificationError
 from nnc.symbolic import Compiled
 
 # What Python itself says of an argument of a wrong type, which a type checker refuses before the call.
-PLAIN = (TypeError, AttributeError, ValueError)
+PLAIN = (TypeError, AttributeError, ValueError, LookupError)
 CALLS = 20
+RETURNED = "returned"
 SECONDS = 10
 MEMORY = 4 << 30
 # Compiled graphs of more bytes are not run: what they would do is known, what they would take is not there.
@@ -49,7 +50,7 @@ class Offence:
 
 @dataclass(slots=True)
 class Summary:
-    """What came out of all calls, by name: `returned`, or the name of the exception."""
+    """What came out of all calls, by name: RETURNED, or the name of the exception."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     offences: list[Offence] = field(default_factory=list)
@@ -77,24 +78,33 @@ class Overtime(BaseException):
 
 
 def run_session(number: int, table: list[Target]) -> Summary:
-    """Twenty calls on one world."""
+    """Twenty calls on one world; on the next one behind a value of a wrong type, which may have been let in."""
     summary = Summary()
     world = World(number)
-    try:
-        for _ in range(CALLS):
-            target = world.random.choice(table)
-            summary.targets.add(target.name)
-            outcome, offence = _attempt(world, target)
-            summary.outcomes[outcome] += 1
-            if offence is not None:
-                summary.offences.append(Offence(number, *offence))
-    finally:
-        world.close()
+    for _ in range(CALLS):
+        target = world.random.choice(table)
+        attempt = _attempt(world, target)
+        summary.targets.add(target.name)
+        summary.outcomes[attempt.outcome] += 1
+        if attempt.fault:
+            summary.offences.append(Offence(number, f"{target.name}({attempt.given})", attempt.fault))
+        if not attempt.given.sound:
+            world.close()
+            world = World(world.random.getrandbits(64))
+    world.close()
     return summary
 
 
-def _attempt(world: World, target: Target) -> tuple[str, tuple[str, str] | None]:
-    """The name of what came out, and (call, fault) when it may not."""
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call: its arguments, the name of what came out, and in words what may not, if it did."""
+
+    given: Arguments
+    outcome: str
+    fault: str = ""
+
+
+def _attempt(world: World, target: Target) -> Attempt:
     given = Arguments((), {}, True)
     signal.alarm(SECONDS)
     try:
@@ -103,30 +113,29 @@ def _attempt(world: World, target: Target) -> tuple[str, tuple[str, str] | None]
             callee = target.callee(world)
             given = arguments(world, target)
             _use(callee(*given.positional, **given.named))
-        return "returned", None
-    except VerificationError as error:
-        # Only `verify` says so of a graph that is at fault; anywhere else the fault is ours.
-        return type(error).__name__, None if target.name.endswith("verify") else _fault(target, given, error)
-    except NncError as error:
-        return type(error).__name__, None if _is_told(error) else _fault(target, given, error)
+        return Attempt(given, RETURNED)
     except (Exception, Overtime) as error:
-        told = isinstance(error, PLAIN) and not given.sound
-        return type(error).__name__, None if told else _fault(target, given, error)
+        told = _is_told(error, target, given)
+        return Attempt(given, type(error).__name__, "" if told else _describe(error))
     finally:
         signal.alarm(0)
 
 
-def _is_told(error: NncError) -> bool:
-    """Whether the message says something."""
-    return len(str(error)) > 10
+def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
+    """Whether this may come out of the call."""
+    if isinstance(error, VerificationError):
+        # Said of the caller's graph by `verify` alone; anywhere else it says that we are at fault.
+        return target.name.endswith(".verify")
+    return (isinstance(error, NncError) and len(str(error)) > 10) or (isinstance(error, PLAIN) and not given.sound)
 
 
-def _fault(target: Target, given: Arguments, error: BaseException) -> tuple[str, str]:
+def _describe(error: BaseException) -> str:
+    """`KeyError: 'x' at symbolic/ir.py:12`."""
     trace, place = error.__traceback__, ""
     while trace is not None:
         place = f"{trace.tb_frame.f_code.co_filename.rpartition('nnc/')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return f"{target.name}({given})", f"{type(error).__name__}: {str(error)[:200]} at {place}"
+    return f"{type(error).__name__}: {str(error)[:200]} at {place}"
 
 
 def _use(result: object) -> None:

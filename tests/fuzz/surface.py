@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -17,13 +18,14 @@ from nnc import concrete, nn, ops, planning, symbolic
 from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
-from nnc.graph import VARIADIC, KeyWidth, ListStorage, Op
+from nnc.graph import KeyWidth, ListStorage, Op
 from nnc.nn import data
 from nnc.ops.catalog import OPERATORS
 from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes
 
 Draw = Callable[[World], object]
+Callee = Callable[[World], Callable[..., object]]
 
 # What a name in an annotation means. A callable with a parameter of any other name is not called.
 LEAVES: Mapping[str, Draw] = {
@@ -118,8 +120,10 @@ INTERNAL = {
     "Registry.meet": "called by attributes",
     "Symbol": "made by graphs",
     "Variable": "made by graphs",
-    "Exec": "a record", "Tape": "made by graphs", "Compiled": "made by compile",
-}  # fmt: skip
+    "Exec": "a record of concrete graphs",
+    "Tape": "made by graphs",
+    "Compiled": "made by compile",
+}
 BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
 
 
@@ -128,7 +132,7 @@ class Target:
     """Something to call: where it is got from, and how each parameter is drawn."""
 
     name: str
-    callee: Callable[[World], Callable[..., object]]
+    callee: Callee
     parameters: tuple[inspect.Parameter, ...]
 
 
@@ -141,9 +145,8 @@ class Arguments:
     sound: bool
 
     def __str__(self) -> str:
-        shown = [repr(value) for value in self.positional]
-        shown += [f"{name}={value!r}" for name, value in self.named.items()]
-        return ", ".join(text if len(text) < 120 else text[:120] + "…" for text in shown)
+        shown = [reprlib.repr(value) for value in self.positional]
+        return ", ".join(shown + [f"{name}={reprlib.repr(value)}" for name, value in self.named.items()])
 
 
 # ---- drawing
@@ -257,12 +260,12 @@ def _of(module: ModuleType, name: str) -> list[Target]:
         return []
     if is_kind and (inspect.isabstract(value) or issubclass(value, Enum) or getattr(value, "_is_protocol", False)):
         return []
-    made = [Target(name if is_kind else f"{home}.{name}", lambda world: value, _parameters(value))]
+    made = [Target(name if is_kind else f"{home}.{name}", _constant(value), _parameters(value))]
     if is_kind:
         for method, function in vars(value).items():
             if isinstance(function, classmethod) and not method.startswith("_"):
                 bound = getattr(value, method)
-                made.append(Target(f"{name}.{method}", lambda world, bound=bound: bound, _parameters(bound)))
+                made.append(Target(f"{name}.{method}", _constant(bound), _parameters(bound)))
     return made
 
 
@@ -270,13 +273,16 @@ def _methods(name: str, receiver: Draw) -> list[Target]:
     kind = type(receiver(World(0)))
     names = [method for method, value in inspect.getmembers(kind, inspect.isfunction) if not method.startswith("_")]
     return [
-        Target(
-            f"{name}.{method}",
-            lambda world, method=method: getattr(receiver(world), method),
-            _parameters(getattr(kind, method))[1:],
-        )
-        for method in names
+        Target(f"{name}.{method}", _bound(receiver, method), _parameters(getattr(kind, method))[1:]) for method in names
     ]
+
+
+def _constant(value: Callable[..., object]) -> Callee:
+    return lambda world: value
+
+
+def _bound(receiver: Draw, method: str) -> Callee:
+    return lambda world: getattr(receiver(world), method)
 
 
 def _parameters(value: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
@@ -292,7 +298,7 @@ def _drawable(parameter: inspect.Parameter) -> bool:
     return names <= LEAVES.keys() | {"tuple", "Callable", *SEQUENCES, *MAPPINGS}
 
 
-def _on_operand(function: Callable[[Any, Any], object]) -> Callable[[World], Callable[..., object]]:
+def _on_operand(function: Callable[[Any, Any], object]) -> Callee:
     def callee(world: World) -> Callable[..., object]:
         one = world.operand()
         other = world.operand() if world.chance(0.6) else world.real()
@@ -313,13 +319,13 @@ def _indexed(world: World) -> Callable[..., object]:
     return lambda: x[parts[0] if len(parts) == 1 else tuple(parts)]
 
 
-def _applied(op: Op[Any]) -> Callable[[World], Callable[..., object]]:
+def _applied(op: Op[Any]) -> Callee:
     """The operator with drawn attributes on as many operands as it takes, or on one more or less."""
 
     def callee(world: World) -> Callable[..., object]:
         command = command_of(world, op)
         names = command.op.inputs
-        count = world.random.randint(0, 3) if names is VARIADIC else len(names)
+        count = len(names) if isinstance(names, tuple) else world.random.randint(0, 3)
         inputs: list[Any] = [world.operand() for _ in range(max(count + world.random.choice((0,) * 8 + (1, -1)), 0))]
         inputs = [None if world.chance(0.1) else x for x in inputs]
         if world.eager:

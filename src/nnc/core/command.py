@@ -6,15 +6,19 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from nnc.core.exact import are_the_same
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Command(Generic[A]):
-    """What to compute, without tensors: `op` with its typed `attrs`. Equal values mean equal work."""
+    """What to compute, without tensors: `op` with its typed `attrs`. Equal commands mean equal work.
+
+    Attributes are compared exactly: 0.0 is not -0.0, and 1 is neither 1.0 nor True.
+    """
 
     op: Op[A]
     attrs: A
@@ -24,6 +28,12 @@ class Command(Generic[A]):
             raise AttributeValueError(
                 self.op.name, got=type(self.attrs).__name__, need=f"attributes of type {self.op.attributes.__name__}"
             )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Command) and self.op is other.op and are_the_same(self.attrs, other.attrs)
+
+    def __hash__(self) -> int:
+        return hash((self.op, self.attrs))
 
     def __str__(self) -> str:
         fields = dataclasses.fields(self.attrs) if dataclasses.is_dataclass(self.attrs) else ()

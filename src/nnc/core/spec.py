@@ -82,7 +82,8 @@ class TensorSpec:
                 "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
             )
         object.__setattr__(self, "shape", check_shape(self.shape))
-        if self.nbytes > MAX_BYTES:
+        # An empty tensor's other sizes count too: views of it have strides over them.
+        if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:
             raise ShapeError("tensor", got=str(self), need="at most 2^62 bytes")
 
     @property

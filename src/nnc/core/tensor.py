@@ -29,7 +29,9 @@ class Tensor:
         self._check_bounds()
         self._array: Array
         if spec.elements:
-            byte_strides = tuple(stride * spec.dtype.itemsize for stride in self.strides)
+            # The stride of an axis of size 1 leads nowhere and may be beyond what NumPy can count.
+            steps = [stride if size > 1 else 0 for stride, size in zip(self.strides, spec.shape, strict=True)]
+            byte_strides = tuple(step * spec.dtype.itemsize for step in steps)
             self._array = np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, offset, byte_strides)
         else:
             self._array = np.empty(spec.shape, spec.dtype.numpy)

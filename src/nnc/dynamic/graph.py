@@ -271,7 +271,7 @@ class DynamicGraph:
         self.record.remove_tensor(root)
 
 
-def _check_variables(subject: str, operands: Sequence[Variable | None]) -> None:
+def _check_variables(subject: str, operands: Sequence[object]) -> None:
     """SymbolError for an operand that is neither a variable nor absent, such as an array or a symbol."""
     for operand in operands:
         if operand is not None and not isinstance(operand, Variable):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from nnc.errors import AttributeValueError
 from nnc.nn.layer import Layer, Scope, T
+from nnc.ops import add, concatenate, sum_of
 
 
-class Sequential(Layer):
-    """Layers one after another. Names come from keywords, or are positions: `0`, `1`, …
-
-    >>> from nnc.nn.layers import Dense, ReLU
-    >>> [name for name, _ in Sequential(Dense(8), ReLU(), head=Dense(2)).parts]
-    ['0', '1', 'head']
-    """
+class _Parts(Layer):
+    """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
 
     __slots__ = ("parts",)
 
@@ -21,7 +17,27 @@ class Sequential(Layer):
         self.parts: tuple[tuple[str, Layer], ...] = (*numbered, *named.items())
         for name, layer in self.parts:
             if not isinstance(layer, Layer):
-                raise AttributeValueError("Sequential", got=f"{name}: {type(layer).__name__}", need="layers")
+                raise AttributeValueError(type(self).__name__, got=f"{name}: {type(layer).__name__}", need="layers")
+
+    def _branches(self, scope: Scope[T], x: T) -> list[T]:
+        """Each part applied to `x`; AttributeValueError when there is none."""
+        if not self.parts:
+            raise AttributeValueError(type(self).__name__, got="no layers", need="at least one")
+        return [layer.build(scope.inside(name), x) for name, layer in self.parts]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
+
+
+class Sequential(_Parts):
+    """Layers one after another. Names come from keywords, or are positions: `0`, `1`, …
+
+    >>> from nnc.nn.layers import Dense, ReLU
+    >>> [name for name, _ in Sequential(Dense(8), ReLU(), head=Dense(2)).parts]
+    ['0', '1', 'head']
+    """
+
+    __slots__ = ()
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply all layers in order."""
@@ -29,5 +45,41 @@ class Sequential(Layer):
             x = layer.build(scope.inside(name), x)
         return x
 
-    def __repr__(self) -> str:
-        return "Sequential(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
+
+class Parallel(_Parts):
+    """y = sum of part(x) over the parts."""
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply all layers to `x` and add up."""
+        return sum_of(*self._branches(scope, x))
+
+
+class Concatenate(_Parts):
+    """y = part(x) for each part, side by side on the last axis.
+
+    >>> from nnc.nn.layers import Dense, Identity
+    >>> Concatenate(Identity(), new=Dense(8))
+    Concatenate(0=Identity(), new=Dense(units=8, bias=True))
+    """
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply all layers to `x` and put the results side by side."""
+        return concatenate(self._branches(scope, x), -1)
+
+
+class Residual(_Parts):
+    """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016)."""
+
+    __slots__ = ()
+
+    def __init__(self, body: Layer, shortcut: Layer | None = None) -> None:
+        super().__init__(body=body, **({} if shortcut is None else {"shortcut": shortcut}))
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply the body and the shortcut and add them."""
+        body, *shortcut = self._branches(scope, x)
+        return add(body, shortcut[0] if shortcut else x)

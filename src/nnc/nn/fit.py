@@ -68,4 +68,3 @@ def fit(
             if stop():
                 return batches.state().epoch >= epochs
     return True
-

@@ -49,6 +49,10 @@ class Scope(Generic[T]):
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
         spec = TensorSpec(shape, like.spec.dtype, like.spec.layout, like.spec.device)
+        return self.parameter_of(name, spec, initializer)
+
+    def parameter_of(self, name: str, spec: TensorSpec, initializer: Initializer) -> T:
+        """The parameter `name` of this layer, when its element type follows no operand's."""
         return self.resolve(ParameterSpec(self._join(name), spec, initializer))
 
     def statistic(self, name: str, shape: Shape, dtype: DType, initializer: Initializer) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +37,10 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class ModelMemory:
-    """Bytes of a training step, before anything of it is allocated; weights and state live outside the arena."""
+    """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
+
+    `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total.
+    """
 
     step: MemoryStatement
     weights: int
@@ -67,6 +71,14 @@ class Step:
         return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Program:
+    """A planned step, and the symbols that the model's tensors will be bound to, by the tensors' names."""
+
+    step: Step
+    given: Mapping[str, Symbol]
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Mean loss and mean score (accuracy, for classes) over `count` examples."""
@@ -76,10 +88,14 @@ class Evaluation:
     count: int
 
 
+KINDS = ("train", "evaluate", "predict")
+
+
 class Model:
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
-    Parameters start from `seed`; the same seed gives the same bits. Steps are compiled once per batch size.
+    Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
+    that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
     """
 
     def __init__(
@@ -91,6 +107,7 @@ class Model:
         optimizer: Optimizer | None = None,
         seed: int = 0,
         dtype: DType = F32,
+        input_dtype: DType | None = None,
         backend: str = "",
     ) -> None:
         self.layer = layer
@@ -99,40 +116,68 @@ class Model:
         self.optimizer = Adam() if optimizer is None else optimizer
         self.seed = seed
         self.dtype = dtype
+        self.input_dtype = dtype if input_dtype is None else input_dtype
         self.backend = backend
-        self.parameters: dict[str, Tensor] = {}
-        self.statistics: dict[str, Tensor] = {}
-        self.output_shape = self._initialize()
-        self.states: dict[str, Tensor] = {
-            f"{path}.{name}": Tensor.zeros(tensor.spec)
-            for path, tensor in self.parameters.items()
-            for name in self.optimizer.state_names()
-        }
-        steering = TensorSpec((), steering_dtype(dtype))
-        self.scalars = {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)}
+        self.specs: dict[str, ParameterSpec] = {}
+        self._output = self._explore()
+        self.output_shape = self._output.shape[1:]
         self.updates = 0
         self._steps: dict[tuple[str, int], Step] = {}
+        self._plans: dict[tuple[str, int], _Program] = {}
 
     # ---- parameters
 
-    def _initialize(self) -> Shape:
-        """Build once on a batch of one to find the parameters, and give them their first values."""
+    def _explore(self) -> TensorSpec:
+        """Build once on a batch of one: what tensors there are, and what comes out."""
 
         def resolve(parameter: ParameterSpec) -> Symbol:
-            home = self.parameters if parameter.trainable else self.statistics
-            if parameter.path not in home:
-                # The memory first: there is a typed error when the machine has not that much.
-                home[parameter.path] = Tensor.empty(parameter.spec, "parameter")
-                values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
-                home[parameter.path].copy_from(values.astype(parameter.spec.dtype.numpy))
+            self.specs.setdefault(parameter.path, parameter)
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
-        return self.layer.build(Scope(resolve), self._input(graph, 1)).shape[1:]
+        return self.layer.build(Scope(resolve), self._input(graph, 1)).spec
+
+    def _state_specs(self) -> dict[str, TensorSpec]:
+        """The optimizer's state for each parameter."""
+        names = self.optimizer.state_names()
+        return {f"{path}.{name}": row.spec for path, row in self.specs.items() if row.trainable for name in names}
+
+    @cached_property
+    def parameters(self) -> dict[str, Tensor]:
+        """The tensors that are trained, by path."""
+        return {path: self._first(row) for path, row in self.specs.items() if row.trainable}
+
+    @cached_property
+    def statistics(self) -> dict[str, Tensor]:
+        """The tensors that layers renew in training, by path."""
+        return {path: self._first(row) for path, row in self.specs.items() if not row.trainable}
+
+    @cached_property
+    def states(self) -> dict[str, Tensor]:
+        """The optimizer's tensors, by path and name."""
+        return {name: Tensor.zeros(spec) for name, spec in self._state_specs().items()}
+
+    @cached_property
+    def scalars(self) -> dict[str, Tensor]:
+        """The numbers that steer the optimizer, by name."""
+        steering = TensorSpec((), steering_dtype(self.dtype))
+        return {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)}
+
+    def _first(self, parameter: ParameterSpec) -> Tensor:
+        """A tensor with its first values."""
+        # The memory first: there is a typed error when the machine has not that much.
+        tensor = Tensor.empty(parameter.spec, "parameter")
+        values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
+        tensor.copy_from(values.astype(parameter.spec.dtype.numpy))
+        return tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and statistics by path: all that makes up the model."""
         return self.parameters | self.statistics
+
+    def parameter_count(self) -> int:
+        """Elements of all parameters."""
+        return sum(row.spec.elements for row in self.specs.values() if row.trainable)
 
     def apply(self, x: T, tensors: Mapping[str, T], *, renewed: dict[str, T] | None = None) -> T:
         """The layer on any operand (a symbol or an eager variable), with its tensors of the same kind by path.
@@ -184,46 +229,70 @@ class Model:
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._step("predict", batch)
 
-    def memory(self, batch: int) -> ModelMemory:
-        """The bytes of a training step for `batch` examples; nothing of it is allocated."""
-        weights = sum(tensor.spec.nbytes for tensor in self.tensors().values())
-        gradients = sum(tensor.spec.nbytes for tensor in self.parameters.values())
-        state = sum(tensor.spec.nbytes for tensor in self.states.values())
-        return ModelMemory(self.training_step(batch).compiled.memory(), weights, gradients, state)
+    def memory(self, batch: int, kind: str = "train") -> ModelMemory:
+        """The bytes of a step for `batch` examples: "train", "evaluate" or "predict"; nothing is allocated."""
+        if kind not in KINDS:
+            raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
+        statement = self._plan(kind, batch).step.compiled.memory()
+        weights = sum(row.spec.nbytes for row in self.specs.values())
+        if kind != "train":
+            return ModelMemory(statement, weights, 0, 0)
+        gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
+        return ModelMemory(statement, weights, gradients, sum(spec.nbytes for spec in self._state_specs().values()))
 
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
-        return graph.input(TensorSpec((batch, *self.input_shape), self.dtype), "input")
+        return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
 
     def _step(self, kind: str, batch: int) -> Step:
-        if batch < 1:
-            raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
+        """The planned step over the model's tensors."""
         if (kind, batch) not in self._steps:
-            self._steps[kind, batch] = self._compile(kind, batch)
+            program = self._plan(kind, batch)
+            homes = self.tensors() | (self.states | self.scalars if kind == "train" else {})
+            bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
+            self._steps[kind, batch] = replace(program.step, compiled=bound)
         return self._steps[kind, batch]
 
-    def _compile(self, kind: str, batch: int) -> Step:
+    def _plan(self, kind: str, batch: int) -> _Program:
+        """The step without tensors: its memory is known, none of it is there."""
+        if batch < 1:
+            raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
+        if (kind, batch) not in self._plans:
+            self._plans[kind, batch] = self._compile(kind, batch)
+        return self._plans[kind, batch]
+
+    def _compile(self, kind: str, batch: int) -> _Program:
         graph = SymbolicGraph(kind)
-        tensors = self.tensors()
-        symbols = {path: graph.input(tensor.spec, path) for path, tensor in tensors.items()}
-        given = {symbol: tensors[path] for path, symbol in symbols.items()}
+        symbols = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        given = dict(symbols)
         x = self._input(graph, batch)
         renewed: dict[str, Symbol] = {}
         output = self.apply(x, symbols, renewed=renewed if kind == "train" else None)
         if kind == "predict":
-            return Step(compile(graph, [output], given=given, backend=self.backend), x, None, (output,))
+            return self._program(graph, given, x, None, (output,), {})
         target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
         target = graph.input(target_spec, "target")
         results = (self.loss.build(output, target), self.loss.score(output, target))
         if kind == "evaluate":
-            return Step(compile(graph, results, given=given, backend=self.backend), x, target, results)
-        trained = [symbols[path] for path in self.parameters]
+            return self._program(graph, given, x, target, results, {})
+        trained = [symbols[path] for path, row in self.specs.items() if row.trainable]
         minimized = minimize(graph, self.optimizer.command(), results[:1], trained)
-        for update in minimized.updates:
-            given.update({state: self.states[state.name] for state in update.states})
-        given.update({symbol: self.scalars[name] for name, symbol in minimized.scalars.items()})
+        given.update({state.name: state for update in minimized.updates for state in update.states})
+        given.update(minimized.scalars)
         carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
-        compiled = compile(graph, results, given=given, carry=carry, backend=self.backend)
-        return Step(compiled, x, target, results)
+        return self._program(graph, given, x, target, results, carry)
+
+    def _program(
+        self,
+        graph: SymbolicGraph,
+        given: Mapping[str, Symbol],
+        inputs: Symbol,
+        target: Symbol | None,
+        results: tuple[Symbol, ...],
+        carry: Mapping[Symbol, Symbol],
+    ) -> _Program:
+        later = dict.fromkeys(given.values())
+        compiled = compile(graph, results, given=later, carry=carry, backend=self.backend)
+        return _Program(Step(compiled, inputs, target, results), given)
 
     # ---- use
 
@@ -261,7 +330,7 @@ class Model:
     def predict(self, inputs: ArrayLike, batch_size: int = 256) -> NDArray[np.generic]:
         """The output for every example."""
         examples = _rows(inputs)
-        result = np.empty((len(examples), *self.output_shape), self.dtype.numpy)
+        result = np.empty((len(examples), *self.output_shape), self._output.dtype.numpy)
         for start, stop in _spans(len(examples), batch_size):
             result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
         return result

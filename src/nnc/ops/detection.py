@@ -84,7 +84,8 @@ def even_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     if not (1 <= bins <= MOST_BINS and low < high and 0.0 < high - low < math.inf):
         need = f"1..{MOST_BINS} bins, low < high, a finite width"
         raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
-    return tuple(low + (high - low) * edge / bins for edge in range(bins + 1))
+    width = float(high) - float(low)
+    return tuple(float(low) + width * edge / bins for edge in range(bins + 1))
 
 
 def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
@@ -96,7 +97,8 @@ def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     if not (1 <= bins <= MOST_BINS and 0.0 < low < high and high / low < math.inf):
         need = f"1..{MOST_BINS} bins, 0 < low < high, a finite ratio"
         raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
-    return tuple(low * (high / low) ** (edge / bins) for edge in range(bins + 1))
+    ratio = float(high) / float(low)
+    return tuple(float(low) * ratio ** (edge / bins) for edge in range(bins + 1))
 
 
 def histogram(x: T, edges: tuple[float, ...]) -> T:

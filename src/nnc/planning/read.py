@@ -22,7 +22,7 @@ def read_csv(path: str | Path) -> Problem:
         return _read(path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         got = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        raise FormatError("read_csv", got=got, need="a readable CSV file", origin=str(path)) from None
+        raise FormatError("read_csv", got=got, need="a CSV file in UTF-8 that can be read", origin=str(path)) from None
 
 
 def _read(path: str | Path) -> Problem:

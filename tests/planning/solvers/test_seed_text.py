@@ -53,14 +53,17 @@ def test_a_chain() -> None:
     assert (graph.offsets, graph.arena) == ({b: 0, a: 4, x: 0, c: 4}, 6)
 
 
-def test_to_the_letter_a_chain_shares_nothing() -> None:
-    """No edge between two blocks ever comes to be, as the first one would have to touch the source or the sink."""
-    _, graph = steps(CHAIN, literal=True)
-    assert graph.arena == 4 + 2 + 4 + 2
+def test_to_the_letter_a_chain_shares_only_within_a_tuple() -> None:
+    """Every edge touches the source or the sink, so none is reused; the last block shares the first one's bytes,
+    because the two are a tuple: the larger one is dead when the smaller is born."""
+    done, graph = steps(CHAIN, literal=True)
+    assert [step.chosen for step in done] == [(2,), (1,), (0, 3)]
+    assert all(step.edge is None for step in done)
+    assert graph.arena == 4 + 2 + 4
 
 
 def test_a_tuple_of_three_and_partial_reuse() -> None:
-    """u(8) dies as t(2) is born, v(4) is born as t dies; p, q, r (1 each) live one after the other beside t, w(1) beside v.
+    """u(8) dies as t(2) is born, v(4) is born as t dies; p, q, r (1 each) live one by one beside t, w(1) beside v.
 
     The degrees are t 3, v 1, w 1, p 1, q 1, r 1, u 0.
     1. t has the most interference. u is the largest that is larger and free of it, then v, free of both. By largest

@@ -22,6 +22,7 @@ from nnc.backends.llvm.builder import Module
 from nnc.backends.llvm.kernel import Generator, NativeKernel
 from nnc.backends.llvm.library import VERSION, llvm
 from nnc.backends.llvm.target import TargetDescription, target_machine
+from nnc.core.exact import Exact
 
 MAGIC = b"NNCOBJ1\n"
 ENTRY_POINT = "kernel"
@@ -113,7 +114,7 @@ class Jit:
     target: TargetDescription
     cache: ObjectCache
     _engine: llvm.LLJIT | None = None
-    _kernels: dict[Generator, NativeKernel] = field(default_factory=dict)
+    _kernels: dict[Exact, NativeKernel] = field(default_factory=dict)
     _symbols: dict[str, llvm.ResourceTracker] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -124,9 +125,9 @@ class Jit:
     def kernel(self, generator: Generator) -> NativeKernel:
         """The loaded kernel of `generator`, generated and compiled at most once."""
         with self._lock:
-            found = self._kernels.get(generator)
+            found = self._kernels.get(Exact(generator))
             if found is None:
-                found = self._kernels[generator] = self._make(generator)
+                found = self._kernels[Exact(generator)] = self._make(generator)
             return found
 
     def _make(self, generator: Generator) -> NativeKernel:

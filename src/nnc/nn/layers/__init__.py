@@ -1,27 +1,43 @@
 """Layers, one file per family."""
 
-from nnc.nn.layers.activation import GELU, ReLU, Sigmoid, Softmax, Tanh
+from nnc.nn.layers.activation import GELU, Clamp, GELUTanh, ReLU, Sigmoid, Softmax, Tanh
+from nnc.nn.layers.attention import MultiHeadAttention, TransformerBlock
 from nnc.nn.layers.batch_norm import BatchNorm
 from nnc.nn.layers.convolution import Convolution
 from nnc.nn.layers.dense import Dense
+from nnc.nn.layers.embedding import Embedding, PositionEmbedding
 from nnc.nn.layers.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
-from nnc.nn.layers.pooling import AveragePool, MaxPool
-from nnc.nn.layers.shape import Flatten
+from nnc.nn.layers.pooling import AveragePool, GlobalAveragePool, MaxPool
+from nnc.nn.layers.recurrent import LSTM
+from nnc.nn.layers.shape import Flatten, Identity, PadChannels
+from nnc.nn.layers.upsampling import ConvolutionTranspose, Upsample
 
 __all__ = [
     "GELU",
+    "LSTM",
     "AveragePool",
     "BatchNorm",
+    "Clamp",
     "Convolution",
+    "ConvolutionTranspose",
     "Dense",
+    "Embedding",
     "Flatten",
+    "GELUTanh",
+    "GlobalAveragePool",
     "GroupNorm",
+    "Identity",
     "InstanceNorm",
     "LayerNorm",
     "MaxPool",
+    "MultiHeadAttention",
+    "PadChannels",
+    "PositionEmbedding",
     "RMSNorm",
     "ReLU",
     "Sigmoid",
     "Softmax",
     "Tanh",
+    "TransformerBlock",
+    "Upsample",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.nn.layer import Layer, Scope, T
-from nnc.ops import gelu, relu, sigmoid, softmax, tanh
+from nnc.ops import clamp, gelu, gelu_tanh, relu, sigmoid, softmax, tanh
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +51,24 @@ class Softmax(Layer):
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""
         return softmax(x)
+
+
+@dataclass(frozen=True, slots=True)
+class GELUTanh(Layer):
+    """y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, as GPT-2 has it."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`."""
+        return gelu_tanh(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp(Layer):
+    """y = min(max(x, low), high): with 0 and 6 the ReLU6 of mobile networks."""
+
+    low: float = 0.0
+    high: float = 6.0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`."""
+        return clamp(x, self.low, self.high)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnc.errors import ShapeError
 from nnc.nn.layer import Layer, Scope, T, require_rank
-from nnc.ops import average_pool, max_pool, window_of
+from nnc.ops import average_pool, max_pool, reduce_mean, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,14 @@ class AveragePool(Layer):
         require_rank("AveragePool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         return average_pool(x, (self.kernel, self.kernel), window)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAveragePool(Layer):
+    """y[batch, channels] = mean of x over all positions."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, …, channels]."""
+        if x.spec.rank < 3:
+            raise ShapeError("GlobalAveragePool", got=str(x.spec), need="at least three dimensions")
+        return reduce_mean(x, range(1, x.spec.rank - 1))

@@ -26,7 +26,7 @@ LARGEST_TUPLE = 3
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One round: the candidates as tried, the one chosen in order of time, its edge (`None`: a new one), the edges then."""
+    """One round: candidates as tried, the chosen one in order of time, its edge (`None`: a new one), the edges then."""
 
     candidates: tuple[tuple[int, ...], ...]
     chosen: tuple[int, ...]
@@ -126,3 +126,7 @@ def _lightest(facts: Facts, edges: list[Edge], members: tuple[int, ...], *, lite
         if (edge.tail == SOURCE or before >> edge.tail & 1) and (edge.head == SINK or after >> edge.head & 1):
             best = edge
     return best
+
+
+def _largest(facts: Facts, members: tuple[int, ...]) -> int:
+    return max(facts.size[i] for i in members)

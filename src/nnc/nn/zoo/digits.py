@@ -1,4 +1,4 @@
-"""Networks that ship with nnc."""
+"""A small network for 8 × 8 digits."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""Embedding layers: a row of a table per token, and a row per position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnc.core.dtype import F32, DType
+from nnc.core.spec import TensorSpec
+from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.nn.initializers import Values
+from nnc.nn.layer import Layer, Scope, T
+from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
+
+DEVIATION = 0.02
+
+
+def normal(generator: np.random.Generator, spec: TensorSpec) -> Values:
+    """Normal with mean 0 and standard deviation 0.02 (Radford et al. 2019)."""
+    return generator.normal(0.0, DEVIATION, spec.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding(Layer):
+    """y[…, features] = weight[x[…]]: `count` rows for integers 0 ≤ x < count, of element type `dtype`."""
+
+    count: int
+    features: int
+    dtype: DType = F32
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.features) < 1:
+            raise AttributeValueError("Embedding", got=f"{self.count} × {self.features}", need="both ≥ 1")
+
+    def table(self, scope: Scope[T]) -> T:
+        """The weight[count, features], for a layer that uses it twice."""
+        return scope.parameter_of("weight", TensorSpec((self.count, self.features), self.dtype), normal)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to tokens."""
+        if x.spec.dtype.kind != "int":
+            raise DTypeError("Embedding", got=str(x.spec), need="integers", fix="Model(..., input_dtype=I32)")
+        return index_select(self.table(scope), x)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionEmbedding(Layer):
+    """y[batch, t, features] = x + weight[t], for at most `steps` steps."""
+
+    steps: int
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, steps, features]."""
+        if x.spec.rank != 3 or x.shape[1] > self.steps:
+            need = f"[batch, at most {self.steps} steps, features]"
+            raise ShapeError("PositionEmbedding", got=str(x.spec), need=need)
+        weight = scope.parameter("weight", (self.steps, x.shape[2]), x, normal)
+        return add(x, broadcast_rows(slice_axis(weight, 0, 0, x.shape[1]), x))
+
+
+def broadcast_rows(rows: T, like: T) -> T:
+    """`rows`, which are the last axes of `like`, for each of its leading places."""
+    return broadcast_to(reshape(rows, (1,) * (like.spec.rank - rows.spec.rank) + rows.shape), like.shape)

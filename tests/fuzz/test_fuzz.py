@@ -1,0 +1,71 @@
+"""A slice of the campaign of scripts/fuzz, and that the campaign would see what it looks for."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+
+import pytest
+from tests.fuzz.campaign import CALLS, RETURNED, run_session, run_sessions
+from tests.fuzz.surface import Target, targets
+from tests.fuzz.world import World
+
+from nnc import ops
+from nnc.errors import ShapeError, VerificationError
+
+CALLED = 20_000
+
+
+def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:
+    summary = run_sessions(range(CALLED // CALLS))
+    assert [str(offence) for offence in summary.offences] == []
+    assert summary.calls == CALLED
+    assert summary.outcomes[RETURNED] > CALLED // 10
+    assert sum(count for name, count in summary.outcomes.items() if name.endswith("Error")) > CALLED // 4
+
+
+def test_the_table_covers_the_public_surface() -> None:
+    names = {target.name for target in targets()}
+    functions = {name: getattr(ops, name) for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
+    on_operands = {name for name, function in functions.items() if "T" in inspect.get_annotations(function).values()}
+    assert len(on_operands) > 90
+    assert on_operands <= {name.rpartition(".")[2] for name in names}
+    for wanted in (
+        "SymbolicGraph.apply", "SymbolicGraph.alias", "ConcreteGraph.add", "ConcreteGraph.connect", "Tensor.view",
+        "DynamicGraph.backward", "TensorSpec", "Problem", "Model", "Graph.add_edge", "Registry.op", "Model.predict",
+        "nnc.symbolic.gradient.backward", "nnc.symbolic.compile.lower.compile", "nnc.planning.portfolio.solve",
+        "nnc.core.serialize.load_tensors", "apply gemm", "apply convolution",
+    ):  # fmt: skip
+        assert wanted in names
+
+
+def test_a_session_is_fixed_by_its_number() -> None:
+    table = targets()
+    one, other = run_session(7, table), run_session(7, table)
+    assert one.outcomes == other.outcomes
+    assert one.targets == other.targets
+
+
+def raising(error: BaseException) -> Callable[[World], Callable[..., object]]:
+    def call() -> None:
+        raise error
+
+    return lambda world: call
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), VerificationError("ours"), ShapeError("")])
+def test_what_may_not_come_out_is_an_offence(error: Exception) -> None:
+    summary = run_session(0, [Target("broken", raising(error), ())])
+    assert len(summary.offences) == CALLS
+    assert "broken" in str(summary)
+
+
+def test_what_may_come_out_is_none() -> None:
+    error = ShapeError("gemm", got="f32[2]", need="a matrix")
+    assert run_session(0, [Target("sound", raising(error), ())]).offences == []
+
+
+def test_a_warning_is_an_offence() -> None:
+    table = [Target("loud", lambda world: lambda: warnings.warn("careless", stacklevel=1), ())]
+    assert "careless" in run_session(0, table).offences[0].what
