@@ -1,6 +1,6 @@
 """Draw the memory plan of a training step of the digits network as SVG: steps to the right, addresses upward.
 
-    python docs/pictures/draw_arena.py docs/pictures/arena.svg
+python docs/pictures/draw_arena.py docs/pictures/arena.svg
 """
 
 from __future__ import annotations

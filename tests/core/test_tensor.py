@@ -85,7 +85,7 @@ def test_lists_numbers_and_casts() -> None:
 
 
 @pytest.mark.parametrize("value", [["a"], [object()], np.zeros(2, np.complex64), np.zeros(2, np.uint32)])
-def test_element_types_that_are_none(value: Any) -> None:  # noqa: ANN401  # what a caller may hand in
+def test_element_types_that_are_none(value: Any) -> None:  # what a caller may hand in
     with pytest.raises(DTypeError, match="dtype: got"):
         Tensor.from_numpy(value)
 

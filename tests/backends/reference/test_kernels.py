@@ -56,7 +56,7 @@ Index = tuple[int, ...]
 NONE = NoAttrs()
 
 
-def run(op: Op[Any], attrs: Any, *inputs: Array | None) -> list[Array]:  # noqa: ANN401  # attributes of any operator
+def run(op: Op[Any], attrs: Any, *inputs: Array | None) -> list[Array]:  # attributes of any operator
     """The outputs of an operator, with the specs that it infers."""
     command = Command(op, attrs)
     specs = tuple(None if array is None else spec_of(array.shape, dtype_of(array)) for array in inputs)

@@ -67,8 +67,8 @@ def test_a_tuple_of_three_and_partial_reuse() -> None:
 
     The degrees are t 3, v 1, w 1, p 1, q 1, r 1, u 0.
     1. t has the most interference. u is the largest that is larger and free of it, then v, free of both. By largest
-       size, then by edges: t+u+v (8, 4), t+u (8, 3), t (2, 3). The triple opens 8 bytes: u takes them all, hands 2 to t,
-       2 to v and 4 to the sink, t hands its 2 to v.
+       size, then by edges: t+u+v (8, 4), t+u (8, 3), t (2, 3). The triple opens 8 bytes: u takes them all, hands 2
+       to t, 2 to v and 4 to the sink, t hands its 2 to v.
     2. p, q, r, w tie. p fits into u -> v (2 bytes) and u -> sink (4): the lighter. One byte of u -> v is left, above.
     3. q fits into that byte and into p -> v: equal weights, and the byte that was left is the older edge.
     4. r fits behind p (older) and behind q: behind p.
@@ -113,8 +113,8 @@ def test_two_branches_in_any_order() -> None:
     Only j is behind s, l1 and r1. The degrees are s 4, l1 4, l2 5, r1 4, r2 5, j 2.
     1. l2 (2) and r2 (1) have the most interference and meet everybody: l2 opens 2 bytes.
     2. r2 opens 1 byte.
-    3. s, l1, r1 tie at 4. j is larger than l1 and r1 and behind them: l1+j (4, 6), r1+j (4, 6), s (4, 4), r1 (3), l1 (2).
-       Nothing fits; l1+j opens 4 bytes: l1 hands 2 to j, the source 2.
+    3. s, l1, r1 tie at 4. j is larger than l1 and r1 and behind them: l1+j (4, 6), r1+j (4, 6), s (4, 4), r1 (3),
+       l1 (2). Nothing fits; l1+j opens 4 bytes: l1 hands 2 to j, the source 2.
     4. s (4) and r1 (3): source -> j has only 2. s opens 4 bytes.
     5. r1 meets s and all but j; it opens 3 bytes.
     """
