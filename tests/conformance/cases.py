@@ -11,6 +11,7 @@ import numpy as np
 from tests.conformance import (
     cases_attention,
     cases_detection,
+    cases_fused,
     cases_generate,
     cases_indexing,
     cases_layout,
@@ -407,6 +408,7 @@ CASES: tuple[Case, ...] = (
     *_softmaxes(),
     *_optimizers(),
     *cases_pointwise_more.rows(),
+    *cases_fused.rows(),
     *cases_generate.rows(),
     *cases_random.rows(),
     *cases_layout.rows(),

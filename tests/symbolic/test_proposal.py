@@ -334,3 +334,10 @@ def test_m23_lowering_is_the_last_stage() -> None:
     left, right = random_arrays([(2, 3), (3, 2)])
     (got,) = program({x: left, w: right}, slope)
     np.testing.assert_allclose(got, left.T @ np.cos(left @ right), rtol=1e-12)
+
+
+def test_the_exec_of_a_gradient_is_the_writer_of_its_symbol() -> None:
+    graph, x, w, y = by_hand()
+    gradients = backward(graph, [y], [x, w])
+    writers = [graph.writers(gradient.key) for gradient in gradients]
+    assert [graph.execs[key].command.op.name for (key,) in writers] == ["gemm", "gemm"]

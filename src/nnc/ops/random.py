@@ -127,12 +127,12 @@ DROPOUT = operator(
 
 def random_uniform(counter: T, spec: TensorSpec, low: float = 0.0, high: float = 1.0, *, seed: int = 0) -> T:
     """Numbers in [low, high)."""
-    return apply(RANDOM_UNIFORM, UniformAttrs(spec, low, high, seed), counter)
+    return apply(RANDOM_UNIFORM, UniformAttrs(spec, float(low), float(high), seed), counter)
 
 
 def random_normal(counter: T, spec: TensorSpec, mean: float = 0.0, deviation: float = 1.0, *, seed: int = 0) -> T:
     """Normally distributed numbers."""
-    return apply(RANDOM_NORMAL, NormalAttrs(spec, mean, deviation, seed), counter)
+    return apply(RANDOM_NORMAL, NormalAttrs(spec, float(mean), float(deviation), seed), counter)
 
 
 def dropout(x: T, counter: T, rate: float, *, seed: int = 0, entirety: bool = False) -> T:
@@ -140,4 +140,4 @@ def dropout(x: T, counter: T, rate: float, *, seed: int = 0, entirety: bool = Fa
 
     With `entirety` the whole of `x` is kept or dropped at once.
     """
-    return apply(DROPOUT, DropoutAttrs(rate, seed, entirety), x, counter)
+    return apply(DROPOUT, DropoutAttrs(float(rate), seed, entirety), x, counter)

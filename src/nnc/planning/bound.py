@@ -24,7 +24,7 @@ def witnesses(problem: Problem) -> dict[str, Witness]:
     """For each kind of memory the blocks that prove its part of the bound."""
     members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
     for i, block in enumerate(problem.blocks):
-        if block.size:
+        if problem.takes_bytes(i):
             members[block.memory].append(i)
     if problem.interference is None:
         return {memory: _peak(problem, blocks) for memory, blocks in members.items()}
@@ -34,8 +34,8 @@ def witnesses(problem: Problem) -> dict[str, Witness]:
 def _peak(problem: Problem, members: list[int]) -> Witness:
     """The first step at which the most bytes are alive, deaths counted before births."""
     blocks = problem.blocks
-    events = [(blocks[i].upper, -blocks[i].reserved) for i in members if not blocks[i].empty]
-    events += [(blocks[i].lower, blocks[i].reserved) for i in members if not blocks[i].empty]
+    events = [(blocks[i].upper, -blocks[i].reserved) for i in members]
+    events += [(blocks[i].lower, blocks[i].reserved) for i in members]
     alive = highest = step = 0
     for moment, change in sorted(events):
         alive += change

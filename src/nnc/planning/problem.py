@@ -21,7 +21,7 @@ MOST_BLOCKS = 1 << 24
 class Block:
     """`size` bytes that are alive in the steps `[lower, upper)`, at a multiple of `alignment` in the arena of `memory`.
 
-    `offset` pins the block to that place. A block without bytes or without steps interferes with nobody.
+    `offset` pins the block to that place. Where lives decide, a block without steps takes no bytes of the arena.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Block:
 
     @property
     def empty(self) -> bool:
-        """Whether the block has no bytes or no steps, and so no interference under overlap of lives."""
+        """Whether the block has no bytes or no steps: under overlap of lives it interferes with nobody."""
         return self.size == 0 or self.lower == self.upper
 
 
@@ -156,11 +156,16 @@ class Problem:
         if not (0 <= i < len(self.blocks) and 0 <= j < len(self.blocks)):
             raise PlanningError("interfere", got=f"blocks {i} and {j}", need=f"blocks 0..{len(self.blocks) - 1}")
         first, second = self.blocks[i], self.blocks[j]
-        if i == j or first.memory != second.memory or not first.size or not second.size:
+        if i == j or first.memory != second.memory or not self.takes_bytes(i) or not self.takes_bytes(j):
             return False
         if self.interference is not None:
             return bool(self.interference.rows[i] >> j & 1)
-        return first.lower < second.upper and second.lower < first.upper and not first.empty and not second.empty
+        return first.lower < second.upper and second.lower < first.upper
+
+    def takes_bytes(self, i: int) -> bool:
+        """Whether block `i` needs room in its arena: it has bytes, and steps too where lives decide."""
+        block = self.blocks[i]
+        return block.size > 0 and (self.interference is not None or not block.empty)
 
     @property
     def memories(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from nnc.planning.problem import Problem
 def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
     """Every rule that `plan` breaks, in words; an empty tuple for a valid plan.
 
-    Overlaps are all found where there are none to be found elsewhere: a plan with a fault has at least one line.
+    A plan with faults has at least one line; once two blocks overlap, further overlaps beside them may go unnamed.
     """
     if len(plan.offsets) != len(problem.blocks):
         return (f"{len(plan.offsets)} offsets for {len(problem.blocks)} blocks",)
@@ -62,7 +62,7 @@ def _arena_faults(problem: Problem, plan: Plan) -> Iterator[str]:
 
 def _overlaps_of_lives(problem: Problem, plan: Plan, memory: str) -> Iterator[str]:
     """Walk the steps: deaths before births, the living sorted by offset, each newcomer against both neighbours."""
-    members = [i for i, block in enumerate(problem.blocks) if block.memory == memory and not block.empty]
+    members = [i for i, block in enumerate(problem.blocks) if block.memory == memory and problem.takes_bytes(i)]
     events = [(problem.blocks[i].upper, 0, i) for i in members] + [(problem.blocks[i].lower, 1, i) for i in members]
     alive: list[tuple[int, int]] = []
     for _, birth, i in sorted(events):

@@ -5,6 +5,9 @@
 
 Symbols are records in an arena; `Symbol` is the handle that users hold. An alias names a strided part of its
 root, never of another alias.
+
+Commands of loops and branches hold graphs of their own, as bodies. While a body is built, a symbol of a graph around
+it may be used in it: it becomes an input of the body.
 """
 
 from __future__ import annotations
@@ -12,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NewType
+from typing import Any, NewType
 
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import ShapeError, SymbolError, UsageError
-from nnc.graph import Arena, Graph, KeyWidth, ListStorage, StorageFactory
+from nnc.graph import Arena, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.rules import infer
 from nnc.symbolic.region import Region, overlaps
@@ -71,11 +74,16 @@ class SymbolicGraph:
     """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use.
 
     `storage` decides what becomes of removed records: a list keeps their slots, a dict (for records that grow and
-    shrink without end) gives them back.
+    shrink without end) gives them back. `enclosing` is the graph around a body that is being built, whose roots become
+    inputs of the body where they are used (`captured`: theirs → ours).
     """
 
-    def __init__(self, name: str = "", storage: StorageFactory = ListStorage) -> None:
+    def __init__(
+        self, name: str = "", storage: StorageFactory = ListStorage, enclosing: SymbolicGraph | None = None
+    ) -> None:
         self.name = name
+        self.enclosing = enclosing
+        self.captured: dict[TensorKey, TensorKey] = {}
         self.execs: Graph[ExecSymbol, Dependency, ExecKey] = Graph(ExecKey, KeyWidth.BITS64, storage)
         self.tensors: Arena[TensorKey, TensorSymbol] = Arena(TensorKey, KeyWidth.BITS64, storage)
         self._writers: dict[TensorKey, list[ExecKey]] = {}
@@ -116,11 +124,35 @@ class SymbolicGraph:
         return symbol
 
     def own(self, symbol: Symbol) -> TensorKey:
-        """The key of a symbol of this graph; SymbolError for a symbol of another."""
+        """The key of a symbol of this graph, or of one that encloses it; SymbolError for a symbol of another."""
+        if isinstance(symbol, Symbol) and symbol.graph is not self and symbol.graph in self.around():
+            return self._capture(symbol)
         if not isinstance(symbol, Symbol) or symbol.graph is not self:
             got = f"{symbol} of another graph" if isinstance(symbol, Symbol) else f"a {type(symbol).__name__}"
             raise SymbolError("symbol", got=got, need="a symbol of this graph", origin=caller_origin())
         return symbol.key
+
+    def around(self) -> tuple[SymbolicGraph, ...]:
+        """The graphs that enclose this one while it is built, innermost first."""
+        found: list[SymbolicGraph] = []
+        graph = self.enclosing
+        while graph is not None:
+            found.append(graph)
+            graph = graph.enclosing
+        return tuple(found)
+
+    def _capture(self, symbol: Symbol) -> TensorKey:
+        """Our symbol for one of an enclosing graph: its root is an input of each body in between."""
+        root = symbol.graph.root(symbol.key)
+        layers = self.around()
+        for graph in reversed((self, *layers[: layers.index(symbol.graph)])):
+            if root not in graph.captured:
+                record = replace(symbol.graph.tensors[symbol.graph.root(symbol.key)], alias=None)
+                graph.captured[root] = graph.tensors.new(record)
+            root = graph.captured[root]
+        if symbol.graph.root(symbol.key) == symbol.key:
+            return root
+        return self.alias(root, symbol.spec, symbol.offset, symbol.strides).key
 
     def root(self, key: TensorKey) -> TensorKey:
         """The tensor whose memory `key` names: itself unless it is an alias."""
@@ -191,6 +223,14 @@ class SymbolicGraph:
             self._readers[root].pop(key, None)
         self.execs.replace_node(key, replace(record, inputs=inputs))
         self._link_reads(key)
+
+    def add_outputs(self, key: ExecKey, command: AnyCommand, specs: Sequence[TensorSpec]) -> None:
+        """Let an exec run a command that makes further outputs, of these specs; nobody is told."""
+        record = self.execs[key]
+        made = tuple(self.tensors.new(TensorSymbol(spec, "", None, record.origin)) for spec in specs)
+        self.execs.replace_node(key, replace(record, command=command, outputs=(*record.outputs, *made)))
+        for tensor in made:
+            self._writers[tensor] = [key]
 
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
@@ -340,6 +380,8 @@ class SymbolicGraph:
             outputs = ", ".join(self._written_label(key) for key in record.outputs)
             inputs = ", ".join("–" if key is None else self._reference(key) for key in record.inputs)
             yield f"  {outputs} = {record.command} <- {inputs}" + (f"  # {record.origin}" if record.origin else "")
+            for name, body in bodies_of(record.command):
+                yield from (f"    {line}" for line in body.lines(name))
 
     def label(self, key: TensorKey) -> str:
         """`%3 weight: f32[4, 3]`."""
@@ -387,8 +429,10 @@ class Symbol(ArithmeticOperand):
         return self.graph.region(self.key).offset
 
     def apply(self, command: AnyCommand, inputs: Sequence[Symbol | None]) -> tuple[Symbol, ...]:
-        """Append an exec to this symbol's graph."""
-        return self.graph.apply(command, inputs)
+        """Append an exec to this symbol's graph, or to that of an input which this one's graph encloses."""
+        inner = (symbol.graph for symbol in inputs if symbol is not None and self.graph in symbol.graph.around())
+        graph = max(inner, key=lambda graph: len(graph.around()), default=self.graph)
+        return graph.apply(command, inputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Symbol:
         """A symbol for a part of this symbol's root."""
@@ -406,3 +450,31 @@ class Symbol(ArithmeticOperand):
 
     def __repr__(self) -> str:
         return f"Symbol({self.graph.label(self.key)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A graph inside a command: `parameters` get the command's values, by position, and `results` give them back."""
+
+    graph: SymbolicGraph
+    parameters: tuple[TensorKey, ...]
+    results: tuple[TensorKey, ...]
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The body as text."""
+        parameters, results = (", ".join(f"%{key}" for key in keys) for keys in (self.parameters, self.results))
+        yield f"{name} ({parameters}) -> ({results})"
+        yield from str(self.graph).splitlines()[1:]
+
+    def __repr__(self) -> str:
+        return f"Body({len(self.graph.execs)} execs)"
+
+
+# `Any`: a column holds rules of all operators; each operator with bodies sets it for its own attributes.
+BODIES = OpAttr[Callable[[Any], tuple[tuple[str, Body], ...]]]("bodies")
+
+
+def bodies_of(command: AnyCommand) -> tuple[tuple[str, Body], ...]:
+    """The graphs inside a command, each with what it is there."""
+    rule = BODIES.get(command.op)
+    return () if rule is None else rule(command.attrs)

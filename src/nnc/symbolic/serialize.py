@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from nnc.core.command import Command
+from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
@@ -46,7 +46,16 @@ def _decode_dtype(data: Json, where: str) -> DType:
         raise FormatError(where, got=error.got, need=error.need) from None
 
 
+def _encode_command(command: AnyCommand) -> Json:
+    return encode_call(command.op, command.attrs, FORMS)
+
+
+def _decode_command(data: Json, where: str) -> AnyCommand:
+    return Command(*decode_call(default_registry, data, where, FORMS))
+
+
 FORMS = Forms().add(DType, Codec(lambda dtype: dtype.name, _decode_dtype))
+FORMS.add(Command, Codec(_encode_command, _decode_command))
 _SPEC = record_codec(TensorSpec, FORMS)
 
 

@@ -6,6 +6,8 @@ S3  each place of a tensor is written at most once
 S4  the stored specs of outputs are those that the operator infers
 S5  edges are exactly writer → reader
 S6  the graph has no cycle
+S7  the bodies of loops and branches obey these rules; their parameters are roots that nobody writes, and what they
+    give back is written there or a parameter
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator
 from nnc.core.spec import TensorSpec
 from nnc.errors import CycleError, UsageError, VerificationError
 from nnc.ops.rules import infer
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.region import overlaps
 
 Faults = Iterator[str]
@@ -97,6 +99,26 @@ def _acyclic(graph: SymbolicGraph) -> Faults:
         yield str(error)
 
 
+def _bodies(graph: SymbolicGraph) -> Faults:
+    for key, record in graph.execs.items():
+        for name, body in bodies_of(record.command):
+            yield from (f"exec {key}, {name}: {fault}" for fault in (*_ends(body), *faults(body.graph)))
+
+
+def _ends(body: Body) -> Faults:
+    graph = body.graph
+    for key in (*body.parameters, *body.results):
+        if key not in graph.tensors:
+            yield f"%{key} does not exist"
+            return
+    for key in body.parameters:
+        if graph.root(key) != key or graph.writers(key):
+            yield f"the parameter %{key} is written or an alias"
+    for key in body.results:
+        if key not in body.parameters and not graph.writers(key):
+            yield f"the result %{key} is never written"
+
+
 RULES: tuple[tuple[str, Callable[[SymbolicGraph], Faults]], ...] = (
     ("S1", _live_keys),
     ("S2", _aliases),
@@ -104,6 +126,7 @@ RULES: tuple[tuple[str, Callable[[SymbolicGraph], Faults]], ...] = (
     ("S4", _inferred_specs),
     ("S5", _edges),
     ("S6", _acyclic),
+    ("S7", _bodies),
 )
 
 

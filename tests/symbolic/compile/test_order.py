@@ -28,8 +28,10 @@ def test_peak_counts_what_is_alive_at_once() -> None:
     z = ops.reduce_sum(y)
     execs = graph.needed_for([z.key])
     needs = needs_of(graph, execs, (), [z.key])
-    assert peak_bytes(execs, needs) == 80
+    assert peak_bytes(execs, needs) == 44  # y in the place of x, then y and z
+    assert peak_bytes(execs, needs_of(graph, execs, (), [x.key, z.key])) == 84
     assert peak_bytes(execs, needs_of(graph, execs, [x.key], [z.key])) == 44
+    assert peak_bytes(execs, needs_of(graph, execs, (), [z.key], {execs[1]: 100})) == 144
 
 
 def test_wide_branches_are_finished_one_by_one() -> None:

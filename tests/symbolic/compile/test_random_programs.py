@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.symbolic.programs import Program, programs, run
 
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.ops.rules import INPLACE
@@ -158,8 +159,17 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
 
 
 def _may_take_over(graph: SymbolicGraph, record: ExecSymbol, old: TensorKey, new: TensorKey) -> bool:
-    """True when the operator may write `new` over `old`: it reads `old` as a whole, and only where that is allowed."""
+    """True when the operator may write `new` over `old`: it reads all of `old`, and only where that is allowed."""
     allowed = INPLACE[record.command.op](record.command.attrs).allowed
     target = record.outputs.index(new)
     read = [(position, key) for position, key in enumerate(record.inputs) if key is not None and graph.root(key) == old]
-    return bool(read) and all(key == old and (position, target) in allowed for position, key in read)
+    shape, whole = graph.tensors[new].spec.shape, graph.tensors[old].spec.elements
+    places = [(graph.region(key), position) for position, key in read]
+    return bool(read) and all(
+        region.shape == shape
+        and region.offset == 0
+        and region.strides == contiguous_strides(shape)
+        and math.prod(shape) == whole
+        and (position, target) in allowed
+        for region, position in places
+    )

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from nnc.backends.llvm import library
 from nnc.backends.llvm.access import contiguous
-from nnc.backends.llvm.catalog import ROWS, Row, View, view_of
+from nnc.backends.llvm.catalog import ROWS
 from nnc.backends.llvm.engine import Engine, engine
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import move
+from nnc.backends.llvm.row import Row, View, view_of
 from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range, SingleLaunch
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
@@ -19,6 +20,7 @@ from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
 from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
+from nnc.errors import IndexRangeError
 from nnc.ops.rules import infer
 
 
@@ -46,6 +48,20 @@ def memory_operand(view: View, memory: Memory) -> Operand:
     return Operand(View(view.scalar, view.shape, contiguous(view.shape)), memory.address, memory.extent)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """The word that a checked kernel sets when it meets an index outside its axis."""
+
+    subject: str
+    word: Memory
+
+    def __call__(self) -> None:
+        """IndexRangeError if the word is set; it is cleared for the next run."""
+        if self.word.words[0]:
+            self.word.words[0] = 0
+            raise IndexRangeError(self.subject, got="an index outside its axis", need="0 ≤ index < the axis's size")
+
+
 @dataclass(slots=True)
 class Assembly:
     """Launches in the making, with the memory that they need beyond the tensors of their calls."""
@@ -53,6 +69,7 @@ class Assembly:
     engine: Engine
     launches: list[Launch] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
+    checks: list[IndexCheck] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
         """The launches of one call: copies around the kernel where it wants contiguous operands."""
@@ -68,7 +85,9 @@ class Assembly:
         results = [self._dense(out) if not row.scattered and not is_dense(out.view) else out for out in outputs]
         attrs = kernel.command.attrs
         generator = row.generate(attrs, [operand.view for operand in inputs], [operand.view for operand in results])
-        self._launch(generator, inputs, results, call.workspace)
+        self._launch(generator, inputs, results, None if row.checked else call.workspace)
+        if row.checked:
+            self.checks.append(IndexCheck(kernel.command.op.name, self.memory[-1]))
         for result, output in zip(results, outputs, strict=True):
             if result is not output:
                 self._copy(result, output)
@@ -134,7 +153,8 @@ class LlvmKernel:
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
         present = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
-        enough = self.workspace_bytes == 0 or (workspace is not None and workspace.spec.nbytes >= self.workspace_bytes)
+        enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
+        enough = not self.row.checked and (self.workspace_bytes == 0 or enough)
         if None in outputs or not enough or not all(tensor.is_contiguous for tensor in present):
             assemble([Call(self, inputs, outputs, workspace)])()
             return
@@ -156,11 +176,13 @@ def assemble(calls: Sequence[Call]) -> Program:
     for call in calls:
         assembly.add(call)
     program = NativeProgram(assembly.engine.pool, assembly.launches, SETTINGS.worker_count())
-    kept = (tuple(calls), assembly.memory)
+    kept, checks = (tuple(calls), assembly.memory), tuple(assembly.checks)
 
     def run() -> None:
         assert kept
         program.run()
+        for check in checks:
+            check()
 
     return run
 
@@ -205,7 +227,8 @@ class LlvmBackend:
         row = ROWS[command.op]
         results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
         generator = row.generate(command.attrs, [view_of(spec) for spec in inputs if spec is not None], results)
-        return LlvmKernel(command, row, results, generator, generator.workspace(engine().target))
+        planned = 0 if row.checked else generator.workspace(engine().target)
+        return LlvmKernel(command, row, results, generator, planned)
 
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""

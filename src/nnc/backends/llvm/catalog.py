@@ -7,13 +7,14 @@ row names the inputs that may have any strides; all other operands are made cont
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from nnc.backends.llvm.access import Access, Shape, broadcast, collapse, contiguous
-from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64, SCALARS, Scalar
+from nnc.backends.llvm.access import Access, broadcast, collapse
+from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64
+from nnc.backends.llvm.catalog_layers import LAYER_ROWS
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.fused import rounds_on_the_way, translate
 from nnc.backends.llvm.gemm import Gemm
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import Moves, concatenate, embed, fill, move
@@ -21,8 +22,8 @@ from nnc.backends.llvm.optimizer import Adam, OptimizerUpdate, Sgd
 from nnc.backends.llvm.pointwise import CONVERT, OPERATIONS, Instruction, Pointwise
 from nnc.backends.llvm.pooling import KINDS, Pooling
 from nnc.backends.llvm.reduction import Position, Reduction
+from nnc.backends.llvm.row import Generate, Row, Specs, View, Views, only
 from nnc.backends.llvm.softmax import Softmax
-from nnc.core.spec import TensorSpec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.convolution import (
@@ -34,6 +35,7 @@ from nnc.ops.convolution import (
 )
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.fused import FUSED_POINTWISE, FusedAttrs, specs_of
 from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
@@ -103,73 +105,12 @@ from nnc.ops.softmax import (
 )
 from nnc.ops.window import Window
 
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An operand as generators see it; strides in elements."""
-
-    scalar: Scalar
-    shape: Shape
-    strides: Shape
-
-    @property
-    def elements(self) -> int:
-        """prod(shape)"""
-        return math.prod(self.shape)
-
-    def access(self, rank: int) -> Access:
-        """This operand inside an iteration of `rank` axes, broadcast where its size is 1."""
-        return Access(self.scalar, broadcast(self.shape, self.strides, rank))
-
-    @property
-    def whole(self) -> Access:
-        """This operand inside an iteration over its own shape."""
-        return Access(self.scalar, self.strides)
-
-
-Views = Sequence[View]
-Specs = Sequence[TensorSpec]
-# `Any`: the table holds rows of all operators; `nnc.core.command.Command` checks attributes against the operator.
-Refuse = Callable[[Any, Specs, Specs], str]
-Generate = Callable[[Any, Views, Views], Generator]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How one operator is served.
-
-    `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
-    `scattered`: so are outputs with any strides written.
-    """
-
-    generate: Generate
-    refuse: Refuse
-    strided: bool = False
-    scattered: bool = False
-    dense: tuple[int, ...] = ()
-
-
-def view_of(spec: TensorSpec) -> View:
-    """The contiguous operand of a spec."""
-    return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape))
-
-
 # -- reasons to refuse
-
-
-def _types(*allowed: Scalar) -> Refuse:
-    names = {scalar.name for scalar in allowed}
-
-    def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
-        found = next((spec for spec in (*inputs, *outputs) if spec.dtype.name not in names), None)
-        return f"element type {found.dtype}" if found else ""
-
-    return refuse
 
 
 def _full(attrs: object, inputs: Specs, outputs: Specs) -> str:
     empty = any(spec.elements == 0 for spec in (*inputs, *outputs))
-    return "an empty operand" if empty else _types(F32, F64)(attrs, inputs, outputs)
+    return "an empty operand" if empty else only(F32, F64)(attrs, inputs, outputs)
 
 
 def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:
@@ -194,7 +135,7 @@ def _positions(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 
 def _truth(attrs: object, inputs: Specs, outputs: Specs) -> str:
-    return _types(BOOL)(attrs, inputs, outputs)
+    return only(BOOL)(attrs, inputs, outputs)
 
 
 def _floating_read(attrs: object, inputs: Specs, outputs: Specs) -> str:
@@ -220,6 +161,18 @@ def _summed(attrs: ReduceAttrs, inputs: Specs, outputs: Specs) -> str:
     return _numeric(attrs, inputs, outputs)
 
 
+def _steps(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
+    if rounds_on_the_way(attrs):
+        return "a rounding on the way"
+    specs = specs_of(attrs, tuple(inputs))
+    for step, result in zip(attrs.steps, specs[attrs.inputs :], strict=True):
+        row = ROWS.get(step.command.op)
+        read = [specs[operand] for operand in step.operands]
+        if reason := "no generator" if row is None else row.refuse(step.command.attrs, read, [result]):
+            return f"{step.command.op.name}: {reason}"
+    return ""
+
+
 # -- generators
 
 
@@ -239,6 +192,13 @@ def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
 
 def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
     return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
+
+
+def _fused(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
+    (y,) = outputs
+    instructions, result = translate(attrs)
+    sources = tuple(view.access(len(y.shape)) for view in inputs)
+    return Pointwise(y.shape, sources, (y.whole,), instructions, (result,))
 
 
 def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -456,16 +416,17 @@ ROWS: dict[Op[Any], Row] = {
     WHERE: Row(_pointwise("where"), _any_type, strided=True, scattered=True),
     **{op: _pointwise_row(op) for op in POINTWISE},
     **{op: Row(_pointwise(op.name), _truth, strided=True, scattered=True) for op in LOGICAL},
+    FUSED_POINTWISE: Row(_fused, _steps, strided=True, scattered=True),
     IS_NAN: Row(_pointwise("is_nan"), _floating_read, strided=True, scattered=True),
     **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
     REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
     REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
     REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
     REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
-    REDUCE_NORM: Row(_reduction("norm2"), _types(F32, F16, BF16), strided=True),
+    REDUCE_NORM: Row(_reduction("norm2"), only(F32, F16, BF16), strided=True),
     ARGMAX: Row(_position(smallest=False), _positions, strided=True),
     ARGMIN: Row(_position(smallest=True), _positions, strided=True),
-    GEMM: Row(_gemm, _types(F32, F64), strided=True, dense=(2,)),
+    GEMM: Row(_gemm, only(F32, F64), strided=True, dense=(2,)),
     CONVOLUTION: Row(_convolution, _planar),
     CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
     CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _planar),
@@ -481,4 +442,5 @@ ROWS: dict[Op[Any], Row] = {
     LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
     SGD: Row(_sgd, _floating),
     ADAM: Row(_adam, _floating),
+    **LAYER_ROWS,
 }

@@ -14,6 +14,7 @@ from nnc.backends.reference import (
     copy,
     detection,
     fill,
+    fused,
     gemm,
     generate,
     indexing,
@@ -41,6 +42,7 @@ from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUT
 from nnc.ops.copy import COPY
 from nnc.ops.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION
 from nnc.ops.fill import FILL
+from nnc.ops.fused import FUSED_POINTWISE
 from nnc.ops.gemm import GEMM
 from nnc.ops.generate import ARANGE
 from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, SCATTER_ALONG
@@ -124,7 +126,7 @@ from nnc.ops.softmax import (
 )
 
 # `Any`: operators of all attribute types.
-KERNELS: Mapping[Op[Any], ReferenceKernel] = {
+SINGLE: Mapping[Op[Any], ReferenceKernel] = {
     FILL: fill.fill,
     ARANGE: generate.arange,
     RANDOM_UNIFORM: random.random_uniform,
@@ -246,3 +248,6 @@ KERNELS: Mapping[Op[Any], ReferenceKernel] = {
     ADAGRAD: optimizer.adagrad,
     LION: optimizer.lion,
 }
+
+# Fused expressions run on the kernels of their steps.
+KERNELS: Mapping[Op[Any], ReferenceKernel] = {**SINGLE, FUSED_POINTWISE: fused.fused(SINGLE)}

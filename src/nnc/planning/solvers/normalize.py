@@ -27,7 +27,7 @@ def normalize(problem: Problem) -> list[Part]:
     members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
     companions = {block for group in problem.companions for block in group}
     for i, block in enumerate(problem.blocks):
-        if i in companions or (block.size and (block.lower < block.upper or problem.interference is not None)):
+        if i in companions or problem.takes_bytes(i):
             members[block.memory].append(i)
     parts = []
     for memory, blocks in members.items():
@@ -67,7 +67,7 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
     return Instance(
         lower,
         upper,
-        [block.reserved for block in chosen],
+        [block.reserved if problem.takes_bytes(i) else 0 for i, block in zip(blocks, chosen, strict=True)],
         [block.alignment for block in chosen],
         pinned,
         tuple(groups),

@@ -106,10 +106,15 @@ def candidates(facts: Facts, left: set[int]) -> list[tuple[int, ...]]:
             if not met >> other & 1:
                 members, met = (*members, other), met | facts.meets[other] | 1 << other
                 found.append(members)
-    return sorted(
-        found,
-        key=lambda members: (-max(facts.size[i] for i in members), -sum(facts.degree[i] for i in members), members),
-    )
+    return sorted(found, key=lambda members: (-_largest(facts, members), -_interference(facts, members), members))
+
+
+def _largest(facts: Facts, members: tuple[int, ...]) -> int:
+    return max(facts.size[i] for i in members)
+
+
+def _interference(facts: Facts, members: tuple[int, ...]) -> int:
+    return sum(facts.degree[i] for i in members)
 
 
 def _lightest(facts: Facts, edges: list[Edge], members: tuple[int, ...], *, literal: bool) -> Edge | None:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.ops.rules import INPLACE
-from nnc.symbolic.compile.order import Needs
+from nnc.symbolic.compile.inplace import Pair, choose_pairs, shareable
+from nnc.symbolic.compile.needs import Needs
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
 
 
@@ -65,46 +66,31 @@ def _is_wholly_written(graph: SymbolicGraph, root: TensorKey) -> bool:
 
 
 def fold_inplace(graph: SymbolicGraph, order: Sequence[ExecKey], lives: Lives) -> int:
-    """Let outputs take over the memory of inputs that die at the same exec; returns how many did."""
+    """Let outputs take over the memory of inputs that die at the same exec; returns how many did.
+
+    Where an exec leaves a choice, as many bytes as possible are taken over.
+    """
     return sum(_fold_exec(graph, graph.execs[key], step, lives) for step, key in enumerate(order))
 
 
 def _fold_exec(graph: SymbolicGraph, record: ExecSymbol, step: int, lives: Lives) -> int:
-    folded = 0
-    for source, target in INPLACE[record.command.op](record.command.attrs).allowed:
-        taken = record.inputs[source]
-        if taken is not None and _may_fold(graph, record, source, target, step, lives):
-            old, new = lives.of[graph.root(taken)], lives.of[record.outputs[target]]
-            old.roots.extend(new.roots)
-            old.upper = new.upper
-            for root in new.roots:
-                lives.of[root] = old
-            folded += 1
-    return folded
+    possible = [pair for pair in shareable(graph, record) if _may_fold(record, pair, step, lives)]
+    chosen = choose_pairs(possible, lambda pair: lives.of[pair[1]].nbytes)
+    for source, target in chosen:
+        old, new = lives.of[source], lives.of[target]
+        old.roots.extend(new.roots)
+        old.upper = new.upper
+        for root in new.roots:
+            lives.of[root] = old
+    return len(chosen)
 
 
-def _may_fold(graph: SymbolicGraph, record: ExecSymbol, source: int, target: int, step: int, lives: Lives) -> bool:
-    """The input is whole, planned, of equal shape and type, dies here, and no disallowed position reads its memory."""
-    taken, written = record.inputs[source], record.outputs[target]
-    assert taken is not None
-    root = graph.root(taken)
-    old, new = lives.of.get(root), lives.of.get(written)
-    if old is None or new is None or old is new or graph.root(written) != written or root != taken:
+def _may_fold(record: ExecSymbol, pair: Pair, step: int, lives: Lives) -> bool:
+    """Both are planned, the input's block ends here, and the output's begins here and holds nothing else."""
+    old, new = lives.of.get(pair[0]), lives.of.get(pair[1])
+    if old is None or new is None or old is new or new.roots != [pair[1]]:
         return False
-    one, two = graph.tensors[taken].spec, graph.tensors[written].spec
-    if (one.shape, one.dtype, one.device) != (two.shape, two.dtype, two.device):
-        return False
-    if old.upper != step + 1 or new.lower != step or any(lives.of.get(key) is old for key in record.outputs):
-        return False
-    if new.roots[0] != written:  # another input's memory is taken already
-        return False
-    allowed = {pair[0] for pair in INPLACE[record.command.op](record.command.attrs).allowed if pair[1] == target}
-    others = [
-        position
-        for position, key in enumerate(record.inputs)
-        if key is not None and lives.of.get(graph.root(key)) is old
-    ]
-    return all(position in allowed and record.inputs[position] == taken for position in others)
+    return old.upper == step + 1 and new.lower == step and all(lives.of.get(key) is not old for key in record.outputs)
 
 
 def may_overwrite(graph: SymbolicGraph, record: ExecSymbol, new: TensorKey, old: TensorKey) -> bool:

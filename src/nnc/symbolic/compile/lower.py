@@ -222,9 +222,11 @@ def compile(
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
-    needs = needs_of(graph, execs, bound, kept)
+    claimed = {key: _claim(graph, key, backend) for key in execs}
+    scratch = {key: claim.kernel.workspace_bytes for key, claim in claimed.items()}
+    needs = needs_of(graph, execs, bound, kept, scratch)
     order = choose_order(graph, execs, needs, direct)
-    claims = tuple(_claim(graph, key, backend) for key in order)
+    claims = tuple(claimed[key] for key in order)
     lives = find_lives(graph, order, needs, frozenset(bound))
     _keep_unwritten(graph, kept, lives, bound)
     fold_inplace(graph, order, lives)

@@ -1,42 +1,27 @@
 """The serial order of execs: topological, and among the possible ones one with a low peak of live bytes.
 
-Two candidates are compared: the order of appending, and a greedy one that always takes the ready exec which frees
-the most bytes net of what it allocates. The lower peak wins; ties go to the order of appending.
+Candidates are the order of appending and greedy orders, built from the front (take the ready exec that grows the
+memory least, or else the first) and from the back (the same, read backwards: what is not needed yet waits). The
+lowest peak wins; ties go to the order of appending. Then the stretch around the peak is rearranged as well as it
+can be, again and again, until that lowers nothing; a small graph is one stretch, and its order is the best there is.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from nnc.symbolic.compile.needs import Needs, bytes_by_step, needs_of, peak_bytes
+from nnc.symbolic.compile.window import best_stretch
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
+__all__ = ["Needs", "bytes_by_step", "choose_order", "needs_of", "orderable", "peak_bytes"]
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What the execs of one compilation touch: roots in and out per exec, and how many bytes each root takes."""
+Before = Mapping[ExecKey, set[ExecKey]]
+Rank = Callable[[int, ExecKey], tuple[int, int]]
 
-    reads: Mapping[ExecKey, tuple[TensorKey, ...]]
-    writes: Mapping[ExecKey, tuple[TensorKey, ...]]
-    nbytes: Mapping[TensorKey, int]
-    kept: frozenset[TensorKey]
-
-
-def needs_of(
-    graph: SymbolicGraph, execs: Sequence[ExecKey], free: Iterable[TensorKey], kept: Iterable[TensorKey]
-) -> Needs:
-    """Roots that `free` names cost nothing (their memory is somebody else's); `kept` ones live to the end."""
-    reads: dict[ExecKey, tuple[TensorKey, ...]] = {}
-    writes: dict[ExecKey, tuple[TensorKey, ...]] = {}
-    for key in execs:
-        record = graph.execs[key]
-        reads[key] = tuple(dict.fromkeys(graph.root(tensor) for tensor in record.inputs if tensor is not None))
-        writes[key] = tuple(dict.fromkeys(graph.root(tensor) for tensor in record.outputs))
-    roots = {root for roots in (*reads.values(), *writes.values()) for root in roots}
-    outside = set(free)
-    nbytes = {root: 0 if root in outside else graph.tensors[root].spec.nbytes for root in roots}
-    return Needs(reads, writes, nbytes, frozenset(kept))
+STRETCH = 20
+ROUNDS = 24
 
 
 def choose_order(
@@ -44,8 +29,8 @@ def choose_order(
 ) -> tuple[ExecKey, ...]:
     """An order in which each new value in `carries` is written after the last other read of the old one."""
     before = _predecessors(graph, execs, needs, carries)
-    orders = (_walk(_AsAppended(before)), _walk(_LeastGrowth(before, needs)))
-    return min(orders, key=lambda order: peak_bytes(order, needs))
+    order = min(_candidates(before, needs), key=lambda candidate: peak_bytes(candidate, needs))
+    return _improve(order, needs, before)
 
 
 def orderable(
@@ -53,24 +38,10 @@ def orderable(
 ) -> dict[TensorKey, TensorKey]:
     """The carries that an order exists for; where two values swap places, the others are left to a copy."""
     while True:
-        reached = set(_walk(_AsAppended(_predecessors(graph, execs, needs, carries))))
+        reached = set(_as_appended(_predecessors(graph, execs, needs, carries)))
         if len(reached) == len(execs):
             return carries
         carries = {new: old for new, old in carries.items() if reached.issuperset(graph.writers(new))}
-
-
-def peak_bytes(order: Sequence[ExecKey], needs: Needs) -> int:
-    """max over steps of the bytes alive, without any sharing inside a step."""
-    last = {root: step for step, key in enumerate(order) for root in (*needs.writes[key], *needs.reads[key])}
-    alive = peak = 0
-    born: set[TensorKey] = set()
-    for step, key in enumerate(order):
-        roots = dict.fromkeys((*needs.reads[key], *needs.writes[key]))
-        alive += sum(needs.nbytes[root] for root in roots if root not in born)
-        born.update(roots)
-        peak = max(peak, alive)
-        alive -= sum(needs.nbytes[root] for root in roots if last[root] == step and root not in needs.kept)
-    return peak
 
 
 def _predecessors(
@@ -92,90 +63,172 @@ def _predecessors(
     return before
 
 
-def _walk(policy: _AsAppended) -> tuple[ExecKey, ...]:
-    """Kahn's algorithm with the policy's queue; shorter than the graph when there is a cycle."""
-    order: list[ExecKey] = []
-    while policy.queue:
-        key = policy.pop()
-        if key is not None:
-            order.append(key)
-            policy.finish(key)
+# ---- candidates
+
+
+def _candidates(before: Before, needs: Needs) -> Iterator[tuple[ExecKey, ...]]:
+    yield _as_appended(before)
+    after = _turned(before)
+    backwards = Needs(needs.writes, needs.reads, dict.fromkeys(before, ()), needs.nbytes, frozenset())
+    for rank in (_shrinkers_first, _least_growth):
+        yield _Greedy(before, needs, rank).order()
+    for rank in (_shrinkers_first, _least_growth):
+        greedy = _Greedy(after, backwards, _latest(rank), needs.kept)
+        yield tuple(reversed(greedy.order()))
+
+
+def _shrinkers_first(cost: int, key: ExecKey) -> tuple[int, int]:
+    """What frees more than it takes comes at once, all else in the order of appending."""
+    return (0 if cost < 0 else 1, key)
+
+
+def _least_growth(cost: int, key: ExecKey) -> tuple[int, int]:
+    return (cost, key)
+
+
+def _latest(rank: Rank) -> Rank:
+    """The same with the last appended first, for an order that is built from the back."""
+
+    def backwards(cost: int, key: ExecKey) -> tuple[int, int]:
+        first, second = rank(cost, key)
+        return (first, -second)
+
+    return backwards
+
+
+def _turned(before: Before) -> dict[ExecKey, set[ExecKey]]:
+    """Per exec those that come later."""
+    after: dict[ExecKey, set[ExecKey]] = {key: set() for key in before}
+    for key, sources in before.items():
+        for source in sources:
+            after[source].add(key)
+    return after
+
+
+def _as_appended(before: Before) -> tuple[ExecKey, ...]:
+    """Ready execs, smallest key first; shorter than the graph when there is a cycle."""
+    waiting = {key: len(sources) for key, sources in before.items()}
+    after = _turned(before)
+    ready = [key for key, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        key = heapq.heappop(ready)
+        order.append(key)
+        for target in after[key]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                heapq.heappush(ready, target)
     return tuple(order)
 
 
-class _AsAppended:
-    """Ready execs, smallest key first."""
+class _Greedy:
+    """Ready execs by a rank of (bytes allocated minus bytes freed, key); re-queued when their cost falls.
 
-    def __init__(self, before: Mapping[ExecKey, set[ExecKey]]) -> None:
-        self.queue: list[tuple[int, ExecKey]] = []
+    `there` are roots that are alive from the start.
+    """
+
+    def __init__(self, before: Before, needs: Needs, rank: Rank, there: frozenset[TensorKey] = frozenset()) -> None:
+        self.before = before
+        self.needs = needs
+        self.rank = rank
         self.waiting = {key: len(sources) for key, sources in before.items()}
-        self.after: dict[ExecKey, list[ExecKey]] = {key: [] for key in before}
-        for key, sources in before.items():
-            for source in sources:
-                self.after[source].append(key)
+        self.after = _turned(before)
+        self.users: dict[TensorKey, list[ExecKey]] = {}
+        for key in before:
+            for root in needs.touched(key):
+                self.users.setdefault(root, []).append(key)
+        self.left = {root: len(keys) for root, keys in self.users.items()}
+        self.born = set(there)
+        self.done: set[ExecKey] = set()
+        self.queue: list[tuple[tuple[int, int], ExecKey]] = []
+
+    def order(self) -> tuple[ExecKey, ...]:
+        """All execs, one after another."""
         for key, count in self.waiting.items():
             if not count:
-                self.push(key)
+                self._push(key)
+        order = []
+        while self.queue:
+            rank, key = heapq.heappop(self.queue)
+            if key in self.done:
+                continue
+            if rank != self.rank(self._cost(key), key):
+                self._push(key)
+                continue
+            order.append(key)
+            self._finish(key)
+        return tuple(order)
 
-    def push(self, key: ExecKey) -> None:
-        """Queue a ready exec."""
-        heapq.heappush(self.queue, (0, key))
+    def _cost(self, key: ExecKey) -> int:
+        """Bytes allocated by running `key`, minus bytes freed behind it."""
+        needs, cost = self.needs, 0
+        for root in needs.touched(key):
+            if root not in self.born and not self._passes(root, key):
+                cost += needs.nbytes[root]
+            if self.left[root] == 1 and root not in needs.kept:
+                cost -= needs.nbytes[root]
+        return cost
 
-    def pop(self) -> ExecKey | None:
-        """The next exec, or None when the queue's head is out of date."""
-        return heapq.heappop(self.queue)[1]
+    def _passes(self, root: TensorKey, key: ExecKey) -> bool:
+        """True when one exec takes the root from `key`, waits for `key` alone and allocates nothing: a fused update."""
+        takers = [user for user in self.users[root] if user != key]
+        if len(takers) != 1 or self.waiting[takers[0]] != 1 or root in self.needs.kept:
+            return False
+        return not any(self.needs.nbytes[written] for written in self.needs.writes[takers[0]])
 
-    def finish(self, key: ExecKey) -> None:
-        """Count `key` as done and queue what waited for it alone."""
+    def _push(self, key: ExecKey) -> None:
+        heapq.heappush(self.queue, (self.rank(self._cost(key), key), key))
+
+    def _finish(self, key: ExecKey) -> None:
+        """Count `key` as done; queue what waited for it alone, and again what has become cheaper by it."""
+        self.done.add(key)
+        for root in self.needs.touched(key):
+            fresh = root not in self.born
+            self.born.add(root)
+            self.left[root] -= 1
+            if fresh or self.left[root] == 1:
+                for user in self.users[root]:
+                    if user not in self.done and not self.waiting[user]:
+                        self._push(user)
         for target in self.after[key]:
             self.waiting[target] -= 1
             if not self.waiting[target]:
-                self.push(target)
+                self._push(target)
+            elif self.waiting[target] == 1:
+                last = next(source for source in self.before[target] if source not in self.done)
+                if not self.waiting[last]:
+                    self._push(last)
 
 
-class _LeastGrowth(_AsAppended):
-    """Ready execs by bytes allocated minus bytes freed; re-queued when an input comes to its last reader."""
+# ---- improvement
 
-    def __init__(self, before: Mapping[ExecKey, set[ExecKey]], needs: Needs) -> None:
-        self.needs = needs
-        self.readers: dict[TensorKey, list[ExecKey]] = {}
-        for key in before:
-            for root in needs.reads[key]:
-                self.readers.setdefault(root, []).append(key)
-        self.left = {root: len(keys) for root, keys in self.readers.items()}
-        self.born: set[TensorKey] = set()
-        self.done: set[ExecKey] = set()
-        super().__init__(before)
 
-    def cost(self, key: ExecKey) -> int:
-        """Bytes allocated by running `key`, minus bytes freed behind it."""
-        needs = self.needs
-        grown = sum(needs.nbytes[root] for root in needs.writes[key] if root not in self.born)
-        freed = sum(needs.nbytes[root] for root in needs.reads[key] if self.left[root] == 1 and root not in needs.kept)
-        return grown - freed
+def _improve(order: tuple[ExecKey, ...], needs: Needs, before: Before) -> tuple[ExecKey, ...]:
+    """Rearrange stretches around the peak as long as that lowers it, or leaves fewer steps at it."""
+    enough = max((_least_bytes(key, needs) for key in order), default=0)
+    for _ in range(ROUNDS):
+        during = bytes_by_step(order, needs)
+        peak = max(during, default=0)
+        better = next(_lower(order, during.index(peak), peak, needs, before), None) if peak > enough else None
+        if better is None:
+            break
+        order = better
+    return order
 
-    def push(self, key: ExecKey) -> None:
-        """Queue a ready exec at its present cost."""
-        heapq.heappush(self.queue, (self.cost(key), key))
 
-    def pop(self) -> ExecKey | None:
-        """The exec of least growth, or None when the entry is stale; an exec that has become cheaper queues again."""
-        cost, key = heapq.heappop(self.queue)
-        if key in self.done:
-            return None
-        if cost == self.cost(key):
-            return key
-        self.push(key)
-        return None
+def _least_bytes(key: ExecKey, needs: Needs) -> int:
+    """What the exec alone needs, in any order."""
+    shared = {target for _, target in needs.pairs[key]}
+    alone = sum(needs.nbytes[root] for root in needs.touched(key) if root not in shared)
+    return alone + needs.scratch.get(key, 0)
 
-    def finish(self, key: ExecKey) -> None:
-        """Also cheapen the last readers of what `key` read."""
-        self.done.add(key)
-        self.born.update(self.needs.writes[key])
-        for root in self.needs.reads[key]:
-            self.left[root] -= 1
-            if self.left[root] == 1:
-                for reader in self.readers[root]:
-                    if reader not in self.done and not self.waiting[reader]:
-                        self.push(reader)
-        super().finish(key)
+
+def _lower(
+    order: tuple[ExecKey, ...], step: int, peak: int, needs: Needs, before: Before
+) -> Iterator[tuple[ExecKey, ...]]:
+    """Orders that stay below the peak in the stretch around `step`: centred, mostly in front of it, mostly behind."""
+    for start in dict.fromkeys(max(step - share * STRETCH // 4, 0) for share in (2, 3, 1)):
+        best = best_stretch(order, start, start + STRETCH, needs, before, peak)
+        if best:
+            yield (*order[:start], *best, *order[start + STRETCH :])

@@ -10,7 +10,10 @@ from enum import Enum
 from nnc.core.settings import SETTINGS
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
+from nnc.symbolic.passes.batch_norm import BATCH_NORM
+from nnc.symbolic.passes.constants import CONSTANTS
 from nnc.symbolic.passes.fusion import FUSION
+from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.prune import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.rewrite import Rule, rewrite
@@ -25,6 +28,9 @@ class Pass(Enum):
     FUSION = "fusion"
     PRUNING = "pruning"
     ALGEBRA = "algebra"
+    GROUPS = "fusion groups"
+    CONSTANTS = "constants"
+    BATCH_NORM = "batch norm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +68,18 @@ def _rules(rules: Sequence[Rule]) -> Callable[[SymbolicGraph, tuple[Symbol, ...]
     return run
 
 
+def _groups(graph: SymbolicGraph, outputs: tuple[Symbol, ...]) -> Counter[str]:
+    dead = prune(graph, outputs)
+    return +Counter(removed=dead, fused=fuse(graph, outputs))
+
+
 _RUN: Mapping[Pass, Callable[[SymbolicGraph, tuple[Symbol, ...]], Counter[str]]] = {
     Pass.COMMON_SUBEXPRESSIONS: lambda graph, outputs: Counter(removed=eliminate_common(graph, outputs)),
     Pass.DATA_TRANSFER: _rules(TRANSFERS),
     Pass.FUSION: _rules(FUSION),
     Pass.PRUNING: lambda graph, outputs: Counter(removed=prune(graph, outputs)),
     Pass.ALGEBRA: _rules(ALGEBRA),
+    Pass.GROUPS: _groups,
+    Pass.CONSTANTS: _rules(CONSTANTS),
+    Pass.BATCH_NORM: _rules(BATCH_NORM),
 }

@@ -1,0 +1,76 @@
+"""What a row of the catalog is made of: operands as generators see them, reasons to refuse, makers of generators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnc.backends.llvm.access import Access, Shape, broadcast, contiguous
+from nnc.backends.llvm.builder import SCALARS, Scalar
+from nnc.backends.llvm.kernel import Generator
+from nnc.core.spec import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand as generators see it; strides in elements."""
+
+    scalar: Scalar
+    shape: Shape
+    strides: Shape
+
+    @property
+    def elements(self) -> int:
+        """prod(shape)"""
+        return math.prod(self.shape)
+
+    def access(self, rank: int) -> Access:
+        """This operand inside an iteration of `rank` axes, broadcast where its size is 1."""
+        return Access(self.scalar, broadcast(self.shape, self.strides, rank))
+
+    @property
+    def whole(self) -> Access:
+        """This operand inside an iteration over its own shape."""
+        return Access(self.scalar, self.strides)
+
+
+Views = Sequence[View]
+Specs = Sequence[TensorSpec]
+# `Any`: the table holds rows of all operators; `nnc.core.command.Command` checks attributes against the operator.
+Refuse = Callable[[Any, Specs, Specs], str]
+Generate = Callable[[Any, Views, Views], Generator]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one operator is served.
+
+    `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
+    `scattered`: so are outputs with any strides written. `checked`: the first word of the kernel's workspace becomes 1
+    when an index lies outside its axis.
+    """
+
+    generate: Generate
+    refuse: Refuse
+    strided: bool = False
+    scattered: bool = False
+    dense: tuple[int, ...] = ()
+    checked: bool = False
+
+
+def view_of(spec: TensorSpec) -> View:
+    """The contiguous operand of a spec."""
+    return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape))
+
+
+def only(*allowed: Scalar) -> Refuse:
+    """Refuse operands of other element types."""
+    names = {scalar.name for scalar in allowed}
+
+    def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
+        found = next((spec for spec in (*inputs, *outputs) if spec.dtype.name not in names), None)
+        return f"element type {found.dtype}" if found else ""
+
+    return refuse

@@ -1,0 +1,38 @@
+"""Fused pointwise expressions, one step after another by the kernels of the steps' operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
+from nnc.core.command import AnyCommand
+from nnc.core.dtype import dtype_of
+from nnc.core.spec import TensorSpec
+from nnc.graph import Op
+from nnc.ops.fused import FusedAttrs, evaluate
+from nnc.ops.pointwise import CAST
+from nnc.ops.rules import infer
+
+
+def fused(kernels: Mapping[Op[Any], ReferenceKernel]) -> ReferenceKernel:
+    """The kernel y = e(x₀, …) with `kernels` for the steps.
+
+    As every kernel does, it computes f16 and bf16 in f32 and rounds once, at the end; a cast on the way rounds too.
+    """
+
+    def step(command: AnyCommand, operands: Sequence[Array]) -> Array:
+        specs = tuple(TensorSpec(operand.shape, dtype_of(operand.dtype)) for operand in operands)
+        (spec,) = infer(command.op, command.attrs, specs)
+        result = np.empty(spec.shape, spec.dtype.numpy)
+        if command.op is not CAST:
+            result = widen(result)
+        kernels[command.op](command.attrs, operands, [result])
+        return widen(result)
+
+    def kernel(attrs: FusedAttrs, inputs: Inputs, outputs: Outputs) -> None:
+        write(outputs[0], evaluate(attrs, [widen(array) for array in inputs], step)[-1])
+
+    return kernel

@@ -1,0 +1,117 @@
+"""Constant folding: an exec whose inputs hold one value everywhere, and so does its result, is a fill.
+
+    f(fill(a), fill(b), …) = fill(f(a, b, …))          for pointwise f
+    sum(fill(a)) = fill(a · n),  mean, max, min(fill(a)) = fill(a);  moved elements of fill(a) are fill(a)
+
+The value is computed by the reference kernels on one element, in the element types of the exec.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnc.backends.reference.catalog import KERNELS
+from nnc.core.command import AnyCommand, Command
+from nnc.core.spec import TensorSpec
+from nnc.graph import Op
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
+from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.fused import MOVES, is_fusable
+from nnc.ops.layout import CONVERT_LAYOUT
+from nnc.ops.movement import CONCATENATE, TRANSPOSE
+from nnc.ops.pointwise import EXACT
+from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.rules import infer
+from nnc.symbolic.ir import SymbolicGraph, TensorKey
+from nnc.symbolic.rewrite import Match, Replacement, Rule
+
+# Each element of the result is an element of an input, or a mean or an end of some.
+KEEPING: tuple[Op[Any], ...] = (
+    BROADCAST_TO,
+    COPY,
+    CONVERT_LAYOUT,
+    TRANSPOSE,
+    CONCATENATE,
+    REDUCE_MEAN,
+    REDUCE_MAX,
+    REDUCE_MIN,
+)
+
+
+def _uniform(graph: SymbolicGraph, key: TensorKey | None) -> float | None:
+    """The value that every element of `key` has, when one fill writes the whole of its root."""
+    writers = () if key is None else graph.writers(key)
+    if key is None or len(writers) != 1:
+        return None
+    record = graph.execs[writers[0]]
+    whole = record.outputs == (graph.root(key),)
+    return float(record.command.attrs.value) if record.command.op is FILL and whole else None
+
+
+def _filled(match: Match, value: float) -> Replacement | None:
+    """A fill of the exec's result, when that type holds the value."""
+    spec = match.graph.tensors[match.record.outputs[0]].spec
+    if not (spec.dtype.is_float or (math.isfinite(value) and abs(value) <= EXACT)):
+        return None
+    return match.graph.apply(Command(FILL, FillAttrs(value, spec)), ())
+
+
+def _values(match: Match) -> list[float] | None:
+    """The values of all inputs, when all are uniform and the result has elements."""
+    found = [_uniform(match.graph, key) for key in match.record.inputs]
+    known = [value for value in found if value is not None]
+    return known if known and len(known) == len(found) else None
+
+
+def _pointwise(match: Match) -> Replacement | None:
+    """f of constants, computed once."""
+    values = _values(match)
+    if values is None:
+        return None
+    specs = [replace(symbol.spec, shape=()) for symbol in match.inputs if symbol is not None]
+    return _filled(match, evaluate(match.command, specs, values))
+
+
+def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[float]) -> float:
+    """The result of a pointwise command on one element of each input."""
+    arrays = [np.full((), value, spec.dtype.numpy) for spec, value in zip(specs, values, strict=True)]
+    (result,) = infer(command.op, command.attrs, tuple(specs))
+    output = np.empty((), result.dtype.numpy)
+    with np.errstate(all="ignore"):
+        KERNELS[command.op](command.attrs, arrays, [output])
+    return float(output)
+
+
+def _kept(match: Match) -> Replacement | None:
+    """Elements of one value in other places, or many of them as one."""
+    values = _values(match)
+    empty = any(symbol is not None and symbol.spec.elements == 0 for symbol in match.inputs)
+    if values is None or empty or len({repr(value) for value in values}) != 1:
+        return None
+    return _filled(match, values[0])
+
+
+def _summed(match: Match) -> Replacement | None:
+    """n times the same value, n being a power of two or the value an integer, so that the sum is exact in any order."""
+    values = _values(match)
+    x, result = match.input(0).spec, match.graph.tensors[match.record.outputs[0]].spec
+    if values is None or not result.elements:
+        return None
+    total = values[0] * (x.elements // result.elements)
+    return _filled(match, total) if total.is_integer() and abs(total) <= EXACT and values[0].is_integer() else None
+
+
+def _folded() -> tuple[Op[Any], ...]:
+    return tuple(op for op in KERNELS if is_fusable(op) and op not in MOVES)
+
+
+CONSTANTS: tuple[Rule, ...] = (
+    *(Rule(f"{op.name} of constants", op, _pointwise) for op in _folded()),
+    *(Rule(f"{op.name} of a constant", op, _kept) for op in KEEPING),
+    Rule("sum of a constant", REDUCE_SUM, _summed),
+)

@@ -1,0 +1,84 @@
+"""Rows of fused pointwise expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.conformance.case import FLOATS, NONE, NUMBERS, Argument, Case, apart, positive, special, truth
+
+from nnc.core.command import Command
+from nnc.core.dtype import BOOL, F32, F64, I32
+from nnc.core.spec import spec
+from nnc.graph import Op
+from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
+from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.fused import FUSED_POINTWISE, FusedAttrs, FusedStep
+from nnc.ops.pointwise import (
+    ADD,
+    AFFINE,
+    CAST,
+    DIVIDE,
+    EXP,
+    GREATER,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    MAXIMUM,
+    MULTIPLY,
+    RELU,
+    SIGMOID,
+    SQUARE,
+    SUBTRACT,
+    TANH,
+    WHERE,
+    AffineAttrs,
+    CastAttrs,
+)
+
+
+def step(op: Op[object], *operands: int, attrs: object = NONE) -> FusedStep:
+    """One step of an expression."""
+    return FusedStep(Command(op, attrs), operands)
+
+
+# x · sigmoid(1.5 x)
+SWISH = FusedAttrs(1, (step(AFFINE, 0, attrs=AffineAttrs(1.5)), step(SIGMOID, 1), step(MULTIPLY, 0, 2)))
+# tanh(a · b + c)
+GATE = FusedAttrs(3, (step(MULTIPLY, 0, 1), step(ADD, 3, 2), step(TANH, 4)))
+# a where a > b else e^(b - a)
+CHOICE = FusedAttrs(2, (step(GREATER, 0, 1), step(SUBTRACT, 1, 0), step(EXP, 3), step(WHERE, 2, 0, 4)))
+# (a + b)² / c
+RATIO = FusedAttrs(3, (step(ADD, 0, 1), step(SQUARE, 3), step(DIVIDE, 4, 2)))
+LARGER = FusedAttrs(2, (step(ADD, 0, 1), step(MAXIMUM, 2, 0), step(RELU, 3)))
+LOGIC = FusedAttrs(2, (step(LOGICAL_AND, 0, 1), step(LOGICAL_NOT, 2)))
+ONE_AFTER_MOVES = FusedAttrs(
+    1, (step(COPY, 0), step(BROADCAST_TO, 1, attrs=BroadcastAttrs((2, 3, 5))), step(EXP, 2), step(MULTIPLY, 3, 2))
+)
+
+
+def typed(dtype: str) -> FusedAttrs:
+    """(2 as dtype) · (x as dtype): a constant and a cast inside."""
+    kind = spec((), dtype)
+    return FusedAttrs(
+        1, (step(FILL, attrs=FillAttrs(2.0, kind)), step(CAST, 0, attrs=CastAttrs(kind.dtype)), step(MULTIPLY, 1, 2))
+    )
+
+
+def rows() -> Iterator[Case]:
+    """All rows of this file."""
+    for shape in ((7,), (3, 37), (2, 3, 5), (), (0, 4)):
+        yield Case(FUSED_POINTWISE, SWISH, (Argument(shape),), note="swish")
+    three: tuple[tuple[Shape, ...], ...] = (((4, 33),) * 3, ((4, 33), (33,), (4, 1)), ((5,), (5,), ())):
+        yield Case(FUSED_POINTWISE, GATE, tuple(map(Argument, shapes)), note="gate")
+        arguments = tuple(Argument(shape, positive) for shape in shapes)
+        yield Case(FUSED_POINTWISE, RATIO, arguments, note="ratio")
+    for shapes in (((3, 20), (3, 20)), ((3, 20), (1, 20)), ((20,), (3, 20))):
+        yield Case(FUSED_POINTWISE, CHOICE, tuple(Argument(shape, apart) for shape in shapes), FLOATS, "choice")
+        yield Case(FUSED_POINTWISE, LARGER, tuple(Argument(shape, apart) for shape in shapes), NUMBERS, "larger")
+    pair = (Argument((12,), special), Argument((12,), special))
+    yield Case(FUSED_POINTWISE, CHOICE, pair, FLOATS, "choice-special", smooth=False)
+    truths = (Argument((40,), truth), Argument((40,), truth))
+    yield Case(FUSED_POINTWISE, LOGIC, truths, (BOOL,), "logic", smooth=False)
+    yield Case(FUSED_POINTWISE, ONE_AFTER_MOVES, (Argument((3, 1)),), note="moves")
+    yield Case(FUSED_POINTWISE, typed("f32"), (Argument((9,)),), note="to-f32", smooth=False)
+    yield Case(FUSED_POINTWISE, typed("i32"), (Argument((9,)),), (F64, F32, I32), note="to-i32", smooth=False)
