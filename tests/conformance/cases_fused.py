@@ -8,7 +8,7 @@ from tests.conformance.case import FLOATS, NONE, NUMBERS, Argument, Case, apart,
 
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32, F64, I32
-from nnc.core.spec import spec
+from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
 from nnc.ops.copy import COPY
@@ -68,13 +68,15 @@ def rows() -> Iterator[Case]:
     """All rows of this file."""
     for shape in ((7,), (3, 37), (2, 3, 5), (), (0, 4)):
         yield Case(FUSED_POINTWISE, SWISH, (Argument(shape),), note="swish")
-    three: tuple[tuple[Shape, ...], ...] = (((4, 33),) * 3, ((4, 33), (33,), (4, 1)), ((5,), (5,), ())):
+    three: tuple[tuple[Shape, ...], ...] = (((4, 33),) * 3, ((4, 33), (33,), (4, 1)), ((5,), (5,), ()))
+    for shapes in three:
         yield Case(FUSED_POINTWISE, GATE, tuple(map(Argument, shapes)), note="gate")
         arguments = tuple(Argument(shape, positive) for shape in shapes)
         yield Case(FUSED_POINTWISE, RATIO, arguments, note="ratio")
-    for shapes in (((3, 20), (3, 20)), ((3, 20), (1, 20)), ((20,), (3, 20))):
-        yield Case(FUSED_POINTWISE, CHOICE, tuple(Argument(shape, apart) for shape in shapes), FLOATS, "choice")
-        yield Case(FUSED_POINTWISE, LARGER, tuple(Argument(shape, apart) for shape in shapes), NUMBERS, "larger")
+    two: tuple[tuple[Shape, ...], ...] = (((3, 20), (3, 20)), ((3, 20), (1, 20)), ((20,), (3, 20)))
+    for pairs in two:
+        yield Case(FUSED_POINTWISE, CHOICE, tuple(Argument(shape, apart) for shape in pairs), FLOATS, "choice")
+        yield Case(FUSED_POINTWISE, LARGER, tuple(Argument(shape, apart) for shape in pairs), NUMBERS, "larger")
     pair = (Argument((12,), special), Argument((12,), special))
     yield Case(FUSED_POINTWISE, CHOICE, pair, FLOATS, "choice-special", smooth=False)
     truths = (Argument((40,), truth), Argument((40,), truth))

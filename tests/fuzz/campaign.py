@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from types import FrameType, GeneratorType
 
 from tests.fuzz.surface import Arguments, Target, arguments, targets
@@ -80,18 +81,20 @@ class Overtime(BaseException):
 def run_session(number: int, table: list[Target]) -> Summary:
     """Twenty calls on one world; on the next one behind a value of a wrong type, which may have been let in."""
     summary = Summary()
-    world = World(number)
-    for _ in range(CALLS):
-        target = world.random.choice(table)
-        attempt = _attempt(world, target)
-        summary.targets.add(target.name)
-        summary.outcomes[attempt.outcome] += 1
-        if attempt.fault:
-            summary.offences.append(Offence(number, f"{target.name}({attempt.given})", attempt.fault))
-        if not attempt.given.sound:
-            world.close()
-            world = World(world.random.getrandbits(64))
-    world.close()
+    # Names drawn as text may be taken for files: let them be files of a folder that goes away.
+    with TemporaryDirectory(prefix="nnc-fuzz-") as folder, chdir(folder):
+        world = World(number)
+        for _ in range(CALLS):
+            target = world.random.choice(table)
+            attempt = _attempt(world, target)
+            summary.targets.add(target.name)
+            summary.outcomes[attempt.outcome] += 1
+            if attempt.fault:
+                summary.offences.append(Offence(number, f"{target.name}({attempt.given})", attempt.fault))
+            if not attempt.given.sound:
+                world.close()
+                world = World(world.random.getrandbits(64))
+        world.close()
     return summary
 
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from nnc.errors import AttributeValueError
-from nnc.nn import Dense, Model, ReLU, Sequential
+from nnc.nn import Concatenate, Dense, Identity, Model, Parallel, ReLU, Residual, Sequential
 
 
 def test_parts_are_named_by_position_or_keyword() -> None:
@@ -18,3 +19,27 @@ def test_parts_are_named_by_position_or_keyword() -> None:
 def test_only_layers_are_parts() -> None:
     with pytest.raises(AttributeValueError, match="1: function; need layers"):
         Sequential(Dense(8), lambda x: x)  # type: ignore[arg-type]  # no layer, on purpose
+
+
+def test_branches_are_added_joined_or_added_to_the_input() -> None:
+    x = np.array([[1.0, -2.0]], np.float32)
+    double = Sequential(Identity(), Residual(Identity()))
+    for layer, want in (
+        (Parallel(Identity(), double, ReLU()), [[4.0, -6.0]]),
+        (Concatenate(same=Identity(), positive=ReLU()), [[1.0, -2.0, 1.0, 0.0]]),
+        (Residual(ReLU()), [[2.0, -2.0]]),
+        (Residual(ReLU(), double), [[3.0, -4.0]]),
+    ):
+        np.testing.assert_array_equal(Model(layer, (2,), backend="reference").predict(x), want)
+
+
+def test_branches_have_names() -> None:
+    layer = Residual(Dense(3), shortcut=Concatenate(Dense(1), Dense(2)))
+    paths = list(Model(layer, (3,)).parameters)
+    assert paths[:4] == ["body.weight", "body.bias", "shortcut.0.weight", "shortcut.0.bias"]
+    assert repr(layer).startswith("Residual(body=Dense(units=3, bias=True), shortcut=Concatenate(0=Dense(")
+
+
+def test_no_branches_make_nothing() -> None:
+    with pytest.raises(AttributeValueError, match="Concatenate: got no layers"):
+        Model(Concatenate(), (3,))

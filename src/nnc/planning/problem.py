@@ -153,8 +153,7 @@ class Problem:
 
     def interfere(self, i: int, j: int) -> bool:
         """Whether the blocks `i` and `j` may not share bytes."""
-        if not (0 <= i < len(self.blocks) and 0 <= j < len(self.blocks)):
-            raise PlanningError("interfere", got=f"blocks {i} and {j}", need=f"blocks 0..{len(self.blocks) - 1}")
+        self._check(i, j)
         first, second = self.blocks[i], self.blocks[j]
         if i == j or first.memory != second.memory or not self.takes_bytes(i) or not self.takes_bytes(j):
             return False
@@ -164,8 +163,14 @@ class Problem:
 
     def takes_bytes(self, i: int) -> bool:
         """Whether block `i` needs room in its arena: it has bytes, and steps too where lives decide."""
+        self._check(i)
         block = self.blocks[i]
         return block.size > 0 and (self.interference is not None or not block.empty)
+
+    def _check(self, *indices: int) -> None:
+        for i in indices:
+            if not 0 <= i < len(self.blocks):
+                raise PlanningError("problem", got=f"block {i}", need=f"a block of 0..{len(self.blocks) - 1}")
 
     @property
     def memories(self) -> tuple[str, ...]:

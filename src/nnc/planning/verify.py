@@ -49,10 +49,8 @@ def _companion_faults(problem: Problem, plan: Plan) -> Iterator[str]:
 
 def _arena_faults(problem: Problem, plan: Plan) -> Iterator[str]:
     ends = dict.fromkeys(problem.memories, 0)
-    paired = {i for group in problem.companions for i in group}
     for i, (block, offset) in enumerate(zip(problem.blocks, plan.offsets, strict=True)):
-        takes_room = i in paired or (block.size and problem.interference is not None) or not block.empty
-        if takes_room and block.size:
+        if problem.takes_bytes(i):
             ends[block.memory] = max(ends[block.memory], offset + block.reserved)
     if dict(plan.arenas) != ends:
         yield f"arenas are stated as {dict(plan.arenas)}, the blocks end at {ends}"

@@ -430,7 +430,8 @@ class Symbol(ArithmeticOperand):
 
     def apply(self, command: AnyCommand, inputs: Sequence[Symbol | None]) -> tuple[Symbol, ...]:
         """Append an exec to this symbol's graph, or to that of an input which this one's graph encloses."""
-        inner = (symbol.graph for symbol in inputs if symbol is not None and self.graph in symbol.graph.around())
+        graphs = (symbol.graph for symbol in inputs if isinstance(symbol, Symbol))
+        inner = (graph for graph in graphs if self.graph in graph.around())
         graph = max(inner, key=lambda graph: len(graph.around()), default=self.graph)
         return graph.apply(command, inputs)
 
@@ -476,5 +477,4 @@ BODIES = OpAttr[Callable[[Any], tuple[tuple[str, Body], ...]]]("bodies")
 
 def bodies_of(command: AnyCommand) -> tuple[tuple[str, Body], ...]:
     """The graphs inside a command, each with what it is there."""
-    rule = BODIES.get(command.op)
-    return () if rule is None else rule(command.attrs)
+    return BODIES[command.op](command.attrs) if command.op in BODIES else ()

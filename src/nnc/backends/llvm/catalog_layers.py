@@ -140,10 +140,10 @@ def _attention(gradient: bool) -> Generate:
 
     def generate(attrs: AttentionAttrs, inputs: Views, outputs: Views) -> Generator:
         q, k, v = inputs[start : start + 3]
-        given = inputs[mask] if len(inputs) > mask else None
+        kind, steps = (inputs[mask].scalar, inputs[mask].access(4).strides) if len(inputs) > mask else (None, ())
         return Attention(
             q.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], attrs.scale,
-            attrs.causal, given and given.scalar, given.access(4).strides if given else (), gradient,
+            attrs.causal, kind, steps, gradient,
         )  # fmt: skip
 
     return generate

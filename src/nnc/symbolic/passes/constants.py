@@ -97,13 +97,13 @@ def _kept(match: Match) -> Replacement | None:
 
 
 def _summed(match: Match) -> Replacement | None:
-    """n times the same value, n being a power of two or the value an integer, so that the sum is exact in any order."""
+    """n times the same integer, which is exact in any order of summation."""
     values = _values(match)
     x, result = match.input(0).spec, match.graph.tensors[match.record.outputs[0]].spec
     if values is None or not result.elements:
         return None
     total = values[0] * (x.elements // result.elements)
-    return _filled(match, total) if total.is_integer() and abs(total) <= EXACT and values[0].is_integer() else None
+    return _filled(match, total) if values[0].is_integer() and abs(total) <= EXACT else None
 
 
 def _folded() -> tuple[Op[Any], ...]:

@@ -1,0 +1,50 @@
+"""What tests of passes share: values before and after a pass, on fixed random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tests.symbolic.evaluation import Array, values_of
+from tests.symbolic.programs import Program, run
+
+from nnc.core.dtype import F32, TOLERANCE
+from nnc.core.spec import TensorSpec
+from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
+from nnc.symbolic.passes import Pass, Report, simplify
+
+
+def named(symbols: Sequence[Symbol], seed: int = 7) -> dict[Symbol, Array]:
+    """Random numbers for inputs."""
+    generator = np.random.default_rng(seed)
+    return {symbol: generator.uniform(0.2, 1.5, symbol.shape) for symbol in symbols}
+
+
+def check(
+    graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol], passes: Sequence[Pass]
+) -> tuple[Report, ...]:
+    """Run the passes; the graph stays valid, and the outputs keep their values within the table."""
+    values = named(inputs)
+    before = values_of(graph, outputs, values)
+    reports = simplify(graph, outputs, passes)
+    assert faults(graph) == ()
+    row = TOLERANCE[F32]
+    for got, want in zip(values_of(graph, outputs, values), before, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, row.relative, row.absolute * max(1.0, np.abs(want).max(initial=0)))
+    return reports
+
+
+def check_program(program: Program, passes: Sequence[Pass]) -> None:
+    """A random program with its gradients keeps its values; inputs outside the arena and inside."""
+    graph = SymbolicGraph()
+    symbols = [graph.input(TensorSpec(shape), f"x{index}") for index, shape in enumerate(program.shapes)]
+    _, wanted = run(program, symbols)
+    outputs = [*wanted, *backward(graph, wanted, symbols)]
+    check(graph, outputs, symbols, passes)
+    bound = values_of(graph, outputs, named(symbols))
+    compiled = compile(graph, outputs, backend="reference")
+    touched = {*compiled.ground.lives.of, *compiled.ground.bound}
+    arena = {symbol: array for symbol, array in named(symbols).items() if symbol.key in touched}
+    for got, want in zip(compiled(arena, *outputs), bound, strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -1,0 +1,76 @@
+"""Batch-norm folding: factors and shifts per channel vanish into weights, where that is allowed and pays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.symbolic.passes.equality import check, check_program
+from tests.symbolic.programs import Program, programs
+
+from nnc import ops
+from nnc.core.spec import spec
+from nnc.symbolic import Symbol, SymbolicGraph, backward
+from nnc.symbolic.passes import Pass
+from nnc.symbolic.passes.batch_norm import BATCH_NORM
+
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def normalized(graph: SymbolicGraph, x: Symbol) -> tuple[Symbol, list[Symbol]]:
+    """Batch normalization with fixed statistics behind `x`."""
+    channels = spec((x.shape[-1],))
+    parameters = [graph.input(channels, name) for name in ("scale", "bias", "mean", "variance")]
+    scale, bias, mean, variance = parameters
+    return ops.batch_norm_inference(x, scale, bias, mean, variance), parameters
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_a_normalized_convolution_is_a_convolution(with_bias: bool) -> None:
+    graph = SymbolicGraph()
+    x, w, b = graph.input(spec((2, 6, 6, 3))), graph.input(spec((3, 3, 3, 4))), graph.input(spec((4,)))
+    y = ops.convolution(x, w, b if with_bias else None, window=ops.window_of(3, padding="same"))
+    y, parameters = normalized(graph, y)
+    (report,) = check(graph, [y], [x, w, b, *parameters], [Pass.BATCH_NORM])
+    assert report.fired == {rule.name: 1 for rule in BATCH_NORM}
+    (writer,) = graph.writers(y.key)
+    assert graph.execs[writer].command.op.name == "convolution"
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_scaled_product_is_a_product(position: int) -> None:
+    graph = SymbolicGraph()
+    x, w, f = graph.input(spec((9, 3))), graph.input(spec((3, 4))), graph.input(spec((1, 4)))
+    y = ops.gemm(x, w)
+    y = y * f if position == 0 else f * y
+    (report,) = check(graph, [y], [x, w, f], [Pass.BATCH_NORM])
+    assert report.fired == {"factor per channel": 1}
+
+
+def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
+    graph = SymbolicGraph()
+    few, x, w, f = (graph.input(spec(shape)) for shape in ((2, 3), (9, 3), (3, 4), (4,)))
+    product = ops.gemm(x, w)
+    rows = graph.input(spec((9, 1)))
+    outputs = [
+        ops.gemm(few, w) * f,
+        product * f,
+        product + product,
+        ops.gemm(x, ops.transpose(w, (1, 0)), transpose_b=True) * f,
+        ops.gemm(x, w) * rows,
+    ]
+    (report,) = check(graph, outputs, [few, x, w, f, rows], [Pass.BATCH_NORM])
+    assert report.fired == {}
+
+
+def test_gradients_through_the_norm_are_kept() -> None:
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((2, 6, 6, 3))), graph.input(spec((3, 3, 3, 4)))
+    y, parameters = normalized(graph, ops.convolution(x, w, window=ops.window_of(3, padding="same")))
+    gradients = backward(graph, [ops.reduce_sum(ops.square(y))], [w, *parameters])
+    check(graph, [y, *gradients], [x, w, *parameters], [Pass.BATCH_NORM])
+
+
+@EXAMPLES
+@given(programs())
+def test_random_programs(program: Program) -> None:
+    check_program(program, [Pass.BATCH_NORM, Pass.CONSTANTS, Pass.ALGEBRA, Pass.GROUPS])
