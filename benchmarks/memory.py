@@ -1,13 +1,14 @@
 """What the networks of `nnc.nn.zoo` need in memory, one JSON line per network and mode, in bytes.
 
-    python benchmarks/memory.py [--only NAME ...] [--mode predict train] [--batch N] [--optimizer sgd|momentum|adam] [--run]
+    python benchmarks/memory.py [--only NAME ...] [--mode predict train] [--batch N] [--optimizer NAME] [--run]
 
 `arena` is the plan, `lower_bound` what any plan of its order needs, `activations` that bound without the kernels'
 workspace, `without_reuse` one buffer per tensor. `gradients` is what one buffer per parameter would take; updates fused
 into the backward pass save them, so that they are no part of `total` = arena + weights + state.
 
 With `--run` each line is also run, twice, in a process of its own: `real` is how much its high-water mark (VmHWM) rises
-above that after the imports, `off` the difference to `total`.
+above that after the imports, `engine` the part of it that a network of 62,250 parameters already takes (the compiler of
+kernels, loaded at first use), and `off` = real - engine - total.
 """
 
 from __future__ import annotations
@@ -69,9 +70,17 @@ def high_water() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def run_here(name: str, mode: str, batch: int, optimizer: str, backend: str) -> int:
-    """Bytes by which two steps raise the high-water mark of this process."""
+def run_here(name: str, mode: str, batch: int, optimizer: str, backend: str) -> tuple[int, int]:
+    """Bytes by which two steps raise the high-water mark of this process, after two of a small network."""
     before = high_water()
+    run_steps("digits", mode, 1, optimizer, backend)
+    engine = high_water() - before
+    run_steps(name, mode, batch, optimizer, backend)
+    return high_water() - before, engine
+
+
+def run_steps(name: str, mode: str, batch: int, optimizer: str, backend: str) -> None:
+    """Two steps on made-up data."""
     model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend)
     inputs = np.zeros((batch, *model.input_shape), model.input_dtype.numpy)
     if model.input_dtype is not I32:
@@ -84,7 +93,6 @@ def run_here(name: str, mode: str, batch: int, optimizer: str, backend: str) -> 
             model.evaluate(inputs, labels, batch)
         else:
             model.predict(inputs, batch)
-    return high_water() - before
 
 
 def measured(row: dict[str, object], backend: str) -> dict[str, object]:
@@ -95,9 +103,9 @@ def measured(row: dict[str, object], backend: str) -> dict[str, object]:
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1:]}
-    real = int(done.stdout)
-    total = int(str(row["total"]))
-    return {"real": real, "off": real - total, "run_seconds": round(perf_counter() - begin, 1)}
+    real, engine = map(int, done.stdout.split())
+    off = real - engine - int(str(row["total"]))
+    return {"real": real, "engine": engine, "off": off, "run_seconds": round(perf_counter() - begin, 1)}
 
 
 def main() -> None:
@@ -113,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         name, mode, batch, optimizer, backend = options.measure
-        print(run_here(name, mode, int(batch), optimizer, backend))
+        print(*run_here(name, mode, int(batch), optimizer, backend))
         return
     for name in options.only:
         for mode in options.mode:

@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
     """Run a command in this process, in `folder`."""
-    threads = SETTINGS.threads
+    threads, cache_folder = SETTINGS.threads, SETTINGS.cache_folder
 
     def run(*arguments: str | Path) -> Ran:
         capsys.readouterr()
@@ -60,7 +60,7 @@ def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[
         return Ran(code, captured.out, captured.err)
 
     yield run
-    SETTINGS.threads = threads
+    SETTINGS.threads, SETTINGS.cache_folder = threads, cache_folder
 
 
 @pytest.fixture

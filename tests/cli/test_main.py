@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,8 @@ from nnc import __version__
 from nnc.cli import doctor, main
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError, VerificationError
+
+START = Path(__file__).parents[2] / "scripts" / "start.py"
 
 
 @pytest.fixture
@@ -106,3 +112,17 @@ def test_output_that_cannot_be_written(start, arguments: list[str]) -> None:
     assert process.returncode == 2
     (line,) = err.splitlines()
     assert line.startswith("nnc: output: got no space left on device; ")
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.2])
+def test_a_signal_during_the_imports_leaves_no_trace(folder: Path, delay: float) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(START), "ops"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    # A shell says 130 of a process that SIGINT has ended.
+    assert process.returncode in {-signal.SIGINT, 128 + signal.SIGINT}
+    assert "/src/nnc/" not in complaint

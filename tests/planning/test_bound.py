@@ -54,6 +54,15 @@ def test_the_clique_is_the_heaviest_on_random_graphs() -> None:
         assert lower_bound(Problem(blocks, interference=Interference.of_pairs(count, pairs))) == heaviest
 
 
+def test_the_fullest_step_counts_where_a_graph_only_adds_to_the_lives() -> None:
+    """300 blocks, 20 alive at a time, and some pairs beside: the blocks alive at any step are still a clique."""
+    draw = Random(1)
+    blocks = tuple(Block(str(i), draw.randrange(1, 99), i, i + 20) for i in range(300))
+    pairs = {*Interference.of_lives(blocks).pairs(), *((i, i + 150) for i in range(0, 150, 7))}
+    problem = Problem(blocks, interference=Interference.of_pairs(300, pairs))
+    assert lower_bound(problem) >= lower_bound(Problem(blocks))
+
+
 def test_explicit_lives_and_implied_lives_have_one_bound() -> None:
     blocks = tuple(Block(str(i), 7 * i % 11 + 1, lower, lower + 3) for i, lower in enumerate(range(12)))
     assert all(first.lower < second.lower for first, second in pairwise(blocks))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nnc import ops
+from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.dtype import I32
 from nnc.core.spec import spec
@@ -15,7 +16,8 @@ from nnc.errors import VerificationError
 from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import AliasOf, Dependency, ExecSymbol, SymbolicGraph, compile, faults, verify
-from nnc.symbolic.ir import ExecKey, TensorKey
+from nnc.symbolic.control import WHILE, WhileAttrs
+from nnc.symbolic.ir import Body, ExecKey, TensorKey, bodies_of
 from nnc.symbolic.verify import RULES
 
 X, W, PRODUCT, PART, Y, WHOLE, LEFT, RIGHT = (TensorKey(key) for key in range(8))
@@ -106,6 +108,41 @@ def cycle(graph: SymbolicGraph) -> None:
     graph.execs.add_edge(EXP, GEMM, Dependency(PRODUCT))
 
 
+def add_loop(graph: SymbolicGraph, damage: Callable[[SymbolicGraph, Body], Body]) -> None:
+    """A loop of one exec, whose body is damaged before anybody has looked at it."""
+    inner = SymbolicGraph()
+    count, x = inner.input(spec((), "i64")), inner.input(spec((2,), "f32"))
+    body = damage(inner, Body(inner, (x.key,), (ops.exp(x).key,)))
+    graph.apply(Command(WHILE, WhileAttrs(body, 1, count.key, CountBelow(2))), [graph.input(spec((2,), "f32"))])
+
+
+def invalid_body(graph: SymbolicGraph) -> None:
+    def damage(inner: SymbolicGraph, body: Body) -> Body:
+        (key,) = inner.execs
+        inner.execs.add_edge(key, key, Dependency(body.results[0]))
+        return body
+
+    add_loop(graph, damage)
+
+
+def written_parameter(graph: SymbolicGraph) -> None:
+    add_loop(graph, lambda inner, body: Body(inner, body.results, body.results))
+
+
+def result_of_nothing(graph: SymbolicGraph) -> None:
+    add_loop(graph, lambda inner, body: Body(inner, body.parameters, (inner.input(spec((2,), "f32")).key,)))
+
+
+def unknown_result(graph: SymbolicGraph) -> None:
+    def damage(inner: SymbolicGraph, body: Body) -> Body:
+        inner.remove_exec(next(iter(inner.execs)))
+        return body
+
+    add_loop(graph, damage)
+    (body,) = (body for _, record in graph.execs.items() for _, body in bodies_of(record.command))
+    body.graph.remove_tensor(body.results[0])
+
+
 DAMAGES: tuple[tuple[str, Callable[[SymbolicGraph], None]], ...] = (
     ("S1", remove_read_tensor),
     ("S1", remove_written_tensor),
@@ -124,6 +161,10 @@ DAMAGES: tuple[tuple[str, Callable[[SymbolicGraph], None]], ...] = (
     ("S5", missing_edge),
     ("S5", needless_edge),
     ("S6", cycle),
+    ("S7", invalid_body),
+    ("S7", written_parameter),
+    ("S7", result_of_nothing),
+    ("S7", unknown_result),
 )
 
 

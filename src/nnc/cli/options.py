@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nnc.cli.recipes import RECIPES
+from nnc.core.settings import SETTINGS
 
 MAX_THREADS = 1024
 
@@ -20,9 +21,18 @@ Threads = Annotated[
     int | None,
     typer.Option(min=0, max=MAX_THREADS, help="Workers; 0 for one per core. Results do not depend on it."),
 ]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Neither read nor write the cache of compiled kernels and of measurements.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else there.")]
 
 
 def checkpoint_of(data_set: str, given: Path | None) -> Path:
     """The file that was named, or the usual one."""
     return given if given is not None else Path(f"{data_set}.safetensors")
+
+
+def leave_cache(no_cache: bool) -> None:
+    """Act on --no-cache, before anything is compiled."""
+    if no_cache:
+        SETTINGS.cache_folder = None

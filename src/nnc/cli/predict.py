@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, checkpoint_of
+from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, NoCache, checkpoint_of, leave_cache
 from nnc.cli.recipes import RECIPES
 from nnc.cli.terminal import Json, output, write_json
 from nnc.core.dispatch import DISPATCHER
@@ -73,9 +73,11 @@ def predict(
     checkpoint: Checkpoint = None,
     index: Indices = None,
     backend: BackendName = "",
+    no_cache: NoCache = False,
     json: AsJson = False,
 ) -> int:
     """Draw examples with the class probabilities that a trained model gives them, and the true class."""
+    leave_cache(no_cache)
     place = checkpoint_of(data_set, checkpoint)
     predictions = _predict(data_set, str(place), index, backend)
     if json:

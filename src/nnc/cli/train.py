@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nnc.cli.interrupt import Interrupts
-from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, Threads, checkpoint_of
+from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, NoCache, Threads, checkpoint_of, leave_cache
 from nnc.cli.progress import shown
 from nnc.cli.terminal import Json, add_row, complain, count, output, plain, table, write_json
 from nnc.cli.training import Options, Training, prepare
@@ -48,6 +48,7 @@ def train(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
+    no_cache: NoCache = False,
     json: AsJson = False,
 ) -> int:
     """Train a small network on a data set, and keep it in a checkpoint.
@@ -55,6 +56,7 @@ def train(
     The checkpoint is written after each epoch, at the end, and on Ctrl-C (exit code 130) or SIGTERM (143); go on
     with --resume. A second Ctrl-C leaves at once and keeps the last checkpoint.
     """
+    leave_cache(no_cache)
     if threads is not None:
         SETTINGS.threads = threads
     place = checkpoint_of(data_set, checkpoint)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from nnc.planning.plan import Witness
 from nnc.planning.problem import Problem, bits
 
-CLIQUE_STEPS = 2_000
+CLIQUE_WORK = 400_000
 GREEDY_STARTS = 64
 
 
@@ -53,9 +53,19 @@ def _heaviest_clique(problem: Problem, members: list[int]) -> Witness:
     rows = [sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in order]
     around = [weight[i] + sum(weight[j] for j in bits(row)) for i, row in enumerate(rows)]
     starts = sorted(range(len(order)), key=lambda i: -around[i])[:GREEDY_STARTS]
-    best = max((_greedy_clique(rows, i) for i in starts), key=lambda clique: _total(weight, clique), default=[])
+    cliques = [_greedy_clique(rows, i) for i in starts]
+    alive = [rank[i] for i in _peak(problem, members).blocks]
+    if _is_clique(rows, alive):
+        cliques.append(alive)
+    best = max(cliques, key=lambda clique: _total(weight, clique), default=[])
     clique = sorted(order[i] for i in _branch(rows, weight, best))
     return Witness(max((problem.blocks[i].lower for i in clique), default=0), tuple(clique))
+
+
+def _is_clique(rows: list[int], blocks: list[int]) -> bool:
+    """Whether all of `blocks` interfere: so they do at every step where a partial order only adds to the lives."""
+    every = sum(1 << i for i in blocks)
+    return all(every & ~rows[i] == 1 << i for i in blocks)
 
 
 def _total(weight: list[int], clique: list[int]) -> int:
@@ -77,10 +87,10 @@ def _lowest(row: int) -> int:
 
 
 def _branch(rows: list[int], weight: list[int], best: list[int]) -> list[int]:
-    """Branch and bound over cliques, at most `CLIQUE_STEPS` of them; returns `best` or a heavier one."""
+    """Branch and bound over cliques, at most `CLIQUE_WORK` looks at a block; returns `best` or a heavier one."""
     heaviest = _total(weight, best)
     open_cliques: list[tuple[list[int], int, int]] = [([], (1 << len(rows)) - 1, 0)]
-    for _ in range(CLIQUE_STEPS):
+    for _ in range(CLIQUE_WORK // max(len(rows), 1)):
         if not open_cliques:
             break
         clique, candidates, total = open_cliques.pop()

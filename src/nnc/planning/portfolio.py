@@ -24,6 +24,7 @@ from nnc.planning.solvers.search import search
 from nnc.planning.solvers.seed_text import seed_literal, seed_text
 from nnc.planning.solvers.skyline import skyline
 
+PORTFOLIO_NAME = "portfolio"
 LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
 
 
@@ -85,14 +86,15 @@ class State:
 def solve(
     problem: Problem,
     *,
-    solver: str = "portfolio",
+    solver: str = PORTFOLIO_NAME,
     time_limit: float | None = 10.0,
     capacity: int | None = None,
     seed: int = 0,
 ) -> Plan:
     """The smallest plan of `problem` that `solver` finds within `time_limit` seconds (`None`: no limit).
 
-    With a `capacity`, in bytes over all arenas, a plan that fits is good enough and the search stops there.
+    The first plan is made without hurry, so that the portfolio always has one. With a `capacity`, in bytes over all
+    arenas, a plan that fits is good enough and the search stops there.
     Raises `MemoryLimitError` if the plan found does not fit, `PlanningError` for an unknown solver, for one that
     cannot take the problem, and for pinned blocks that share bytes.
     """
@@ -106,7 +108,9 @@ def solve(
     states = [State(part) for part in normalize(problem)]
     for row in _rows(solver, states):
         for state in states:
-            _advance(state, row, Effort(targets[state.part.memory], deadline, seed, state.arena))
+            unhurried = solver == PORTFOLIO_NAME and state.offsets is None
+            limit = None if unhurried else deadline
+            _advance(state, row, Effort(targets[state.part.memory], limit, seed, state.arena))
     arenas = {memory: max(_values(states, memory, "arena"), default=0) for memory in bounds}
     proven = {memory: max(_values(states, memory, "proven"), default=0) for memory in bounds}
     plan = Plan(
@@ -131,11 +135,11 @@ def solve(
 
 
 def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
-    if solver == "portfolio":
+    if solver == PORTFOLIO_NAME:
         return PORTFOLIO
     chosen = tuple(row for row in ROWS if row.name == solver)
     if not chosen:
-        raise PlanningError("solve", got=f"solver {solver!r}", need=f"portfolio, {', '.join(SOLVERS)}")
+        raise PlanningError("solve", got=f"solver {solver!r}", need=f"{PORTFOLIO_NAME}, {', '.join(SOLVERS)}")
     missing = {need for state in states for need in state.part.instance.needs - chosen[0].takes}
     if missing:
         raise PlanningError(
@@ -148,7 +152,7 @@ def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
 
 
 def _advance(state: State, row: Row, effort: Effort) -> None:
-    """Let one solver try to better a part; the first that can take it always runs, however late it is."""
+    """Let one solver try to better a part; the first that can take it always runs."""
     instance = state.part.instance
     if instance.needs - row.takes:
         return

@@ -1,6 +1,7 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
 from nnc.symbolic.compile import Compiled, MemoryStatement, compile
+from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
@@ -14,6 +15,7 @@ __all__ = [
     "Dependency",
     "ExecKey",
     "ExecSymbol",
+    "Loop",
     "MemoryStatement",
     "Minimized",
     "Symbol",
@@ -22,6 +24,7 @@ __all__ = [
     "TensorSymbol",
     "Update",
     "backward",
+    "case_of",
     "compile",
     "faults",
     "hessian_vector_product",
@@ -29,4 +32,5 @@ __all__ = [
     "minimize",
     "prune",
     "verify",
+    "while_loop",
 ]

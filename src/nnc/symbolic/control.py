@@ -16,7 +16,7 @@ a plain value, so passes, plans and gradients treat loops and branches like ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeAlias
@@ -37,7 +37,7 @@ from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import BODIES, Body, ExecKey, Symbol, SymbolicGraph, TensorKey
 
 # Not the default one: a tool that goes through all operators could make nothing of these without bodies.
-CONTROL_REGISTRY = Registry()
+CONTROL_REGISTRY = Registry("control")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,51 +329,76 @@ def _pull_back(
     return _Pullback(copy, dict(mapped), tuple(symbol.key for symbol in seeds), keys, copy.needed_for(keys))
 
 
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """Positions that gradients flow through: carried values, wanted invariants, stacks that have a gradient."""
+
+    carried: tuple[int, ...]
+    invariants: tuple[int, ...]
+    stacks: tuple[int, ...]
+
+    def pull_back(self, attrs: WhileAttrs) -> _Pullback:
+        """The gradient of one iteration."""
+        body = attrs.body
+        outputs = [*(body.results[place] for place in self.carried), *(attrs.stacked[place] for place in self.stacks)]
+        inputs = [body.parameters[place] for place in (*self.carried, *self.invariants)]
+        return _pull_back(body.graph, outputs, inputs, (*body.parameters, attrs.count))
+
+
+def _find_flow(call: Applied[WhileAttrs], gradients: Gradients) -> _Flow:
+    count = call.attrs.carried
+    carried = tuple(place for place in range(count) if call.inputs[place].spec.dtype.is_float)
+    invariants = tuple(place for place in range(count, len(call.inputs)) if call.needed[place])
+    stacks = tuple(place for place, gradient in enumerate(gradients[count + 1 :]) if gradient is not None)
+    return _Flow(carried, invariants, stacks)
+
+
 def _while_gradient(call: Applied[WhileAttrs], gradients: Gradients) -> Gradients:
     """A loop backwards: the tape gives what each iteration began with; gradients of invariants are summed up.
 
     What an iteration computed is computed again from there.
     """
-    attrs, body = call.attrs, call.attrs.body
-    inputs = tuple(_symbol(operand) for operand in call.inputs)
-    graph, limit = inputs[0].graph, attrs.limit
+    attrs, inputs = call.attrs, tuple(map(_symbol, call.inputs))
+    flow = _find_flow(call, gradients)
+    loop = _start_backward(attrs, inputs[0].graph)
+    pullback = flow.pull_back(attrs)
+    tape = _tape(call, inputs[0].graph, pullback)
+    exit_count = _symbol(call.outputs[attrs.carried])
+    trips = exit_count + 1 if attrs.at_end else exit_count
+    with loop:
+        if loop.test is None:
+            loop.go_on_while(less(loop.count, trips))
+        index = trips - 1 - loop.count
+        carried = [loop.carry(_seed(gradients[place], inputs[place])) for place in flow.carried]
+        sums = [loop.carry(fill_like(inputs[place], 0.0)) for place in flow.invariants]
+        rows = [index_select(_symbol(gradients[attrs.carried + 1 + place]), index) for place in flow.stacks]
+        given = {pullback.mapped[attrs.count]: index.key}
+        for place, key in enumerate(attrs.body.parameters):
+            if place in tape:
+                given[pullback.mapped[key]] = index_select(tape[place], index).key
+            elif place >= attrs.carried:
+                given[pullback.mapped[key]] = loop.capture(inputs[place]).key
+        given.update((key, symbol.key) for key, symbol in zip(pullback.seeds, [*carried, *rows], strict=True))
+        found = pullback.into(loop.body, given)
+        values = (*found[: len(carried)], *map(add, sums, found[len(carried) :]))
+        for symbol, value in zip((*carried, *sums), values, strict=True):
+            loop.next(symbol, value)
+    results: list[Symbol | None] = [None] * len(inputs)
+    for place, symbol in zip((*flow.carried, *flow.invariants), (*carried, *sums), strict=True):
+        results[place] = loop.result(symbol)
+    return tuple(results)
+
+
+def _start_backward(attrs: WhileAttrs, graph: SymbolicGraph) -> Loop:
+    """A loop of as many iterations; NotDifferentiableError when nobody knows a bound on them."""
+    limit = attrs.limit
     if limit is None:
         raise NotDifferentiableError(
             "while", got="a loop of unknown length", need="a bound on its iterations", fix="give while_loop at_most="
         )
-    floats = [index for index in range(attrs.carried) if inputs[index].spec.dtype.is_float]
-    wanted = [index for index in range(attrs.carried, len(inputs)) if call.needed[index]]
-    stacked = [index for index in range(len(attrs.stacked)) if gradients[attrs.carried + 1 + index] is not None]
-    outputs = [*(body.results[index] for index in floats), *(attrs.stacked[index] for index in stacked)]
-    pullback = _pull_back(
-        body.graph, outputs, [body.parameters[index] for index in (*floats, *wanted)], (*body.parameters, attrs.count)
-    )
-    stacks = _tape(call, graph, pullback)
-    exit_count = _symbol(call.outputs[attrs.carried])
-    trips = exit_count + 1 if attrs.at_end else exit_count
-    with while_loop(graph, CountBelow(limit) if isinstance(attrs.test, CountBelow) else None, at_most=limit) as loop:
-        if loop.test is None:
-            loop.go_on_while(less(loop.count, trips))
-        index = trips - 1 - loop.count
-        carried = [loop.carry(_seed(gradients[place], inputs[place])) for place in floats]
-        sums = [loop.carry(fill_like(inputs[place], 0.0)) for place in wanted]
-        given = {pullback.mapped[attrs.count]: index.key}
-        for place, key in enumerate(body.parameters):
-            if place in stacks:
-                given[pullback.mapped[key]] = index_select(stacks[place], index).key
-            elif place >= attrs.carried:
-                given[pullback.mapped[key]] = loop.capture(inputs[place]).key
-        rows = [index_select(_symbol(gradients[attrs.carried + 1 + place]), index) for place in stacked]
-        given.update({key: row.key for key, row in zip(pullback.seeds, [*carried, *rows], strict=True)})
-        found = pullback.into(loop.body, given)
-        for symbol, new in zip(carried, found, strict=False):
-            loop.next(symbol, new)
-        for symbol, part in zip(sums, found[len(carried) :], strict=True):
-            loop.next(symbol, add(symbol, part))
-    results: list[Symbol | None] = [None] * len(inputs)
-    for place, symbol in zip((*floats, *wanted), (*carried, *sums), strict=True):
-        results[place] = loop.result(symbol)
-    return tuple(results)
+    if isinstance(attrs.test, CountBelow):
+        return while_loop(graph, CountBelow(limit))
+    return while_loop(graph, at_most=limit)
 
 
 def _tape(call: Applied[WhileAttrs], graph: SymbolicGraph, pullback: _Pullback) -> dict[int, Symbol]:
@@ -390,6 +415,18 @@ def _tape(call: Applied[WhileAttrs], graph: SymbolicGraph, pullback: _Pullback) 
         graph.add_outputs(exec_key, Command(WHILE, attrs), specs[len(call.outputs) :])
     stacks = graph.execs[exec_key].outputs[attrs.carried + 1 :]
     return {place: graph.symbol(stacks[attrs.stacked.index(key)]) for place, key in zip(places, keys, strict=True)}
+
+
+def drop_unread_tapes(graph: SymbolicGraph, kept: Collection[TensorKey]) -> None:
+    """Loops make no stacks that nobody reads and that are not `kept`."""
+    for key, record in tuple(graph.execs.items()):
+        attrs = record.command.attrs
+        if isinstance(attrs, WhileAttrs) and attrs.stacked:
+            stacks = record.outputs[attrs.carried + 1 :]
+            read = [stack in kept or bool(graph.readers(stack)) for stack in stacks]
+            unread = {stack for stack, used in zip(stacks, read, strict=True) if not used}
+            stacked = tuple(source for source, used in zip(attrs.stacked, read, strict=True) if used)
+            graph.drop_outputs(key, Command(WHILE, replace(attrs, stacked=stacked)), unread)
 
 
 def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:

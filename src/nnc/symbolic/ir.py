@@ -232,6 +232,15 @@ class SymbolicGraph:
         for tensor in made:
             self._writers[tensor] = [key]
 
+    def drop_outputs(self, key: ExecKey, command: AnyCommand, dropped: Collection[TensorKey]) -> None:
+        """Let an exec run a command that does not make these outputs, which nobody reads."""
+        record = self.execs[key]
+        kept = tuple(tensor for tensor in record.outputs if tensor not in dropped)
+        self.execs.replace_node(key, replace(record, command=command, outputs=kept))
+        for tensor in dropped:
+            self._writers.pop(tensor, None)
+            self.remove_tensor(tensor)
+
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
         record = self.execs.remove_node(key)

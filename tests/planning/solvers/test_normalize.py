@@ -5,7 +5,7 @@ import pytest
 from nnc.errors import PlanningError
 from nnc.planning import Block, Interference, Problem
 from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Instance
-from nnc.planning.solvers.normalize import conflicts, normalize, sections, totals
+from nnc.planning.solvers.normalize import conflicts, normalize, overlaps, sections, totals
 
 
 def test_only_maximal_sections_are_kept() -> None:
@@ -39,7 +39,7 @@ def test_needs_are_carried_over_in_the_numbers_of_the_part() -> None:
         Block("x", 8, 0, 9, memory="device"),
         Block("a", 8, 0, 2, offset=8),
         Block("b", 8, 2, 4),
-        Block("c", 8, 0, 4),
+        Block("c", 8, 0, 2),
     )
     problem = Problem(blocks, Interference.of_pairs(4, [(1, 3), (2, 3)]), ((1, 2),))
     part = normalize(problem)[1]
@@ -60,3 +60,13 @@ def test_totals_and_conflicts_of_lives() -> None:
     instance = Instance([0, 1, 2], [2, 3, 4], [5, 6, 7], [1, 1, 1])
     assert totals(instance) == [5, 11, 13, 7]
     assert conflicts(instance) == [[1], [0, 2], [1]]
+
+
+def test_an_explicit_graph_that_lives_explain_is_dropped() -> None:
+    """The exact search is then open to it; with one pair more it is not."""
+    blocks = tuple(Block(str(i), 4, i, i + 2) for i in range(5))
+    lives = Interference.of_lives(blocks)
+    assert overlaps([block.lower for block in blocks], [block.upper for block in blocks]) == lives.rows
+    assert all(part.instance.plain for part in normalize(Problem(blocks, lives)))
+    wider = Interference.of_pairs(5, [*lives.pairs(), (0, 4)])
+    assert [part.instance.needs for part in normalize(Problem(blocks, wider))] == [{EXPLICIT}]

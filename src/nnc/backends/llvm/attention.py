@@ -67,8 +67,9 @@ class Attention:
         return aligned((self._key_elements(target) + self._value_elements(target)) * self.scalar.size)
 
     def scratch(self, target: TargetDescription) -> int:
-        """A block of scores; for the gradient also one of their slopes."""
-        return aligned((1 + self.gradient) * self.block * self.padded(target) * self.scalar.size)
+        """A block of scores; for the gradient also one of their slopes, and k' of one head."""
+        scores = (1 + self.gradient) * self.block * self.padded(target)
+        return aligned((scores + self.gradient * self.columns * self.features) * self.scalar.size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Transposition, then products."""
@@ -328,6 +329,9 @@ class _GradientWriter(_Writer):
         self.weights = _Matrix(writer.scratch, self.padded)
         slopes = self.b.offset(writer.scratch, problem.block * self.padded, problem.scalar)
         self.slopes = _Matrix(slopes, self.padded)
+        # k' may lie over k, which every block reads.
+        sums = self.b.offset(writer.scratch, 2 * problem.block * self.padded, problem.scalar)
+        self.by_k = _Matrix(sums, problem.features)
 
     def write(self) -> None:
         """for key head: zero its results, then add what each block of rows gives"""
@@ -335,13 +339,24 @@ class _GradientWriter(_Writer):
         repeats = p.heads // p.groups
         with b.loop(self.w.begin, self.w.end) as item:
             batch, group = item // p.groups, item % p.groups
-            by_k = self.head(7 + self.masked, batch, group, p.columns, p.groups, p.features)
             by_v = self.head(8 + self.masked, batch, group, p.columns, p.groups, p.values)
-            self._clear(by_k, p.features)
+            self._clear(self.by_k, p.features)
             self._clear(by_v, p.values)
             with b.loop(0, repeats) as repeat, b.loop(0, p.rows, p.block) as first:
                 count = b.least(p.rows - first, p.block)
-                self._block(batch, group, group * repeats + repeat, first, count, by_k, by_v)
+                self._block(batch, group, group * repeats + repeat, first, count, by_v)
+            self._copy(self.by_k, self.head(7 + self.masked, batch, group, p.columns, p.groups, p.features))
+
+    def _copy(self, source: _Matrix, target: _Matrix) -> None:
+        """Rows of features."""
+        b = self.b
+        with b.loop(0, self.problem.columns) as row:
+            before, after = self.rows_of(source, row).base, self.rows_of(target, row).base
+
+            def move(index: Value, mask: Value) -> None:
+                b.store(b.load(before, index, self.vector, mask), after, index, mask)
+
+            self.each(b.constant(self.problem.features), move)
 
     def _clear(self, matrix: _Matrix, features: int) -> None:
         b, zero = self.b, self.b.zero(self.vector)
@@ -349,9 +364,7 @@ class _GradientWriter(_Writer):
             line = self.rows_of(matrix, row).base
             self.each(b.constant(features), lambda index, mask: b.store(zero, line, index, mask))
 
-    def _block(
-        self, batch: Value, group: Value, head: Value, first: Value, count: Value, by_k: _Matrix, by_v: _Matrix
-    ) -> None:
+    def _block(self, batch: Value, group: Value, head: Value, first: Value, count: Value, by_v: _Matrix) -> None:
         b, p = self.b, self.problem
         columns = self.seen(first + count)
         g = self.rows_of(self.head(0, batch, head, p.rows, p.heads, p.values), first)
@@ -367,11 +380,12 @@ class _GradientWriter(_Writer):
         with b.loop(0, count) as row:
             self._differentiate(batch, head, first + row, row, columns, self._dot(g, y, row))
         k = self.head(2, batch, group, p.columns, p.groups, p.features)
-        self.product(self.slopes, k, by_q, count, features, columns, (p.block, p.features))
         turned_slopes = _Matrix(self.slopes.base, 1, self.padded)
         turned_weights = _Matrix(self.weights.base, 1, self.padded)
-        self.product(turned_slopes, q, by_k, columns, features, count, (p.columns, p.features), added=True)
+        self.product(turned_slopes, q, self.by_k, columns, features, count, (p.columns, p.features), added=True)
         self.product(turned_weights, g, by_v, columns, width, count, (p.columns, p.values), added=True)
+        # Last, because q' may lie over q.
+        self.product(self.slopes, k, by_q, count, features, columns, (p.block, p.features))
 
     def _dot(self, g: _Matrix, y: _Matrix, row: Value) -> Value:
         """sum_e g[row, e] * y[row, e]"""

@@ -63,10 +63,8 @@ def first_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, at the lowest free place."""
 
     def solver(instance: Instance, effort: Effort) -> Layout:
-        if instance.plain and instance.count > LARGEST_FOR_LISTS and arrays.AVAILABLE and _uniform(instance):
-            return Layout(
-                arrays.first_fit(instance.lower, instance.upper, instance.size, order(instance), effort.deadline)
-            )
+        if arrays.AVAILABLE and instance.count > LARGEST_FOR_LISTS and instance.rows is None and _uniform(instance):
+            return Layout(arrays.first_fit(instance, order(instance), effort.deadline))
         return Layout(place(instance, order(instance), conflicts(instance), tightest=False))
 
     return solver
@@ -82,9 +80,9 @@ def best_fit(order: Order) -> Solver:
 
 
 def _uniform(instance: Instance) -> bool:
-    """Whether sums of sizes are aligned for every block, so that alignment needs no thought."""
+    """Whether sums of sizes and pinned offsets are aligned for every block, so that alignment needs no thought."""
     common = lcm(*set(instance.alignment))
-    return not any(size % common for size in instance.size)
+    return not any(number % common for number in (*instance.size, *instance.pinned.values()))
 
 
 def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]], *, tightest: bool) -> list[int]:

@@ -57,6 +57,8 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
     rows = None
     if problem.interference is not None:
         rows = tuple(sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in blocks)
+        if rows == overlaps(lower, upper) and all(map(int.__lt__, lower, upper)):
+            rows = None
     for place, offset in pinned.items():
         if offset % chosen[place].alignment:
             raise PlanningError(
@@ -91,6 +93,31 @@ def sections(lower: list[int], upper: list[int]) -> tuple[list[int], list[int]]:
             section, grew = section + 1, False
         last[i] = section
     return first, last
+
+
+def overlaps(lower: list[int], upper: list[int]) -> tuple[int, ...]:
+    """The rows of the graph in which blocks interfere where their lives overlap.
+
+    An explicit graph equal to it needs no general solver: lives decide after all.
+    """
+    count = len(lower)
+    births = sorted(range(count), key=lambda i: lower[i])
+    deaths = sorted(range(count), key=lambda i: upper[i])
+    dead = [0] * count
+    gone, pointer = 0, 0
+    for i in births:
+        while pointer < count and upper[deaths[pointer]] <= lower[i]:
+            gone |= 1 << deaths[pointer]
+            pointer += 1
+        dead[i] = gone
+    rows = [0] * count
+    born, pointer = 0, 0
+    for i in deaths:
+        while pointer < count and lower[births[pointer]] < upper[i]:
+            born |= 1 << births[pointer]
+            pointer += 1
+        rows[i] = born & ~dead[i] & ~(1 << i)
+    return tuple(rows)
 
 
 def _split(memory: str, blocks: list[int], instance: Instance) -> list[Part]:

@@ -131,7 +131,3 @@ def _lightest(facts: Facts, edges: list[Edge], members: tuple[int, ...], *, lite
         if (edge.tail == SOURCE or before >> edge.tail & 1) and (edge.head == SINK or after >> edge.head & 1):
             best = edge
     return best
-
-
-def _largest(facts: Facts, members: tuple[int, ...]) -> int:
-    return max(facts.size[i] for i in members)

@@ -65,10 +65,10 @@ class Scheme:
         return _aligned(self.layout.plan.arena_bytes)
 
 
-def plan_bodies(graph: SymbolicGraph, order: Sequence[ExecKey], backend: str) -> dict[ExecKey, tuple[Scheme, ...]]:
+def plan_bodies(graph: SymbolicGraph, execs: Sequence[ExecKey], backend: str) -> dict[ExecKey, tuple[Scheme, ...]]:
     """The schemes of all bodies inside these execs."""
     found = {}
-    for key in order:
+    for key in execs:
         command = graph.execs[key].command
         bodies = [body for _, body in bodies_of(command)]
         if bodies:
@@ -76,40 +76,43 @@ def plan_bodies(graph: SymbolicGraph, order: Sequence[ExecKey], backend: str) ->
     return found
 
 
-def plan_workspaces(
-    graph: SymbolicGraph,
-    order: Sequence[ExecKey],
-    inner: Mapping[ExecKey, tuple[Scheme, ...]],
-    lives: Lives,
-    backend: str,
-) -> int:
-    """Add each kernel's scratch memory, and each loop's and branch's, as a block of one step; returns the largest."""
-    largest = 0
+def scratch_bytes(
+    graph: SymbolicGraph, execs: Sequence[ExecKey], inner: Mapping[ExecKey, tuple[Scheme, ...]], backend: str
+) -> dict[ExecKey, int]:
+    """The scratch memory of each exec: its kernel's, or what is inside of it."""
+    return {
+        key: _memory_inside(graph, key, inner[key]) if key in inner else _claimed_bytes(graph, key, backend)
+        for key in execs
+    }
+
+
+def plan_workspaces(order: Sequence[ExecKey], scratch: Mapping[ExecKey, int], lives: Lives) -> int:
+    """Add scratch memory as blocks of one step; returns the largest."""
     for step, key in enumerate(order):
-        nbytes = _memory_inside(graph, key, inner[key]) if key in inner else _claimed_bytes(graph, key, backend)
-        if nbytes:
-            lives.workspaces[step] = Life([], step, step + 1, nbytes)
-            largest = max(largest, nbytes)
-    return largest
+        if scratch[key]:
+            lives.workspaces[step] = Life([], step, step + 1, scratch[key])
+    return max(scratch.values(), default=0)
 
 
 def _plan_body(body: Body, command: AnyCommand, backend: str) -> Scheme:
     """Parameters, results and the loop count live outside of the body's arena."""
     graph, attrs = body.graph, command.attrs
-    outside, kept, asked = [*body.parameters, *body.results], list(body.results), ()
+    outside, kept = [*body.parameters, *body.results], list(body.results)
+    asked: tuple[TensorKey, ...] = ()
     if isinstance(attrs, WhileAttrs):
         asked = attrs.asked()
         outside.append(attrs.count)
         kept.extend(graph.root(key) for key in (*attrs.stacked, *asked))
     given = frozenset([*body.parameters, *outside[len(body.parameters) + len(body.results) :]])
     execs = graph.needed_for(kept, given)
-    needs = needs_of(graph, execs, outside, kept)
+    inner = plan_bodies(graph, execs, backend)
+    scratch = scratch_bytes(graph, execs, inner, backend)
+    needs = needs_of(graph, execs, outside, kept, scratch)
     first = set(graph.needed_for(asked, given))
     order = tuple(sorted(choose_order(graph, execs, needs, {}), key=lambda key: key not in first))
     lives = find_lives(graph, order, needs, frozenset(outside))
     fold_inplace(graph, order, lives)
-    inner = plan_bodies(graph, order, backend)
-    plan_workspaces(graph, order, inner, lives, backend)
+    plan_workspaces(order, scratch, lives)
     layout = lay_out(lives, {root: graph.label(root) for root in lives.of})
     return Scheme(graph, order, lives, layout, inner, backend, len(first))
 
@@ -185,7 +188,7 @@ class Builder:
             graph = self.scheme.graph
             region, root = graph.region(key), self.places[graph.root(key)]
             if isinstance(root, Tensor):
-                found = _view(graph, key, root)
+                found = view_root(graph, key, root)
             else:
                 assert isinstance(root, Multiview | Phi | Carry)
                 part = Reference(graph.tensors[key].spec, region.offset, region.strides)
@@ -302,7 +305,8 @@ class Builder:
             self.concrete.set_case(node, index, branch)
 
 
-def _view(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
+def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
+    """The part of `root` that an alias names; LayoutError for memory that has gaps."""
     if not root.is_contiguous:
         raise LayoutError(
             "bind",

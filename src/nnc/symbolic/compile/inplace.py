@@ -39,6 +39,8 @@ def choose_pairs(pairs: Sequence[Pair], nbytes: Callable[[Pair], int]) -> tuple[
     """Pairs in which no root comes twice, of the most bytes together; of equal ones the first."""
     if len({source for source, _ in pairs}) == len(pairs) == len({target for _, target in pairs}):
         return tuple(pairs)
+    if len({target for _, target in pairs}) == 1:
+        return (max(pairs, key=nbytes),)
     if len(pairs) > EXHAUSTIVE:
         return _apart(pairs)
     choices = (choice for size in range(len(pairs), 0, -1) for choice in combinations(pairs, size))

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.concrete import ConcreteGraph
-from nnc.concrete import ExecKey as ConcreteKey
-from nnc.concrete.graph import workspace_spec
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER, Claim
+from nnc.concrete import ConcreteGraph, Place
 from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
-from nnc.errors import LayoutError, ShapeError, SymbolError, UsageError
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.rules import NoAttrs
+from nnc.errors import ShapeError, SymbolError
 from nnc.planning import Plan, Problem
+from nnc.symbolic.compile.bodies import Builder, Scheme, plan_bodies, plan_workspaces, scratch_bytes, view_root
 from nnc.symbolic.compile.liveness import (
     Life,
     Lives,
@@ -49,6 +42,7 @@ class _Ground:
     kept: frozenset[TensorKey]
     lives: Lives
     layout: Layout
+    inner: Mapping[ExecKey, tuple[Scheme, ...]]
     backend: str
 
 
@@ -146,48 +140,20 @@ class Compiled:
                     fix="rebind()",
                 )
             self._tensors[root] = tensor
-        offsets = {
-            id(life): offset for life, offset in zip(ground.layout.blocks, ground.layout.plan.offsets, strict=True)
-        }
-        for root, life in ground.lives.of.items():
-            self._tensors[root] = Tensor(ground.graph.tensors[root].spec, arena, offsets.get(id(life), 0))
-        scratch = {
-            step: Tensor(workspace_spec(life.nbytes), arena, offsets[id(life)])
-            for step, life in ground.lives.workspaces.items()
-        }
-        dead = _dead_bytes(ground.layout, arena) if SETTINGS.debug else {}
-        concrete = ConcreteGraph(backend=ground.backend)
-        keys: list[ConcreteKey] = []
-        for step, key in enumerate(ground.order):
-            keys.append(self._add(concrete, key, scratch.get(step)))
-            keys.extend(concrete.add(_poison(tensor), [], [tensor]) for tensor in dead.get(step, ()))
+        places: dict[TensorKey, Place] = {**self._tensors}
+        scheme = Scheme(ground.graph, ground.order, ground.lives, ground.layout, ground.inner, ground.backend)
+        builder = Builder(scheme, arena, 0, places, ConcreteGraph(backend=ground.backend)).build()
         for new, old in ground.copies:
-            keys.append(concrete.add(Command(COPY, NoAttrs()), [self._tensor(new)], [self._tensor(old)]))
-        for earlier, later in itertools.pairwise(keys):
-            concrete.connect(earlier, later, "order")
-        return concrete
-
-    def _add(self, concrete: ConcreteGraph, key: ExecKey, workspace: Tensor | None) -> ConcreteKey:
-        record = self.ground.graph.execs[key]
-        inputs = [None if tensor is None else self._tensor(tensor) for tensor in record.inputs]
-        outputs = [self._tensor(tensor) for tensor in record.outputs]
-        return concrete.add(record.command, inputs, outputs, workspace=workspace, name=record.name)
+            builder.copy(builder.place(new), builder.place(old))
+        # Nothing moves outside of loops.
+        self._tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
+        return builder.concrete
 
     def _tensor(self, key: TensorKey) -> Tensor:
-        found = self._tensors.get(key)
-        if found is None:
+        if key not in self._tensors:
             graph = self.ground.graph
-            region = graph.region(key)
-            root = self._tensors[graph.root(key)]
-            if not root.is_contiguous:
-                raise LayoutError(
-                    "bind",
-                    got=f"strides {list(root.strides)} for {graph.label(graph.root(key))}, which has aliases",
-                    need="contiguous memory",
-                    fix="bind a contiguous copy",
-                )
-            found = self._tensors[key] = root.view(graph.tensors[key].spec, region.offset, region.strides)
-        return found
+            self._tensors[key] = view_root(graph, key, self._tensors[graph.root(key)])
+        return self._tensors[key]
 
 
 def compile(
@@ -222,33 +188,21 @@ def compile(
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
-    claimed = {key: _claim(graph, key, backend) for key in execs}
-    scratch = {key: claim.kernel.workspace_bytes for key, claim in claimed.items()}
+    inner = plan_bodies(graph, execs, backend)
+    scratch = scratch_bytes(graph, execs, inner, backend)
     needs = needs_of(graph, execs, bound, kept, scratch)
     order = choose_order(graph, execs, needs, direct)
-    claims = tuple(claimed[key] for key in order)
     lives = find_lives(graph, order, needs, frozenset(bound))
     _keep_unwritten(graph, kept, lives, bound)
     fold_inplace(graph, order, lives)
-    workspace = _plan_workspaces(claims, lives)
+    workspace = plan_workspaces(order, scratch, lives)
     layout = lay_out(lives, {root: graph.label(root) for root in lives.of})
-    ground = _Ground(graph, order, bound, direct, copies, frozenset([*kept, *bound]), lives, layout, backend)
+    ground = _Ground(graph, order, bound, direct, copies, frozenset([*kept, *bound]), lives, layout, inner, backend)
     return Compiled(ground, _statement(layout, lives, frozenset(bound) - frozenset(direct), workspace, graph))
 
 
 def _own_all(graph: SymbolicGraph, tensors: Mapping[Symbol, Tensor | None] | None) -> dict[TensorKey, Tensor | None]:
     return {graph.own(symbol): tensor for symbol, tensor in (tensors or {}).items()}
-
-
-def _claim(graph: SymbolicGraph, key: ExecKey, backend: str) -> Claim:
-    record = graph.execs[key]
-    inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
-    outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
-    try:
-        return DISPATCHER.claim(record.command, inputs, outputs, backend)
-    except UsageError as error:
-        error.origin = error.origin or record.origin
-        raise
 
 
 def _check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None]) -> None:
@@ -276,19 +230,6 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
         taken.add(old)
 
 
-def _dead_bytes(layout: Layout, arena: Storage) -> dict[int, list[Tensor]]:
-    """The blocks that nobody needs any more, as bytes, by the step after which that is so."""
-    dead: dict[int, list[Tensor]] = {}
-    for life, offset in zip(layout.blocks, layout.plan.offsets, strict=True):
-        dead.setdefault(life.upper - 1, []).append(Tensor(workspace_spec(life.nbytes), arena, offset))
-    return dead
-
-
-def _poison(dead: Tensor) -> AnyCommand:
-    """Bytes of 0xFF: not-a-number in every floating-point type, so that whoever reads freed memory is found out."""
-    return Command(FILL, FillAttrs(255.0, dead.spec))
-
-
 def _keep_unwritten(
     graph: SymbolicGraph, kept: Iterable[TensorKey], lives: Lives, bound: Mapping[TensorKey, Tensor | None]
 ) -> None:
@@ -296,17 +237,6 @@ def _keep_unwritten(
     for root in kept:
         if root not in lives.of and root not in bound:
             lives.of[root] = Life([root], 0, lives.steps + 1, graph.tensors[root].spec.nbytes)
-
-
-def _plan_workspaces(claims: Sequence[Claim], lives: Lives) -> int:
-    """Add each kernel's scratch memory as a block of one step; returns the largest."""
-    largest = 0
-    for step, claim in enumerate(claims):
-        nbytes = claim.kernel.workspace_bytes
-        if nbytes:
-            lives.workspaces[step] = Life([], step, step + 1, nbytes)
-            largest = max(largest, nbytes)
-    return largest
 
 
 def _statement(

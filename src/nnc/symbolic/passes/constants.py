@@ -43,7 +43,7 @@ KEEPING: tuple[Op[Any], ...] = (
 )
 
 
-def _uniform(graph: SymbolicGraph, key: TensorKey | None) -> float | None:
+def uniform(graph: SymbolicGraph, key: TensorKey | None) -> float | None:
     """The value that every element of `key` has, when one fill writes the whole of its root."""
     writers = () if key is None else graph.writers(key)
     if key is None or len(writers) != 1:
@@ -63,7 +63,7 @@ def _filled(match: Match, value: float) -> Replacement | None:
 
 def _values(match: Match) -> list[float] | None:
     """The values of all inputs, when all are uniform and the result has elements."""
-    found = [_uniform(match.graph, key) for key in match.record.inputs]
+    found = [uniform(match.graph, key) for key in match.record.inputs]
     known = [value for value in found if value is not None]
     return known if known and len(known) == len(found) else None
 

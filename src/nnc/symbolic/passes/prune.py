@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.symbolic.control import drop_unread_tapes
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 
 
@@ -16,6 +17,7 @@ def prune(graph: SymbolicGraph, outputs: Sequence[Symbol]) -> int:
     for key in dead:
         graph.remove_exec(key)
     aliases = [key for key, record in graph.tensors.items() if record.alias and record.alias.root in orphans]
+    drop_unread_tapes(graph, kept)
     for tensor in (*aliases, *sorted(orphans.difference(aliases), reverse=True)):
         graph.remove_tensor(tensor)
     return len(dead)

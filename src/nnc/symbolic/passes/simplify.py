@@ -11,6 +11,7 @@ from nnc.core.settings import SETTINGS
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
 from nnc.symbolic.passes.batch_norm import BATCH_NORM
+from nnc.symbolic.passes.branches import BRANCHES
 from nnc.symbolic.passes.constants import CONSTANTS
 from nnc.symbolic.passes.fusion import FUSION
 from nnc.symbolic.passes.groups import fuse
@@ -31,6 +32,7 @@ class Pass(Enum):
     GROUPS = "fusion groups"
     CONSTANTS = "constants"
     BATCH_NORM = "batch norm"
+    BRANCHES = "branches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +84,5 @@ _RUN: Mapping[Pass, Callable[[SymbolicGraph, tuple[Symbol, ...]], Counter[str]]]
     Pass.GROUPS: _groups,
     Pass.CONSTANTS: _rules(CONSTANTS),
     Pass.BATCH_NORM: _rules(BATCH_NORM),
+    Pass.BRANCHES: _rules(BRANCHES),
 }
