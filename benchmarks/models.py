@@ -71,11 +71,13 @@ def torch_resnet20(torch: Any) -> Any:
                 n.Conv2d(after, after, 3, 1, 1, bias=False),
                 n.BatchNorm2d(after),
             )
-            same = before == after and stride == 1
-            self.outer = n.Identity() if same else n.Sequential(n.Conv2d(before, after, 1, stride, bias=False))
+            self.stride, self.missing = stride, after - before
 
         def forward(self, x: Any) -> Any:
-            return torch.relu(self.inner(x) + self.outer(x))
+            y = x[:, :, :: self.stride, :: self.stride] if self.missing else x
+            if self.missing:  # a shortcut without parameters, as ours
+                y = n.functional.pad(y, (0, 0, 0, 0, 0, self.missing))
+            return torch.relu(self.inner(x) + y)
 
     widths = [(16, 16, 1)] * 3 + [(16, 32, 2)] + [(32, 32, 1)] * 2 + [(32, 64, 2)] + [(64, 64, 1)] * 2
     blocks = [Block(*width) for width in widths]

@@ -277,3 +277,28 @@ def test_passes_leave_loops_as_they_are_and_llvm_runs_them() -> None:
     given = {symbol: Tensor.from_numpy(array) for symbol, array in arrays.items()}
     (compiled,) = compile(graph, [y], given=given, backend="llvm")({}, y)
     np.testing.assert_allclose(compiled, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_chain_of_carried_values_moves_pointers_only(at_end: bool) -> None:
+    """x0 ← x1 ← x2 ← x3 = x0 + 1.2 tanh(x1), beside a value that is an invariant from the second iteration on."""
+    graph = SymbolicGraph()
+    *starts, w = inputs_of(graph, [(64,)] * 5)
+    with while_loop(graph, CountBelow(5), at_end=at_end) as loop:
+        x0, x1, x2, other = map(loop.carry, starts)
+        loop.next(x0, x1)
+        loop.next(x1, x2)
+        loop.next(x2, x0 + tanh(x1) * 1.2 * other)
+        loop.next(other, loop.capture(w))
+    results = [loop.result(symbol) for symbol in (x0, x1, x2, other)]
+    assert [str(record.command.op.name) for _, record in loop.body.execs.items()].count("copy") == 0
+    *arrays, weight = random_arrays([(64,)] * 5)
+    a, b, c, d = arrays
+    for _ in range(5 + at_end):
+        (new,) = eager(lambda a, b, d: (a + tanh(b) * 1.2 * d,), a, b, d)
+        a, b, c, d = b, c, new, weight
+    given = dict(zip((*starts, w), (*arrays, weight), strict=True))
+    found = values_of(graph, results, given)
+    assert [value.tolist() for value in found] == [value.tolist() for value in (a, b, c, d)]
+    bound = {symbol: Tensor.from_numpy(array) for symbol, array in given.items()}
+    assert compile(graph, results, given=bound, backend="reference").memory().workspace == (4 + 1) * 64 * 8

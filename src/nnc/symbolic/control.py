@@ -215,8 +215,9 @@ class Loop:
             got = f"no next value for {missing[0]}" if missing else "no carried value or no test"
             raise SymbolError("while", got=got, need="a test, and next() for each carry()", origin=self.origin)
         results: list[TensorKey] = []
-        for key, new in self._next.items():
-            results.append(new if new == key else _result_of_its_own(self.body, new, results))
+        for new in self._next.values():
+            handed_on = new in self._initial or new in self.body.captured.values()
+            results.append(new if handed_on else _result_of_its_own(self.body, new, results))
         ordered = dict(zip(self._next, results, strict=True))
         carried = tuple(self._initial)
         body = Body(self.body, (*carried, *self.body.captured.values()), tuple(ordered[key] for key in carried))

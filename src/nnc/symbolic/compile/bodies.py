@@ -1,9 +1,10 @@
 """Bodies of loops and branches: planned before the graph around them, lowered to concrete loops and branches.
 
-memory of a loop = arena of its body + two blocks per carried value;  of a case..of = the largest of its branches
+memory of a loop = arena of its body + two or more blocks per carried value
+memory of a case..of = that of its largest branch
 
 This memory is a block of the graph around, alive at the loop's step. Carried values move as pointers: an iteration
-reads the one block and writes the other. After the loop one copy takes each to its place in the graph around.
+reads one block and writes another. After the loop one copy takes each to its place in the graph around.
 """
 
 from __future__ import annotations
@@ -120,14 +121,25 @@ def _plan_body(body: Body, command: AnyCommand, backend: str) -> Scheme:
 def _memory_inside(graph: SymbolicGraph, key: ExecKey, schemes: Sequence[Scheme]) -> int:
     attrs = graph.execs[key].command.attrs
     if isinstance(attrs, WhileAttrs):
-        return schemes[0].nbytes + 2 * sum(_room_bytes(attrs.body, place) for place in range(attrs.carried))
+        return schemes[0].nbytes + sum(count * nbytes for count, nbytes in _rooms(attrs.body, attrs.carried).values())
     return max(scheme.nbytes for scheme in schemes)
 
 
-def _room_bytes(body: Body, place: int) -> int:
-    """Bytes of one of the two blocks of a carried value; none for one that never changes."""
-    result = body.results[place]
-    return 0 if result == body.parameters[place] else _aligned(body.graph.tensors[result].spec.nbytes)
+def _rooms(body: Body, carried: int) -> dict[int, tuple[int, int]]:
+    """For each carried value that an iteration computes: how many blocks by turns it needs, and of how many bytes.
+
+    A value that goes on from one carried symbol to the next, an iteration each, lives so many iterations longer.
+    """
+    found = {}
+    for place in range(carried):
+        if body.results[place] in body.parameters:
+            continue
+        holders, count = {body.parameters[place]}, 1
+        while holders:
+            holders = {body.parameters[other] for other in range(carried) if body.results[other] in holders}
+            count += 1
+        found[place] = (count, _aligned(body.graph.tensors[body.results[place]].spec.nbytes))
+    return found
 
 
 def _aligned(nbytes: int) -> int:
@@ -233,7 +245,7 @@ class Builder:
             zip(attrs.body.parameters, (*carries, *inputs[attrs.carried :]), strict=True)
         )
         places[attrs.count] = body.count
-        places.update(self._rooms(attrs.body, body, attrs.carried, at + scheme.nbytes))
+        places.update(self._make_rooms(attrs.body, body, attrs.carried, at + scheme.nbytes))
         builder = Builder(scheme, self.storage, at, places, body).build()
         outputs = [self.place(key) for key in record.outputs]
         builder._stack(attrs, outputs[attrs.carried + 1 :])
@@ -247,17 +259,15 @@ class Builder:
         for source, target in zip((*finals, body.count), outputs, strict=False):
             self.copy(source, target)
 
-    def _rooms(self, body: Body, concrete: ConcreteGraph, carried: int, at: int) -> dict[TensorKey, Place]:
-        """Two blocks by turns for each value that an iteration makes for the next one."""
+    def _make_rooms(self, body: Body, concrete: ConcreteGraph, carried: int, at: int) -> dict[TensorKey, Place]:
+        """Blocks by turns for each value that an iteration computes for the next ones."""
         found: dict[TensorKey, Place] = {}
-        for place in range(carried):
-            key, nbytes = body.results[place], _room_bytes(body, place)
-            if key != body.parameters[place]:
-                spec = body.graph.tensors[key].spec
-                found[key] = concrete.multiview(
-                    [Tensor(spec, self.storage, at), Tensor(spec, self.storage, at + nbytes)]
-                )
-                at += 2 * nbytes
+        for place, (count, nbytes) in _rooms(body, carried).items():
+            key = body.results[place]
+            spec = body.graph.tensors[key].spec
+            views = [Tensor(spec, self.storage, at + turn * nbytes) for turn in range(count)]
+            found[key] = concrete.multiview(views)
+            at += count * nbytes
         return found
 
     def _stack(self, attrs: WhileAttrs, stacks: Sequence[Place]) -> None:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from nnc.backends.reference.catalog import KERNELS
 from nnc.core.command import AnyCommand, Command
+from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
+from nnc.ops.catalog import OPERATORS
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.fused import MOVES, is_fusable
@@ -79,12 +81,12 @@ def _pointwise(match: Match) -> Replacement | None:
 
 def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[float]) -> float:
     """The result of a pointwise command on one element of each input."""
-    arrays = [np.full((), value, spec.dtype.numpy) for spec, value in zip(specs, values, strict=True)]
-    (result,) = infer(command.op, command.attrs, tuple(specs))
-    output = np.empty((), result.dtype.numpy)
-    with np.errstate(all="ignore"):
-        KERNELS[command.op](command.attrs, arrays, [output])
-    return float(output)
+    inputs = tuple(Tensor.from_numpy(np.full((), value), spec.dtype) for spec, value in zip(specs, values, strict=True))
+    given = tuple(tensor.spec for tensor in inputs)
+    results = infer(command.op, command.attrs, given)
+    output = Tensor.empty(results[0])
+    DISPATCHER.claim(command, given, results, "reference").kernel.run(inputs, (output,), None)
+    return float(output.numpy())
 
 
 def _kept(match: Match) -> Replacement | None:
@@ -107,7 +109,7 @@ def _summed(match: Match) -> Replacement | None:
 
 
 def _folded() -> tuple[Op[Any], ...]:
-    return tuple(op for op in KERNELS if is_fusable(op) and op not in MOVES)
+    return tuple(op for op in OPERATORS if is_fusable(op) and op not in MOVES)
 
 
 CONSTANTS: tuple[Rule, ...] = (
