@@ -56,7 +56,7 @@ def test_a_spoilt_cache_is_ignored_and_rebuilt(train: Train, cache: Path) -> Non
         (cache / name).write_bytes(b"garbage")
     got, warnings = train()
     assert got == wanted
-    assert warnings.count("Warning: nnc:") <= 1
+    assert warnings.count("Warning: nnc:") == 1
     assert files(cache).keys() == built.keys()
     assert b"garbage" not in files(cache).values()
     assert train() == (wanted, "")
@@ -74,7 +74,5 @@ def test_a_file_in_place_of_the_folder_stops_nothing(train: Train, cache: Path) 
     wanted, _ = train("--no-cache")
     cache.rmdir()
     cache.write_bytes(b"garbage")
-    got, warnings = train()
-    assert got == wanted
-    assert warnings.count("Warning: nnc:") <= 1
+    assert train() == (wanted, "")
     assert cache.read_bytes() == b"garbage"

@@ -14,6 +14,7 @@ import hashlib
 import os
 import tempfile
 import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ class ObjectCache:
     folder: Path | None
     hits: int = 0
     misses: int = 0
+    warned: bool = False
 
     def path(self, key: str) -> Path | None:
         """Where the entry of `key` is kept."""
@@ -44,11 +46,15 @@ class ObjectCache:
         """The object of `key`, or None when it is absent, unreadable or does not match its checksum."""
         path = self.path(key)
         content = _read(path) if path else None
-        if content is None or not _is_sound(content):
-            self.misses += 1
-            return None
-        self.hits += 1
-        return content[len(MAGIC) + 32 :]
+        if content is not None and _is_sound(content):
+            self.hits += 1
+            return content[len(MAGIC) + 32 :]
+        if content is not None and not self.warned:
+            self.warned = True
+            reason = f"nnc: damaged entries in the object cache {self.folder} are ignored and made again"
+            warnings.warn(reason, RuntimeWarning, stacklevel=2)
+        self.misses += 1
+        return None
 
     def store(self, key: str, code: bytes) -> None:
         """Keep an object; a folder that cannot be written is left alone."""
