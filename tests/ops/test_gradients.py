@@ -328,3 +328,15 @@ def test_ties_share_the_gradient() -> None:
     a, b = Eager(np.array([1.0, 2.0])), Eager(np.array([1.0, 5.0]))
     left, right = gradients([maximum(a, b)], [Eager(np.ones(2))], [a, b])
     np.testing.assert_array_equal([left.array, right.array], [[0.5, 0], [0.5, 1]])
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_shared_factor_has_one_gradient_and_none_per_batch_entry(flip: bool) -> None:
+    generator = np.random.default_rng(4)
+    a = Eager(generator.standard_normal((5, 2, 3)))
+    b = Eager(generator.standard_normal((4, 3) if flip else (3, 4)))
+    y = gemm(a, b, transpose_b=flip)
+    ones = np.ones((5, 2, 4))
+    (slope,) = gradients([y], [Eager(ones)], [b])
+    want = np.einsum("bmk,bmn->nk" if flip else "bmk,bmn->kn", a.array, ones)
+    np.testing.assert_allclose(slope.array, want, rtol=1e-12)

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from nnc.core.spec import TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
-from nnc.ops.broadcast import reduce_sum, sum_to
+from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 
@@ -46,6 +47,11 @@ def _infer(attrs: GemmAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
     return (replace(a, shape=(*batch, rows, columns)),)
 
 
+def _as_rows(x: Operand) -> Operand:
+    """All leading axes as one, so that one product sums over them and no gradient per batch entry is kept."""
+    return reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
 def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
     (g,) = gradients
     assert g is not None
@@ -57,7 +63,11 @@ def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
         product = gemm(b, g, transpose_a=flip_b, transpose_b=True) if flip_a else gemm(g, b, transpose_b=not flip_b)
         left = sum_to(product, a.shape)
     if call.needed[1]:
-        product = gemm(g, a, transpose_a=True, transpose_b=flip_a) if flip_b else gemm(a, g, transpose_a=not flip_a)
+        rows, seeds = (a, g) if b.spec.rank > 2 or flip_a else (_as_rows(a), _as_rows(g))
+        if flip_b:
+            product = gemm(seeds, rows, transpose_a=True, transpose_b=flip_a)
+        else:
+            product = gemm(rows, seeds, transpose_a=not flip_a)
         right = sum_to(product, b.shape)
     bias = reduce_sum(g, tuple(range(g.spec.rank - 1))) if rest and call.needed[2] else None
     return (left, right, bias)
