@@ -225,10 +225,24 @@ CAUSAL_BIAS = operator(
 
 
 def scaled_dot_product_attention(
-    q: T, k: T, v: T, mask: T | None = None, *, scale: float | None = None, causal: bool = False
+    q: T,
+    k: T,
+    v: T,
+    mask: T | None = None,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    weight: T | None = None,
+    bias: T | None = None,
 ) -> T:
-    """Scaled dot product attention of q[batch, rows, heads, d] over k and v; the scale is 1 / √d unless given."""
-    return attention_with_lse(q, k, v, mask, scale=scale, causal=causal)[0]
+    """Scaled dot product attention of q[batch, rows, heads, d] over k and v; the scale is 1 / √d unless given.
+
+    With a `weight`[heads · d, width] the heads of each row are joined and projected: [batch, rows, width].
+    """
+    y = attention_with_lse(q, k, v, mask, scale=scale, causal=causal)[0]
+    if weight is None:
+        return y
+    return gemm(reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3])), weight, bias)
 
 
 def attention_with_lse(

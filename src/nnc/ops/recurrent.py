@@ -30,6 +30,7 @@ from nnc.ops.gemm import gemm
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, multiply, sigmoid, square, step, subtract, tanh
+from nnc.ops.random import dropout
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
 
 OptionalSpecs = tuple[TensorSpec | None, ...]
@@ -391,11 +392,23 @@ class RecurrentWeights(Generic[T]):
 
 
 def lstm(
-    x: T, weights: RecurrentWeights[T], h: T | None = None, c: T | None = None, *, reverse: bool = False
+    x: T,
+    weights: RecurrentWeights[T],
+    h: T | None = None,
+    c: T | None = None,
+    *,
+    reverse: bool = False,
+    projection: T | None = None,
 ) -> tuple[T, T, T]:
-    """(y[steps, batch, units], last h, last c) of x[steps, batch, inputs]; states start at zero unless given."""
+    """(y[steps, batch, units], last h, last c) of x[steps, batch, inputs]; states start at zero unless given.
+
+    With a `projection`[units, width] the output of each step is (o · tanh c) @ projection; u is then [width, 4 · units]
+    and h[batch, width] (Sak et al. 2014). That form is composed step by step.
+    """
     _check_alone("lstm", weights)
     z = gemm(x, weights.w, weights.bias)
+    if projection is not None:
+        return _projected_lstm(z, weights.u, projection, (h, c), reverse)
     inputs = (z, weights.u, _start(z, weights.u, h), _start(z, weights.u, c))
     y, cells, _ = z.apply(Command(LSTM, RecurrentAttrs(reverse)), inputs)
     return y, _last(y, reverse), _last(cells, reverse)
@@ -425,18 +438,44 @@ def rnn(
 
 
 def recurrent_layers(
-    cell: Callable[[T, RecurrentWeights[T], bool], T], x: T, layers: Sequence[Sequence[RecurrentWeights[T]]]
+    cell: Callable[[T, RecurrentWeights[T], bool], T],
+    x: T,
+    layers: Sequence[Sequence[RecurrentWeights[T]]],
+    *,
+    rate: float = 0.0,
+    counter: T | None = None,
 ) -> T:
     """Layers on top of each other, each with one direction or two, whose outputs lie side by side.
 
     `cell(x, weights, reverse)` is one direction: `lambda x, weights, reverse: lstm(x, weights, reverse=reverse)[0]`.
+    With a `counter` (see `dropout`) a share `rate` of what one layer hands to the next is dropped.
     """
-    for directions in layers:
+    for depth, directions in enumerate(layers):
+        if depth and counter is not None:
+            x = dropout(x, counter, rate, seed=depth)
         if not 1 <= len(directions) <= 2:
             raise ShapeError("recurrent_layers", got=f"{len(directions)} directions", need="one, or two")
         parts = [cell(x, weights, reverse) for reverse, weights in zip((False, True), directions)]
         x = concatenate(parts, 2)
     return x
+
+
+def _projected_lstm(z: T, u: T, projection: T, state: tuple[T | None, T | None], reverse: bool) -> tuple[T, T, T]:
+    """The cell with a projected output, from the products z[steps, batch, 4 · units]."""
+    if z.spec.rank != 3 or projection.spec.rank != 2 or z.shape[2] != 4 * projection.shape[0] or not z.shape[0]:
+        need = "z[steps ≥ 1, batch, 4 · units], projection[units, width]"
+        raise ShapeError("lstm", got=f"z={z.spec}, projection={projection.spec}", need=need)
+    units = projection.shape[0]
+    h = _start(z, u, state[0])
+    c = _start(z, projection, state[1])
+    outputs: list[T] = []
+    for moment in reversed(range(z.shape[0])) if reverse else range(z.shape[0]):
+        gates = add(_at(z, moment), gemm(h, u))
+        i, f, g, o = (slice_axis(gates, 1, part * units, (part + 1) * units) for part in range(4))
+        c = add(multiply(sigmoid(f), c), multiply(sigmoid(i), tanh(g)))
+        h = gemm(multiply(sigmoid(o), tanh(c)), projection)
+        outputs.append(reshape(h, (1, *h.shape)))
+    return concatenate(outputs[::-1] if reverse else outputs, 0), h, c
 
 
 def _check_alone(subject: str, weights: RecurrentWeights[T]) -> None:
