@@ -81,11 +81,11 @@ def even_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     >>> even_edges(4, 0.0, 1.0)
     (0.0, 0.25, 0.5, 0.75, 1.0)
     """
-    if not (1 <= bins <= MOST_BINS and low < high and 0.0 < high - low < math.inf):
+    low, high = float(low), float(high)
+    if not (1 <= bins <= MOST_BINS and low < high and high - low < math.inf):
         need = f"1..{MOST_BINS} bins, low < high, a finite width"
         raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
-    width = float(high) - float(low)
-    return tuple(float(low) + width * edge / bins for edge in range(bins + 1))
+    return tuple(low + (high - low) * edge / bins for edge in range(bins + 1))
 
 
 def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
@@ -94,11 +94,11 @@ def logarithmic_edges(bins: int, low: float, high: float) -> tuple[float, ...]:
     >>> logarithmic_edges(2, 1.0, 16.0)
     (1.0, 4.0, 16.0)
     """
+    low, high = float(low), float(high)
     if not (1 <= bins <= MOST_BINS and 0.0 < low < high and high / low < math.inf):
         need = f"1..{MOST_BINS} bins, 0 < low < high, a finite ratio"
         raise AttributeValueError("histogram", got=f"{bins} bins", need=need)
-    ratio = float(high) / float(low)
-    return tuple(float(low) * ratio ** (edge / bins) for edge in range(bins + 1))
+    return tuple(low * (high / low) ** (edge / bins) for edge in range(bins + 1))
 
 
 def histogram(x: T, edges: tuple[float, ...]) -> T:
