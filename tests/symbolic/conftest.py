@@ -1,15 +1,10 @@
-"""Lets the tests import what several test modules share as `tests.…`, however pytest was started; debug mode."""
+"""What several test modules of this folder use."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import pytest
 
 from nnc.core.settings import SETTINGS
-
-sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
-from nnc.errors import FormatError, MemoryLimitError, UsageError
+from nnc.errors import MemoryLimitError, UsageError
 from nnc.planning import SOLVERS, Plan, Problem, read_csv, solve
 
 SHOWN_BLOCKS = 20
@@ -46,7 +45,7 @@ def memplan(
     """
     if math.isnan(time_limit):
         raise UsageError("--time-limit", got="nan", need="seconds, 0 or more, or inf")
-    problem = _read(file)
+    problem = read_csv(file)
     try:
         plan = solve(
             problem, solver=solver, capacity=capacity, time_limit=None if math.isinf(time_limit) else time_limit
@@ -59,17 +58,6 @@ def memplan(
     else:
         _print(problem, plan)
     return 0
-
-
-def _read(file: Path) -> Problem:
-    try:
-        return read_csv(file)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise FormatError(str(file), got=reason, need="a readable CSV file", fix="name another file") from None
-    except (UnicodeError, csv.Error):
-        fix = "name a file whose first line is id,lower,upper,size"
-        raise FormatError(str(file), got="bytes that are no CSV text", need="a CSV file in UTF-8", fix=fix) from None
 
 
 def _facts(plan: Plan) -> dict[str, Json]:

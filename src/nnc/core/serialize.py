@@ -67,11 +67,7 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
 
 def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
     """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when it cannot be written."""
-    check_writable(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise _unwritable(path, error) from None
+    handle, temporary = _beside(path, ".part")
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(chunks)
@@ -91,14 +87,19 @@ def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
 
 def check_writable(path: Path) -> None:
     """UsageError now rather than after hours of work when `path` could not be written."""
+    handle, probe = _beside(path, ".probe")
+    os.close(handle)
+    os.unlink(probe)
+
+
+def _beside(path: Path, suffix: str) -> tuple[int, str]:
+    """A new hidden file in the folder of `path`, which is to be a file: its handle and name."""
     try:
         if path.exists() and not path.is_file():
             raise UsageError(str(path), got="a folder or a device", need="the name of a file")
-        handle, probe = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".probe", dir=path.parent)
+        return tempfile.mkstemp(prefix=f".{path.name}.", suffix=suffix, dir=path.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
-    os.close(handle)
-    os.unlink(probe)
 
 
 def load_tensors(path: Path | str) -> TensorFile:

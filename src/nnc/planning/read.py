@@ -22,7 +22,10 @@ def read_csv(path: str | Path) -> Problem:
         return _read(path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         got = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        raise FormatError("read_csv", got=got, need="a CSV file in UTF-8 that can be read", origin=str(path)) from None
+        need = "a CSV file in UTF-8 that can be read"
+        raise FormatError(
+            str(path), got=got, need=need, fix="name a file whose first line is id,lower,upper,size"
+        ) from None
 
 
 def _read(path: str | Path) -> Problem:
