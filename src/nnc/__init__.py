@@ -20,16 +20,27 @@ Each layer is public and usable without the ones above it. Only this module know
 NumPy is not installed nothing is wired and those two still work.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 
 __version__ = "0.1.0"
 
 if find_spec("numpy") is not None:
-    from nnc.backends.llvm.backend import LlvmBackend
-    from nnc.backends.reference.backend import ReferenceBackend
-    from nnc.core.dispatch import DISPATCHER
+    from nnc.core.dispatch import DISPATCHER, Backend, DeferredBackend
+    from nnc.planning.native import Loop, use_compiler
 
-    DISPATCHER.add(LlvmBackend())
-    DISPATCHER.add(ReferenceBackend())
+    def _make(module: str, name: str) -> Backend:
+        """A backend, imported when a command first asks for it, so that importing the package stays quick."""
+        backend: Backend = getattr(import_module(module), name)()
+        return backend
+
+    def _translate(loop: Loop) -> Loop:
+        """A loop of a solver as native code."""
+        native: Loop = import_module("nnc.backends.llvm.translate").translate(loop)
+        return native
+
+    DISPATCHER.add(DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend")))
+    DISPATCHER.add(DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend")))
+    use_compiler(_translate)
 
 __all__ = ["__version__"]

@@ -194,11 +194,21 @@ class Builder:
         body = "\n".join(["entry:", *self._slots, "br label %start", "start:", *self._lines])
         self.module.append(f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}")
 
-    def _label(self) -> str:
+    def label(self) -> str:
+        """A new name of a place to jump to."""
         self._count += 1
         return f"b{self._count}"
 
-    def _open(self, label: str) -> None:
+    def jump(self, label: str) -> None:
+        """Go on at `label`."""
+        self.line(f"br label %{label}")
+
+    def branch(self, condition: Value, yes: str, no: str) -> None:
+        """Go on at `yes` if condition, else at `no`."""
+        self.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
+
+    def open(self, label: str) -> None:
+        """What is written from here on is found at `label`."""
         self._lines.append(f"{label}:")
         self._block = label
 
@@ -568,15 +578,15 @@ class Builder:
         if first.constant is not None and last.constant is not None and 0 < last.constant - first.constant <= step:
             yield first
             return
-        body, end = self._label(), self._label()
+        body, end = self.label(), self.label()
         known = first.constant is not None and last.constant is not None and first.constant < last.constant
         if known:
-            self.line(f"br label %{body}")
+            self.jump(body)
         else:
             enter = self.compare("<", first, last)
-            self.line(f"br i1 {enter.text}, label %{body}, label %{end}")
+            self.branch(enter, body, end)
         before = self._block
-        self._open(body)
+        self.open(body)
         place = len(self._lines)
         self._count += 1
         index = Value(f"%i{self._count}", INDEX, self)
@@ -586,18 +596,18 @@ class Builder:
         again = self.compare("<", following, last)
         phi = f"{index.text} = phi i64 [ {first.text}, %{before} ], [ {following.text}, %{self._block} ]"
         self._lines[place] = phi
-        self.line(f"br i1 {again.text}, label %{body}, label %{end}")
-        self._open(end)
+        self.branch(again, body, end)
+        self.open(end)
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """if condition: ..."""
-        body, end = self._label(), self._label()
-        self.line(f"br i1 {condition.text}, label %{body}, label %{end}")
-        self._open(body)
+        body, end = self.label(), self.label()
+        self.branch(condition, body, end)
+        self.open(body)
         yield
-        self.line(f"br label %{end}")
-        self._open(end)
+        self.jump(end)
+        self.open(end)
 
     @contextmanager
     def always(self) -> Iterator[None]:
@@ -607,12 +617,12 @@ class Builder:
     @contextmanager
     def repeat(self) -> Iterator[Repeat]:
         """while True: ...; the body asks `until(condition)` to leave."""
-        body, end = self._label(), self._label()
-        self.line(f"br label %{body}")
-        self._open(body)
+        body, end = self.label(), self.label()
+        self.jump(body)
+        self.open(body)
         yield Repeat(self, end)
-        self.line(f"br label %{body}")
-        self._open(end)
+        self.jump(body)
+        self.open(end)
 
     def call(self, name: str, *arguments: Value) -> None:
         """name(arguments), a function without result of this module."""
@@ -629,9 +639,9 @@ class Repeat:
 
     def until(self, condition: Value) -> None:
         """Leave the loop if condition."""
-        following = self.builder._label()
-        self.builder.line(f"br i1 {condition.text}, label %{self.end}, label %{following}")
-        self.builder._open(following)
+        following = self.builder.label()
+        self.builder.branch(condition, self.end, following)
+        self.builder.open(following)
 
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}

@@ -12,7 +12,7 @@ into parts, searched one by one, each ranked anew; if one fails, the search retu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import gcd
@@ -21,13 +21,17 @@ from time import perf_counter
 from typing import NamedTuple
 
 from nnc.planning.instance import Effort, Instance, Layout
-from nnc.planning.solvers.normalize import conflicts, totals
+from nnc.planning.native import compiled
+from nnc.planning.solvers import plunge
 from nnc.planning.solvers.skyline import skyline
+from nnc.planning.solvers.tables import Tables, ranked
 
 ORDERS = ("TWA", "TAW", "TW", "WA")
 ROUNDS = 12
+NATIVE_ROUNDS = 20
 NEVER = 1 << 62
 REMEMBERED = 4_000_000
+STRIDE = 20_000  # nodes of a native dive between looks at the clock
 
 
 class Outcome(Enum):
@@ -38,6 +42,9 @@ class Outcome(Enum):
     STOPPED = "stopped"
 
 
+CODES = {plunge.FOUND: Outcome.FOUND, plunge.REFUTED: Outcome.REFUTED, plunge.STOPPED: Outcome.STOPPED}
+
+
 @dataclass(frozen=True, slots=True)
 class Dive:
     """The end of a dive: its outcome, the offsets if it found any, and the nodes that it tried."""
@@ -45,44 +52,6 @@ class Dive:
     outcome: Outcome
     offsets: list[int]
     nodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """What all dives into an instance share.
-
-    `neighbours[i]` meet block `i`, all within the sections `range(*spans[i])`; `crossing[s]` are alive in section `s`,
-    which holds `totals[s]` bytes; blocks of one kind have equal life, size and alignment.
-    """
-
-    lower: list[int]
-    upper: list[int]
-    size: list[int]
-    alignment: list[int]
-    kind: list[int]
-    neighbours: list[list[int]]
-    spans: list[tuple[int, int]]
-    crossing: list[list[int]]
-    totals: list[int]
-
-    @classmethod
-    def of(cls, instance: Instance) -> Tables:
-        """The tables of a plain instance."""
-        lower, upper = instance.lower, instance.upper
-        neighbours = conflicts(instance)
-        crossing: list[list[int]] = [[] for _ in range(instance.steps)]
-        kinds: dict[tuple[int, int, int, int], int] = {}
-        for i in range(instance.count):
-            kinds.setdefault((lower[i], upper[i], instance.size[i], instance.alignment[i]), i)
-            for section in range(lower[i], upper[i]):
-                crossing[section].append(i)
-        columns = zip(lower, upper, instance.size, instance.alignment, strict=True)
-        spans = [
-            (min([lower[i], *map(lower.__getitem__, row)]), max([upper[i], *map(upper.__getitem__, row)]))
-            for i, row in enumerate(neighbours)
-        ]
-        kind = [kinds[column] for column in columns]
-        return cls(lower, upper, instance.size, instance.alignment, kind, neighbours, spans, crossing, totals(instance))
 
 
 class Part(NamedTuple):
@@ -114,7 +83,11 @@ def search(instance: Instance, effort: Effort) -> Layout:
     tables = Tables.of(instance)
     unit = gcd(*instance.size, *instance.alignment)
     hunt = Hunt(tables, effort, unit, max(tables.totals, default=0), known, None if effort.known else best)
-    for turn in range(ROUNDS):
+    if not hunt.over:
+        _round(hunt, 2 * instance.count)
+    if not hunt.over and plunge.fits_cells(tables, hunt.ceiling):
+        hunt.loop = compiled(plunge.plunge)
+    for turn in range(1, NATIVE_ROUNDS if hunt.loop else ROUNDS):
         if hunt.over:
             break
         _round(hunt, 2 * instance.count << turn)
@@ -123,7 +96,10 @@ def search(instance: Instance, effort: Effort) -> Layout:
 
 @dataclass(slots=True)
 class Hunt:
-    """The range that is left: no plan is below `fence`, the best one known takes `ceiling`; all in steps of `unit`."""
+    """The range that is left: no plan is below `fence`, the best one known takes `ceiling`; all in steps of `unit`.
+
+    `loop` is the native dive, where there is one, and `board` what it works on.
+    """
 
     tables: Tables
     effort: Effort
@@ -131,6 +107,8 @@ class Hunt:
     fence: int
     ceiling: int
     best: list[int] | None
+    loop: Callable[..., int] | None = None
+    board: plunge.Board | None = None
 
     @property
     def over(self) -> bool:
@@ -157,7 +135,7 @@ def _round(hunt: Hunt, limit: int) -> None:
 def _attempt(hunt: Hunt, capacity: int, limit: int) -> bool:
     """Whether one of the orders finds a plan within `capacity` and `limit` nodes."""
     for keys in ORDERS:
-        result = dive(hunt.tables, keys, capacity, limit, hunt.effort.deadline)
+        result = _dive(hunt, keys, capacity, limit)
         if result.outcome is Outcome.FOUND:
             hunt.best = result.offsets
             hunt.ceiling = max(map(add, result.offsets, hunt.tables.size))
@@ -170,19 +148,19 @@ def _attempt(hunt: Hunt, capacity: int, limit: int) -> bool:
     return False
 
 
-def ranked(members: Iterable[int], keys: str, tables: Tables, total: list[int]) -> list[int]:
-    """`members` by the letters of `keys` as in `skyline.rank`, over the bytes `total` that the sections hold now."""
-    lower, upper, size = tables.lower, tables.upper, tables.size
-    chosen = list(members)
-    columns = []
-    for key in keys:
-        if key == "T":
-            columns.append([-max(total[lower[i] : upper[i]]) for i in chosen])
-        elif key == "W":
-            columns.append([lower[i] - upper[i] for i in chosen])
-        else:
-            columns.append([(lower[i] - upper[i]) * size[i] for i in chosen])
-    return [entry[-1] for entry in sorted(zip(*columns, (lower[i] for i in chosen), chosen, strict=True))]
+def _dive(hunt: Hunt, keys: str, capacity: int, limit: int) -> Dive:
+    """One dive: native, in strides between looks at the clock, or in Python."""
+    tables, loop = hunt.tables, hunt.loop
+    if loop is None:
+        return dive(tables, keys, capacity, limit, hunt.effort.deadline)
+    if max(tables.totals) > capacity:
+        return Dive(Outcome.REFUTED, [], 0)
+    board = hunt.board = hunt.board or plunge.make_board(tables, REMEMBERED // 4, REMEMBERED // 2)
+    plunge.prepare(board, tables, keys, capacity)
+    code = plunge.STOPPED
+    while code == plunge.STOPPED and not board.full and board.nodes < limit and not hunt.effort.expired:
+        code = loop(board, min(board.nodes + STRIDE, limit))
+    return Dive(CODES[code], list(board.taken) if code == plunge.FOUND else [], board.nodes)
 
 
 def _runs(members: list[int], tables: Tables) -> list[list[int]]:
@@ -204,6 +182,7 @@ def dive(  # noqa: C901  (one flat loop without calls, so that it can be compile
 
     The state is the columns `offset`, `total`, `bridges` and the stack of frames: a part, the choices that are left
     in it, the block taken and the offsets that this changed. It stops after `limit` blocks taken, or at the deadline.
+    `plunge` is the same on arrays, for native code.
     """
     lower, upper, size, alignment, kind = tables.lower, tables.upper, tables.size, tables.alignment, tables.kind
     neighbours, spans, crossing = tables.neighbours, tables.spans, tables.crossing
