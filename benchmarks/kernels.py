@@ -55,21 +55,25 @@ PRODUCTS = (
     (128, 3072, 768, False, True),
     (128, 768, 3072, False, True),
     (1, 1024, 1024, False, False),
+    (1, 1024, 1024, False, True),
+    (1024, 1, 1024, False, False),
 )
-# batch, size, channels, kernel, filters, stride, border
+# batch, size, channels, kernel, filters, stride, border, groups
 CONVOLUTIONS = (
-    (64, 8, 1, 3, 32, 1, 1),
-    (64, 8, 32, 3, 32, 1, 1),
-    (64, 4, 32, 3, 64, 1, 1),
-    (128, 32, 16, 3, 16, 1, 1),
-    (1, 224, 3, 7, 64, 2, 3),
-    (1, 56, 64, 3, 64, 1, 1),
-    (1, 28, 128, 3, 128, 1, 1),
-    (1, 14, 256, 3, 256, 1, 1),
-    (1, 7, 512, 3, 512, 1, 1),
-    (1, 56, 128, 3, 128, 2, 1),
-    (1, 56, 64, 1, 256, 1, 0),
-    (1, 14, 1024, 1, 256, 1, 0),
+    (64, 8, 1, 3, 32, 1, 1, 1),
+    (64, 8, 32, 3, 32, 1, 1, 1),
+    (64, 4, 32, 3, 64, 1, 1, 1),
+    (128, 32, 16, 3, 16, 1, 1, 1),
+    (1, 224, 3, 7, 64, 2, 3, 1),
+    (1, 56, 64, 3, 64, 1, 1, 1),
+    (1, 28, 128, 3, 128, 1, 1, 1),
+    (1, 14, 256, 3, 256, 1, 1, 1),
+    (1, 7, 512, 3, 512, 1, 1, 1),
+    (1, 56, 128, 3, 128, 2, 1, 1),
+    (1, 56, 64, 1, 256, 1, 0, 1),
+    (1, 14, 1024, 1, 256, 1, 0, 1),
+    (1, 112, 32, 3, 32, 1, 1, 32),
+    (1, 14, 576, 3, 576, 1, 1, 576),
 )
 
 
@@ -112,16 +116,17 @@ def products() -> Iterator[Case]:
 
 
 def convolutions() -> Iterator[Case]:
-    for batch, size, channels, kernel, filters, stride, border in CONVOLUTIONS:
+    for batch, size, channels, kernel, filters, stride, border, groups in CONVOLUTIONS:
         window: Window = window_of(kernel, stride=stride, padding=border)
         output = (size + 2 * border - kernel) // stride + 1
-        x, w = random(batch, size, size, channels), random(kernel, kernel, channels, filters)
+        x, w = random(batch, size, size, channels), random(kernel, kernel, channels // groups, filters)
         g = random(batch, output, output, filters)
-        work = 2.0 * batch * output * output * filters * kernel * kernel * channels
+        work = 2.0 * batch * output * output * filters * kernel * kernel * channels / groups
         shape = f"{batch}x{size}x{size}x{channels} {kernel}x{kernel} {filters} /{stride}"
-        data = ConvolutionGradientAttrs(window, 1, (size, size))
+        shape = shape if groups == 1 else f"{shape} in {groups} groups"
+        data = ConvolutionGradientAttrs(window, groups, (size, size))
         weight = replace(data, sizes=(kernel, kernel))
-        forward = Command(CONVOLUTION, ConvolutionAttrs(window))
+        forward = Command(CONVOLUTION, ConvolutionAttrs(window, groups))
         yield Case(f"convolution {shape}", work, program(forward, x, w, None))
         yield Case(f"data gradient {shape}", work, program(Command(CONVOLUTION_DATA_GRADIENT, data), g, w))
         yield Case(f"weight gradient {shape}", work, program(Command(CONVOLUTION_WEIGHT_GRADIENT, weight), x, g))

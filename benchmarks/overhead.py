@@ -3,7 +3,8 @@
     python benchmarks/overhead.py [--nodes N] [--repeats N] [--threads N]
 
 Each node adds 1 to one element. In a `chain` each node reads what the one before wrote; `independent` nodes do not
-touch each other. The time holds the work of the node itself: a load, an addition and a store.
+touch each other. The time holds the work of the node itself: a load, an addition and a store. `assembly_s` is what
+making the program out of its calls takes.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from nnc.ops.pointwise import AFFINE, AffineAttrs
 BACKEND = LlvmBackend()
 
 
-def program(nodes: int, chained: bool) -> Program:
+def calls(nodes: int, chained: bool) -> list[Call]:
     """`nodes` calls of x + 1."""
     tensors = [Tensor.from_numpy(np.zeros(1, np.float32)) for _ in range(nodes + 1)]
     specs = (tensors[0].spec,)
     kernel = BACKEND.kernel(Command(AFFINE, AffineAttrs(1.0, 1.0)), specs, specs)
     sources = tensors if chained else [tensors[-1]] * nodes
-    return BACKEND.program([Call(kernel, (sources[node],), (tensors[node + chained],)) for node in range(nodes)])
+    return [Call(kernel, (sources[node],), (tensors[node + chained],)) for node in range(nodes)]
 
 
 def nanoseconds(run: Program, nodes: int) -> float:
@@ -49,8 +50,9 @@ def main() -> None:
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     for name in ("chain", "independent"):
+        nodes = calls(options.nodes, name == "chain")
         start = time.perf_counter()
-        run = program(options.nodes, name == "chain")
+        run = BACKEND.program(nodes)
         assembled = time.perf_counter() - start
         times = [nanoseconds(run, options.nodes) for _ in range(options.repeats + 1)][1:]
         row = {"program": name, "nodes": options.nodes, "load": round(os.getloadavg()[0], 2)}

@@ -23,7 +23,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     new = Tensor.empty
     x, labels = new(spec((batch_size, 64))), new(spec((batch_size,), I32))
     weight, bias = new(spec((64, 10))), Tensor.zeros(spec((10,)))
-    weight.copy_from(he_uniform(generator_for(0, "dense.weight"), weight.spec).astype(np.float32))
+    he_uniform(generator_for(0, "dense.weight"), weight.numpy())
     weight_state, bias_state = Tensor.zeros(weight.spec), Tensor.zeros(bias.spec)
     rate = Tensor.from_numpy(np.float32(0.5))
     share = Tensor.from_numpy(np.full(batch_size, 1.0 / batch_size, np.float32))

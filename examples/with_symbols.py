@@ -53,7 +53,9 @@ def build(batch: int, tensors: dict[str, Tensor], states: dict[str, Tensor]) -> 
 def initial_value(path: str) -> np.ndarray:
     """What a model of seed 0 gives the parameter at `path`."""
     initializer = zeros if path.endswith("bias") else he_uniform
-    return initializer(generator_for(0, path), spec(SHAPES[path])).astype(np.float32)
+    values = np.empty(SHAPES[path], np.float32)
+    initializer(generator_for(0, path), values)
+    return values
 
 
 if __name__ == "__main__":

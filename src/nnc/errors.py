@@ -127,7 +127,9 @@ class PlanningError(UsageError):
 
 
 class MemoryLimitError(PlanningError):
-    """The smallest plan found is above the limit."""
+    """The smallest plan found is above the limit; `smallest` is the least limit that can be met, where it is known."""
+
+    smallest: int = 0
 
 
 class BackendError(UsageError):

@@ -110,6 +110,18 @@ def test_synchronize_brings_references_up_to_date() -> None:
         assert reference.tensor is expected
 
 
+def test_the_view_into_a_tensor_that_comes_again_is_the_same_one() -> None:
+    a, b = rooms(2, 2, 2)
+    part = Reference(spec([2]), 2, (1,))
+    seen = []
+    for place in (a, b, a, b):
+        part.follow(place)
+        seen.append(part.tensor)
+    assert seen[0] is seen[2]
+    assert seen[1] is seen[3]
+    assert [one.address for one in seen[:2]] == [a.address + 8, b.address + 8]
+
+
 def test_outside_its_loop_a_multiview_is_what_it_was_last() -> None:
     counter = Counter()
     a, b = rooms(2, 1)

@@ -270,6 +270,7 @@ def _movements() -> Iterator[Case]:
         ((), EmbedAttrs((2, 2), 3, ())),
         ((0, 2), EmbedAttrs((3,), 0, (2, 1))),
         ((3, 1), EmbedAttrs((9,), 1, (2, 40))),
+        ((3, 2), EmbedAttrs((2, 2), 0, (1, 1))),
     )
     for region, place in regions:
         yield Case(EMBED, place, (Argument(region),), DTYPES, f"at{place.offset}by{list(place.strides)}")

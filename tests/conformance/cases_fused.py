@@ -1,4 +1,4 @@
-"""Rows of fused pointwise expressions."""
+"""Rows of fused expressions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32, F64, I32
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.fused import FUSED_POINTWISE, FusedAttrs, FusedStep
+from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, FusedStep
+from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.pointwise import (
     ADD,
     AFFINE,
@@ -34,6 +36,8 @@ from nnc.ops.pointwise import (
     AffineAttrs,
     CastAttrs,
 )
+from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
+from nnc.ops.window import window_of
 
 
 def step(op: Op[object], *operands: int, attrs: object = NONE) -> FusedStep:
@@ -54,6 +58,29 @@ LOGIC = FusedAttrs(2, (step(LOGICAL_AND, 0, 1), step(LOGICAL_NOT, 2)))
 ONE_AFTER_MOVES = FusedAttrs(
     1, (step(COPY, 0), step(BROADCAST_TO, 1, attrs=BroadcastAttrs((2, 3, 5))), step(EXP, 2), step(MULTIPLY, 3, 2))
 )
+
+
+# relu(a · b + c) · d; relu(x ⋆ w · c)
+LAYER = FusedAttrs(4, (step(GEMM, 0, 1, 2, attrs=GemmAttrs()), step(RELU, 4), step(MULTIPLY, 5, 3)))
+POINT = FusedAttrs(
+    3, (step(CONVOLUTION, 0, 1, attrs=ConvolutionAttrs(window_of(1))), step(MULTIPLY, 3, 2), step(RELU, 4))
+)
+
+
+# relu(x ⋆ w + b) · c
+WINDOWED = FusedAttrs(
+    4,
+    (
+        step(CONVOLUTION, 0, 1, 2, attrs=ConvolutionAttrs(window_of(3, padding="same"))),
+        step(RELU, 4),
+        step(MULTIPLY, 5, 3),
+    ),
+)
+
+
+def reduced(op: Op[ReduceAttrs], *axes: int) -> FusedAttrs:
+    """⊕ over axes of (a - b)²"""
+    return FusedAttrs(2, (step(SUBTRACT, 0, 1), step(SQUARE, 2), step(op, 3, attrs=ReduceAttrs(axes))))
 
 
 def typed(dtype: str) -> FusedAttrs:
@@ -84,3 +111,17 @@ def rows() -> Iterator[Case]:
     yield Case(FUSED_POINTWISE, ONE_AFTER_MOVES, (Argument((3, 1)),), note="moves")
     yield Case(FUSED_POINTWISE, typed("f32"), (Argument((9,)),), note="to-f32", smooth=False)
     yield Case(FUSED_POINTWISE, typed("i32"), (Argument((9,)),), (F64, F32, I32), note="to-i32", smooth=False)
+    for axes in ((0,), (1,), (0, 1)):
+        for op in (REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_NORM):
+            arguments = (Argument((6, 37), apart), Argument((37,), apart))
+            yield Case(FUSED_REDUCTION, reduced(op, *axes), arguments, FLOATS, f"{op.name}")
+    yield Case(FUSED_REDUCTION, reduced(REDUCE_SUM, 0), (Argument((5000, 3)), Argument((5000, 1))), note="parts")
+    for gain in ((9,), (1,), ()):
+        shapes = ((5, 7), (7, 9), (9,), gain)
+        yield Case(FUSED_OUTPUT, LAYER, tuple(Argument(shape, positive) for shape in shapes), note="gemm")
+    image = (Argument((2, 3, 3, 4), positive), Argument((1, 1, 4, 5), positive), Argument((5,), positive))
+    yield Case(FUSED_OUTPUT, POINT, image, note="convolution")
+    # Weights that are much larger than the image are added up in pieces.
+    for size, channels, filters in ((6, 3, 37), (2, 96, 96)):
+        shapes = ((1, size, size, channels), (3, 3, channels, filters), (filters,), (filters,))
+        yield Case(FUSED_OUTPUT, WINDOWED, tuple(Argument(shape) for shape in shapes), note="window", smooth=False)

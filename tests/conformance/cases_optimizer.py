@@ -10,11 +10,13 @@ from nnc.core.dtype import F32
 from nnc.ops.optimizer import (
     ADAGRAD,
     AMSGRAD,
+    GRADIENT_DESCENT,
     LAMB,
     LION,
     RMSPROP,
     AdagradAttrs,
     AdamAttrs,
+    GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
     RmsPropAttrs,
@@ -28,6 +30,7 @@ def rows() -> Iterator[Case]:
         w, v = Argument(shape), Argument(shape, positive)
         for number, decay in enumerate((0.0, 0.01)):
             note = f"{number}"
+            yield Case(GRADIENT_DESCENT, GradientDescentAttrs(decay), (w, w, rate), FLOATS, note)
             yield Case(LAMB, LambAttrs(decay=decay), (w, w, w, v, rate, step), FLOATS, note)
             yield Case(RMSPROP, RmsPropAttrs(0.9, 0.5 * number, decay=decay), (w, w, w, v, rate), FLOATS, note)
             yield Case(ADAGRAD, AdagradAttrs(1e-3, decay), (w, w, v, rate), FLOATS, note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
+from nnc.core.dispatch import Call, DeferredBackend, Dispatcher, Program, Specs, Tensors
 from nnc.core.dtype import F32
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
@@ -124,3 +126,27 @@ def test_unknown_and_absent_backends_by_name() -> None:
 def test_names_are_unique() -> None:
     with pytest.raises(BackendError, match="got a second backend named fast; need unique names"):
         dispatcher(Picky("fast"), Picky("fast"))
+
+
+def test_a_deferred_backend_is_made_once_when_it_is_first_asked() -> None:
+    made: list[Picky] = []
+
+    def make() -> Picky:
+        made.append(Picky("fast"))
+        return made[-1]
+
+    table = Dispatcher()
+    table.add(DeferredBackend("fast", make))
+    table.add(Picky("plain", floats_only=False))
+    assert made == []
+    assert table.claim(COMMAND, F64S, F32S).backend.name == "plain"
+    claim = table.claim(COMMAND, F32S, F32S)
+    assert claim.backend.name == "fast"
+    claim.backend.program([])()
+    assert [backend.made for backend in made] == [[COMMAND]]
+
+
+def test_importing_the_package_imports_no_backend() -> None:
+    program = "import sys, nnc; print([name for name in sys.modules if name.startswith(('nnc.backends', 'llvmlite'))])"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"

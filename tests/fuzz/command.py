@@ -1,4 +1,4 @@
-"""The command behind scripts/fuzz. The same options give the same calls."""
+"""The command behind scripts/fuzz. The same options give the same calls, or the same graphs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,46 @@ import os
 import sys
 
 from tests.fuzz.campaign import run_campaign, run_sessions
+from tests.fuzz.graphs.campaign import fault_of, run_graphs, smallest
+from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
+from tests.fuzz.graphs.checks import CHECKS
 
 
 def main() -> int:
-    """Run, print the summary; 0 when no call was at fault."""
+    """Run, print the summary; 0 when nothing was at fault."""
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000, help="calls at least (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="number of the first session (default: %(default)s)")
+    parser.add_argument("campaign", nargs="?", choices=("calls", "graphs"), default="calls", help="what is random")
+    parser.add_argument("--count", type=int, default=100_000, help="calls or graphs at least (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the first session or graph (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
-    parser.add_argument("--session", type=int, help="run this session alone, in this process")
+    parser.add_argument("--session", type=int, help="run this session of calls alone, in this process")
+    parser.add_argument("--check", choices=tuple(CHECKS), action="append", help="of graphs: these checks alone")
+    parser.add_argument("--reduce", type=int, metavar="GRAPH", help="print the smallest form of a graph that fails")
     options = parser.parse_args()
+    return _graphs(options) if options.campaign == "graphs" else _calls(options)
+
+
+def _calls(options: argparse.Namespace) -> int:
     if options.session is not None:
         summary = run_sessions([options.session])
     else:
         summary = run_campaign(options.count, options.seed, options.workers)
     print(summary)
     return 1 if summary.offences else 0
+
+
+def _graphs(options: argparse.Namespace) -> int:
+    checks = options.check or list(CHECKS)
+    if options.reduce is None:
+        report = run_graph_campaign(options.count, options.seed, options.workers, checks)
+        print(report)
+        return 1 if report.failures else 0
+    for failure in run_graphs([options.reduce], checks).failures:
+        case = smallest(failure.seed, failure.check)
+        print(failure, case.program.steps, case.built.graph, case.built.wanted, sep="\n")
+        print(fault_of(case, failure.check, failure.seed))
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

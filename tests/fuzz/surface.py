@@ -116,7 +116,7 @@ RECEIVERS: Mapping[str, Draw] = {
 INTERNAL = {
     "DynamicGraph.release": "called when a variable dies",
     "SymbolicGraph.add_exec": "appends a record as it is: `apply` is the checked way",
-    "SymbolicGraph.replace_inputs": "the caller keeps the graph free of cycles",
+    "SymbolicGraph.replace_exec": "the caller keeps the graph free of cycles",
     "Registry.meet": "called by attributes",
     "Symbol": "made by graphs",
     "Variable": "made by graphs",

@@ -122,8 +122,7 @@ BAD = (
         "got f32[3, 4] at elements 2..13; need a place inside [3]",
     ),
     Bad(EMBED, EmbedAttrs((20,), 0, (-4, 1)), (ROWS,), ShapeError, "at elements -8..3"),
-    Bad(EMBED, EmbedAttrs((20,), 0, (1,)), (ROWS,), AttributeValueError, "a place for each element"),
-    Bad(EMBED, EmbedAttrs((20,), 0, (3, 1)), (ROWS,), AttributeValueError, "a place for each element"),
+    Bad(EMBED, EmbedAttrs((20,), 0, (1,)), (ROWS,), AttributeValueError, "one per axis"),
     Bad(
         GEMM, GEMM_ATTRS, (spec((4, 3)), spec((5, 3)), None), ShapeError, "got a=f32[4, 3], b=f32[5, 3]; need a's k (3)"
     ),

@@ -18,6 +18,7 @@ from nnc.ops.optimizer import (
     ADAGRAD,
     ADAM,
     AMSGRAD,
+    GRADIENT_DESCENT,
     LAMB,
     LION,
     RMSPROP,
@@ -26,6 +27,7 @@ from nnc.ops.optimizer import (
     STATE_NAMES,
     AdagradAttrs,
     AdamAttrs,
+    GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
     RmsPropAttrs,
@@ -37,6 +39,10 @@ W, G = [0.5, -2.0, 3.0], ([0.1, -0.2, 4.0], [-1.0, 0.3, 0.5])
 RATE, DECAY = 0.1, 0.01
 State = list[list[float]]
 Rule = Callable[[int, list[float], list[float], State], list[float]]
+
+
+def gradient_descent(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    return [b - RATE * (a + DECAY * b) for a, b in zip(g, w, strict=True)]
 
 
 def sgd(t: int, g: list[float], w: list[float], state: State) -> list[float]:
@@ -94,6 +100,7 @@ def lion(t: int, g: list[float], w: list[float], state: State) -> list[float]:
 
 
 RULES: tuple[tuple[str, AnyCommand, Rule], ...] = (
+    ("gradient_descent", Command(GRADIENT_DESCENT, GradientDescentAttrs(DECAY)), gradient_descent),
     ("sgd", Command(SGD, SgdAttrs(0.9, 0.0, DECAY, nesterov=True)), sgd),
     ("adam", Command(ADAM, AdamAttrs(0.9, 0.99, 1e-8, DECAY)), adam),
     ("adamw", Command(ADAM, AdamAttrs(0.9, 0.99, 1e-8, DECAY, decoupled=True)), adamw),
@@ -158,6 +165,10 @@ def test_states_must_be_as_the_parameter(command: AnyCommand) -> None:
     states = [part] * len(STATE_NAMES[command.op])
     assert infer(command.op, command.attrs, (part, part, *states, *scalars)) == (part, *states)
     with pytest.raises(ShapeError, match=command.op.name):
-        infer(command.op, command.attrs, (part, part, *states[1:], spec((4,)), *scalars))
+        infer(command.op, command.attrs, (spec((4,)), part, *states, *scalars))
+    for state in range(len(states)):
+        wrong = [*states[:state], spec((4,)), *states[state + 1 :]]
+        with pytest.raises(ShapeError, match=command.op.name):
+            infer(command.op, command.attrs, (part, part, *wrong, *scalars))
     with pytest.raises(ShapeError, match="scalars"):
         infer(command.op, command.attrs, (part, part, *states, *scalars[1:], part))

@@ -1,162 +1,125 @@
-"""Random programs of operators, written once and run on any operands: symbols, or eager variables.
+"""Random programs: inputs, and steps that append commands. Whatever a step's numbers are, they mean something.
 
-A step is a tuple of numbers; whatever they are, it means something, so that every list of steps is a program.
+The same program builds the same graph each time; the same seed makes the same program in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 from hypothesis import strategies as st
+from tests.symbolic.rows.control import ALL, FLOATS
+from tests.symbolic.rows.scope import Operand, Row, Scope, Step
 
-from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import Shape
-from nnc.errors import ShapeError
-from nnc.ops.arithmetic import ArithmeticOperand
-from nnc.ops.copy import COPY
-from nnc.ops.rules import NoAttrs
-from nnc.symbolic import Symbol
+from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from nnc.core.spec import Shape, TensorSpec
+from nnc.symbolic import Symbol, SymbolicGraph
 
-T = TypeVar("T", bound=ArithmeticOperand)
-# `Any`: an operand in is an operand of the same kind out, which no type of a table can say.
-Operator = Callable[[Any, Any, int], Any]
-
-LARGEST = 128
-SHAPES: tuple[Shape, ...] = ((), (3,), (4,), (2, 3), (4, 1), (4, 4), (2, 1, 4))
-
-
-@dataclass(frozen=True)
-class Step:
-    """Apply operator number `operator` to the operands `first` and `second`, each counted modulo what there is."""
-
-    operator: int
-    first: int
-    second: int
-    option: int
+SHAPES: tuple[Shape, ...] = ((), (3,), (4,), (2, 3), (4, 1), (4, 4), (2, 1, 4), (2, 4, 4, 2), (1, 3, 4, 2))
+TYPES = (F32, F32, F32, F64, F64, F16, BF16)
+OTHERS = (I64, I32, BOOL)
+NEAR = (0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 7, 11)
 
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs of `shapes`, steps, and which of all operands are wanted."""
+    """Inputs of `specs`, steps by the rows of `table`, and which of all operands are wanted, counted from the latest.
 
-    shapes: tuple[Shape, ...]
+    With the rows of FLOATS it runs on eager variables as well as on symbols.
+    """
+
+    specs: tuple[TensorSpec, ...]
     steps: tuple[Step, ...]
     wanted: tuple[int, ...]
+    table: tuple[Row, ...] = field(default=ALL, repr=False)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the inputs."""
+        return tuple(spec.shape for spec in self.specs)
+
+    def __repr__(self) -> str:
+        return f"Program({', '.join(map(str, self.specs))}; {len(self.steps)} steps)"
 
 
-def _fitting(function: Callable[[Any, Any], Any]) -> Operator:
-    """A binary operator; where the shapes do not broadcast, the first operand with itself."""
+@dataclass(frozen=True)
+class Built:
+    """A program's graph: inputs, symbols that are written in part and come from outside else, and what is wanted."""
 
-    def run(a: Any, b: Any, option: int) -> Any:
-        try:
-            return function(a, b)
-        except ShapeError:
-            return function(a, a)
-
-    return run
-
-
-def _product(a: Any, b: Any, option: int) -> Any:
-    if len(a.shape) < 2:
-        return a * b if a.shape == b.shape else a * a
-    if len(b.shape) == 2 and b.shape[0] == a.shape[-1]:
-        return ops.gemm(a, b)
-    return ops.gemm(a, a, transpose_b=True)
+    graph: SymbolicGraph
+    inputs: list[Symbol]
+    outside: list[Symbol]
+    operands: list[Symbol]
+    wanted: list[Symbol]
+    rows: set[str]
 
 
-def _slice(a: Any, b: Any, option: int) -> Any:
-    if not a.shape:
-        return a
-    axis = option % len(a.shape)
-    start = (option // 4) % a.shape[axis]
-    return ops.slice_axis(a, axis, start, start + 1 + (option // 16) % (a.shape[axis] - start))
+def run(program: Program, inputs: Sequence[Operand]) -> tuple[list[Operand], list[Operand]]:
+    """All operands in order, and the wanted ones, for a program of the rows of FLOATS."""
+    scope = Scope(list(inputs), program.table)
+    scope.run(program.steps)
+    return scope.operands, _wanted(program, scope)
 
 
-def _index(a: Any, b: Any, option: int) -> Any:
-    return a[option % a.shape[0]] if a.shape else a
+def build(program: Program, *, unrolled: bool = False) -> Built:
+    """The program as a symbolic graph."""
+    graph = SymbolicGraph()
+    inputs = [graph.input(spec, f"x{place}") for place, spec in enumerate(program.specs)]
+    scope = Scope([*inputs], program.table, graph, unrolled, True, [])
+    scope.run(program.steps)
+    return Built(graph, inputs, scope.outside or [], scope.operands, _wanted(program, scope), scope.used)
 
 
-def _flat(a: Any, b: Any, option: int) -> Any:
-    return ops.reshape(a, (-1,) if option % 2 else (*a.shape, 1))
+def _wanted(program: Program, scope: Scope) -> list[Operand]:
+    return [scope.operands[-1 - number % len(scope.operands)] for number in program.wanted]
 
 
-def _halves(a: Any, b: Any, option: int) -> Any:
-    rows = a.shape[0] if a.shape else 1
-    return ops.reshape(a, (2, -1)) if rows % 2 == 0 else a
+def random_program(seed: int, *, table: tuple[Row, ...] = ALL, dtypes: Sequence[DType] = (), most: int = 18) -> Program:
+    """Program number `seed`; inputs of the first type given, the others now and then."""
+    numbers = random.Random(seed)
+    first = dtypes[0] if dtypes else numbers.choice(TYPES)
+    specs = [TensorSpec(numbers.choice(SHAPES), first) for _ in range(numbers.randint(2, 5))]
+    if numbers.random() < 0.4:
+        specs.append(TensorSpec(numbers.choice(SHAPES), numbers.choice(dtypes or OTHERS)))
+    steps = _steps(numbers, numbers.randint(2, most), 0 if table is FLOATS else 2)
+    wanted = tuple(numbers.choice(NEAR) for _ in range(numbers.randint(1, 4)))
+    return Program(tuple(specs), steps, wanted, table)
 
 
-def _reduce(function: Callable[..., Any]) -> Operator:
-    def run(a: Any, b: Any, option: int) -> Any:
-        axes = None if option % 3 == 0 or not a.shape else option % len(a.shape)
-        return function(a, axes, keepdims=bool(option % 2))
-
-    return run
-
-
-def _concatenated(a: Any, b: Any, option: int) -> Any:
-    if not a.shape:
-        return a
-    return ops.concatenate([a, b if a.shape == b.shape else a], option % len(a.shape))
-
-
-def _assembled(a: Any, b: Any, option: int) -> Any:
-    """As concatenated; of symbols, each part is written into its place of one tensor."""
-    if not isinstance(a, Symbol) or not a.shape:
-        return _concatenated(a, b, option)
-    axis, start = option % len(a.shape), 0
-    parts = (a, b if a.shape == b.shape else a)
-    shape = (*a.shape[:axis], 2 * a.shape[axis], *a.shape[axis + 1 :])
-    whole = a.graph.input(replace(a.spec, shape=shape))
-    for part in parts:
-        place = ops.slice_axis(whole, axis, start, start + part.shape[axis])
-        a.graph.apply(Command(COPY, NoAttrs()), [part], [place])
-        start += part.shape[axis]
-    return whole
+def _steps(numbers: random.Random, count: int, depth: int) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            numbers.randrange(1 << 20),
+            numbers.choice(NEAR),
+            numbers.choice(NEAR),
+            numbers.randrange(1 << 12),
+            _steps(numbers, numbers.randint(0, 5), depth - 1) if depth else (),
+        )
+        for _ in range(count)
+    )
 
 
-OPERATORS: tuple[Operator, ...] = (
-    lambda a, b, option: ops.tanh(a),
-    lambda a, b, option: ops.relu(a),
-    lambda a, b, option: ops.sin(a),
-    lambda a, b, option: ops.affine(a, 0.5 + option % 3, -0.25),
-    lambda a, b, option: ops.contiguous(a),
-    lambda a, b, option: ops.softmax(a) if a.shape else ops.sigmoid(a),
-    _fitting(ops.add),
-    _fitting(ops.add),
-    _fitting(ops.multiply),
-    _fitting(ops.subtract),
-    _fitting(ops.maximum),
-    _product,
-    _slice,
-    _slice,
-    _index,
-    _flat,
-    _halves,
-    lambda a, b, option: ops.transpose(a),
-    _reduce(ops.reduce_sum),
-    _reduce(ops.reduce_mean),
-    _concatenated,
-    _assembled,
-)
+def values_for(symbols: Sequence[Operand], seed: int = 7) -> list[np.ndarray]:
+    """Random elements for inputs: between -1.5 and 1.5, small integers, truth values."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for symbol in symbols:
+        spec = symbol.spec
+        drawn = (
+            generator.uniform(-1.5, 1.5, spec.shape) if spec.dtype.is_float else generator.integers(0, 4, spec.shape)
+        )
+        found.append(np.asarray(drawn % 2 if spec.dtype is BOOL else drawn).astype(spec.dtype.numpy))
+    return found
 
 
-def programs(least: int = 3, most: int = 16) -> st.SearchStrategy[Program]:
-    """Programs of `least` to `most` steps."""
+def programs(least: int = 3, most: int = 16, table: tuple[Row, ...] = FLOATS) -> st.SearchStrategy[Program]:
+    """Programs on f32, for hypothesis, which makes the smallest that fails."""
     number = st.integers(0, 1 << 10)
-    steps = st.lists(st.builds(Step, number, number, number, number), min_size=least, max_size=most).map(tuple)
-    shapes = st.lists(st.sampled_from(SHAPES), min_size=2, max_size=4).map(tuple)
-    return st.builds(Program, shapes, steps, st.lists(number, min_size=1, max_size=3).map(tuple))
-
-
-def run(program: Program, inputs: Sequence[T]) -> tuple[list[T], list[T]]:
-    """All operands in order, and the wanted ones; results that grow beyond `LARGEST` elements are left out."""
-    operands = list(inputs)
-    for step in program.steps:
-        a, b = operands[-1 - step.first % len(operands)], operands[-1 - step.second % len(operands)]
-        result = OPERATORS[step.operator % len(OPERATORS)](a, b, step.option)
-        if result.spec.elements <= LARGEST and len(result.shape) <= 4:
-            operands.append(result)
-    return operands, [operands[-1 - number % len(operands)] for number in program.wanted]
+    flat = st.builds(Step, number, number, number, number)
+    nested = st.builds(Step, number, number, number, number, st.lists(flat, max_size=4).map(tuple))
+    specs = st.lists(st.sampled_from(SHAPES).map(TensorSpec), min_size=2, max_size=4).map(tuple)
+    steps = st.lists(nested if table is ALL else flat, min_size=least, max_size=most).map(tuple)
+    return st.builds(Program, specs, steps, st.lists(number, min_size=1, max_size=3).map(tuple), st.just(table))

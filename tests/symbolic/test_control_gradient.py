@@ -11,10 +11,12 @@ from tests.symbolic.evaluation import Array, check_gradients, inputs_of, random_
 from nnc.concrete import CountBelow
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
-from nnc.errors import NotDifferentiableError
+from nnc.errors import NotDifferentiableError, SymbolError
 from nnc.ops import reduce_sum
+from nnc.ops.indexing import index_select
 from nnc.ops.pointwise import less, log, tanh
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, jvp, prune, verify, while_loop
+from nnc.symbolic.ir import bodies_of
 
 pytestmark = pytest.mark.usefixtures("debug")
 
@@ -36,12 +38,12 @@ def unrolled(x: Symbol, w: Symbol) -> Symbol:
 
 def until_large(x0: Symbol, w: Symbol) -> Symbol:
     """x ← x w + x until the sum is 20 or more: the number of iterations depends on the values."""
-    with while_loop(x0.graph, at_most=12, at_end=True) as loop:
+    with while_loop(x0.graph, at_most=12) as loop:
         x = loop.carry(x0)
         new = x * w + x
         loop.go_on_while(lambda tensor: bool(tensor.numpy().item() < 20.0), reduce_sum(new))
         loop.next(x, new)
-    return loop.result(x)
+    return loop.result(new)
 
 
 def coupled(x0: Symbol, w: Symbol) -> Symbol:
@@ -159,10 +161,11 @@ def test_repeated_logarithms_times_a_factor() -> None:
     """u = v · z, z ← log(z y) five times, tested at the end: du/dy by the chain rule."""
     graph = SymbolicGraph()
     x, y, v = inputs_of(graph, [(), (), ()])
-    with while_loop(graph, CountBelow(4), at_end=True) as loop:
+    with while_loop(graph, CountBelow(4)) as loop:
         z = loop.carry(x)
-        loop.next(z, log(z * y))
-    (gradient,) = backward(graph, [v * loop.result(z)], [y])
+        new = log(z * y)
+        loop.next(z, new)
+    (gradient,) = backward(graph, [v * loop.result(new)], [y])
     value, change = 1.0, 0.0
     for _ in range(5):
         change = change / value + 1 / 3.2
@@ -202,3 +205,61 @@ def test_without_its_gradient_a_loop_has_no_tape() -> None:
             verify(graph)
         statements.append(compile(graph, [y], given={x0: Tensor.zeros(x0.spec)}, backend="reference").memory().arena)
     assert statements[0] == statements[1]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_gradient_by_rows_is_put_together_once(order: int) -> None:
+    """h ← tanh(x[t] + w h): what an iteration does about x does not grow with the number of rows."""
+    iterations = []
+    for steps in (3, 30):
+        graph = SymbolicGraph()
+        x, w, h0 = graph.input(spec((steps, 4), "f64"), "x"), *inputs_of(graph, [(4,), (4,)])
+        with while_loop(graph, CountBelow(steps)) as loop:
+            h = loop.carry(h0)
+            loop.next(h, tanh(index_select(x, loop.count) + w * h))
+        value = loop.result(h)
+        for _ in range(order):
+            value = reduce_sum(backward(graph, [reduce_sum(value * value)], [x])[0])
+        prune(graph, [value])
+        loops = [body.graph for _, record in graph.execs.items() for _, body in bodies_of(record.command)]
+        written = [key for inner in loops for _, record in inner.execs.items() for key in record.outputs]
+        graphs = [inner for inner in loops for _, record in inner.execs.items() for _ in record.outputs]
+        iterations.append(sum(one.tensors[key].spec.nbytes for one, key in zip(graphs, written, strict=True)))
+    assert iterations[0] == iterations[1]
+
+
+def test_the_values_of_all_iterations_have_gradients() -> None:
+    """Rows of h ← tanh(w h), zero behind the end of the loop; their gradient is that of the unrolled graph."""
+    start, weight = random_arrays([(3,), (3,)])
+    found = []
+    for looped in (True, False):
+        graph = SymbolicGraph()
+        h0, w = inputs_of(graph, [(3,), (3,)])
+        if looped:
+            with while_loop(graph, at_most=6) as loop:
+                h = loop.carry(h0)
+                loop.go_on_while(less(loop.count, loop.count * 0 + 4))
+                loop.next(h, tanh(w * h))
+            rows = loop.rows(h)
+            total = reduce_sum(rows * rows)
+        else:
+            values = [h0]
+            for _ in range(3):
+                values.append(tanh(w * values[-1]))
+            total = reduce_sum(values[0] * values[0])
+            for value in values[1:]:
+                total = total + reduce_sum(value * value)
+        found.append(values_of(graph, [total, *backward(graph, [total], [h0, w])], {h0: start, w: weight}))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_rows_of_a_loop_of_unknown_length_ask_for_a_bound() -> None:
+    graph = SymbolicGraph()
+    (x0,) = inputs_of(graph, [(1,)])
+    with while_loop(graph) as loop:
+        x = loop.carry(x0)
+        loop.go_on_while(lambda tensor: bool(tensor.numpy().item() < 3.0), x)
+        loop.next(x, x + 1.0)
+    with pytest.raises(SymbolError, match=r"at_most.*test_control_gradient\.py"):
+        loop.rows(x)

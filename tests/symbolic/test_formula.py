@@ -58,3 +58,14 @@ def test_s14_s15_gradients_and_updates_of_a_composed_loss() -> None:
     compiled.run()
     np.testing.assert_allclose(compiled.tensor(gradient).numpy(), -1.5)
     np.testing.assert_allclose(weights.numpy(), 3.0)
+
+
+def test_s12_control_dependencies_are_an_order_of_execs() -> None:
+    x = Formula.variable("x")
+    first = Formula.of(TANH, x, name="first")
+    second = Formula.of(TANH, x, name="second").following(first, x)
+    graph = SymbolicGraph()
+    instantiate(second, graph, x=graph.input(spec((2,))))
+    names = {record.name: key for key, record in graph.execs.items()}
+    assert graph.execs.predecessors(names["second"]) == (names["first"],)
+    assert graph.execs.predecessors(names["first"]) == ()

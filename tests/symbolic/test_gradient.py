@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ from nnc.core.command import Command
 from nnc.core.dtype import F64, I32
 from nnc.core.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
+from nnc.graph import Op
+from nnc.ops.catalog import OPERATORS
 from nnc.ops.copy import COPY
+from nnc.ops.examples import example_of
 from nnc.ops.optimizer import SGD, SgdAttrs
 from nnc.ops.pointwise import EXP, LOG
-from nnc.ops.rules import NoAttrs
+from nnc.ops.reads import gradient_reads
+from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable
 from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
 
 COPIED = Command(COPY, NoAttrs())
@@ -237,12 +242,113 @@ def test_a_gradient_by_an_intermediate(graph: SymbolicGraph) -> None:
     assert value(graph, by_x, x0=0.5) == pytest.approx(2 * point**2 * 0.5 + point**2)
 
 
-def test_an_alias_that_names_an_element_twice_has_no_gradient_yet(graph: SymbolicGraph) -> None:
+def test_what_an_alias_names_twice_gets_the_sum(graph: SymbolicGraph) -> None:
+    """Σ of all windows' exponentials, differentiated twice: the inner elements stand in two windows."""
     (x,) = inputs_of(graph, [(4,)])
-    windows = graph.alias(x.key, spec((3, 2), F64), 0, (1, 1))  # windows
-    with pytest.raises(NotDifferentiableError, match="names an element twice") as caught:
-        backward(graph, [ops.exp(windows)], [x])
-    assert caught.value.origin == line_of("windows")
+    windows = graph.alias(x.key, spec((3, 2), F64), 0, (1, 1))
+    (slope,) = backward(graph, [ops.exp(windows)], [x])
+    (curvature,) = backward(graph, [slope * slope], [x])
+    verify(graph)
+    values, count = np.array([0.1, 0.2, 0.3, 0.4]), np.array([1, 2, 2, 1])
+    np.testing.assert_allclose(value(graph, slope, x0=values), count * np.exp(values), rtol=1e-12)
+    np.testing.assert_allclose(value(graph, curvature, x0=values), 2 * count**2 * np.exp(2 * values), rtol=1e-12)
+
+
+# ---- one gradient from those of the parts
+
+
+def made_ops(graph: SymbolicGraph, before: int) -> list[str]:
+    return [record.command.op.name for key, record in graph.execs.items() if key >= before]
+
+
+def fills(graph: SymbolicGraph) -> list[float]:
+    return [record.fill for _, record in graph.tensors.items() if record.fill is not None]
+
+
+def test_parts_that_cover_a_tensor_need_no_zeros_and_no_sum(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(4, 6)])
+    y = ops.exp(x)
+    quarters = [ops.relu(y[row : row + 2, column : column + 3]) for row in (0, 2) for column in (0, 3)]
+    before = len(graph.execs)
+    (slope,) = backward(graph, quarters, [x])
+    verify(graph)
+    names = made_ops(graph, before)
+    assert names.count("copy") == 4
+    assert not {"add", "embed"} & set(names)
+    assert fills(graph) == []
+    values = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
+    np.testing.assert_allclose(value(graph, slope, x0=values), np.exp(values))
+
+
+def test_parts_that_leave_a_gap_start_from_zeros(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(4, 6)])
+    y = ops.exp(x)
+    (slope,) = backward(graph, [ops.relu(y[0:2, 0:3]), ops.relu(y[2:4, 3:6])], [x])
+    verify(graph)
+    assert fills(graph) == [0.0]
+    values = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
+    expected = np.exp(values)
+    expected[0:2, 3:6] = expected[2:4, 0:3] = 0.0
+    np.testing.assert_allclose(value(graph, slope, x0=values), expected)
+
+
+def test_parts_that_meet_are_added(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(6,)])
+    y = ops.exp(x)
+    before = len(graph.execs)
+    (slope,) = backward(graph, [ops.tanh(y[0:4]), ops.tanh(y[2:6]), ops.tanh(y[4:6])], [x])
+    verify(graph)
+    assert made_ops(graph, before).count("add") == 1
+    values = np.linspace(-1.0, 1.0, 6)
+    once = np.exp(values) * (1 - np.tanh(np.exp(values)) ** 2)
+    np.testing.assert_allclose(value(graph, slope, x0=values), once * [1, 1, 2, 2, 2, 2])
+
+
+def test_the_gradient_of_one_place_is_summed_there(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(8,)])
+    y = graph.input(spec((8,), F64), "y")
+    graph.apply(Command(EXP, NoAttrs()), [x[0:4]], [y[0:4]])
+    graph.apply(Command(EXP, NoAttrs()), [x[4:8]], [y[4:8]])
+    low = y[0:4]
+    before = len(graph.execs)
+    found = backward(graph, [ops.sin(low) * ops.cos(low)], [x[0:4]])
+    assert "embed" not in made_ops(graph, before)
+    assert found.of(y[4:8]) is None
+    values = np.linspace(0.1, 0.8, 8)
+    np.testing.assert_allclose(
+        value(graph, found[0], x0=values), np.cos(2 * np.exp(values[:4])) * np.exp(values[:4]), rtol=1e-12
+    )
+
+
+def test_a_thousand_parts_are_put_together_once(graph: SymbolicGraph) -> None:
+    (x,) = inputs_of(graph, [(1000, 2)])
+    parts = [ops.tanh(x[step]) for step in range(1000)]
+    before = len(graph.execs)
+    (slope,) = backward(graph, parts, [x])
+    assert made_ops(graph, before).count("copy") == 1000
+    assert slope.shape == (1000, 2)
+    assert fills(graph) == []
+
+
+# ---- what belongs to what
+
+
+def test_gradients_are_looked_up_by_symbol_and_by_exec(graph: SymbolicGraph) -> None:
+    x, w, unused = inputs_of(graph, [(2, 3), (3, 2), (2,)])
+    hidden = x @ w
+    y = ops.tanh(hidden)
+    ops.exp(unused)
+    found = backward(graph, [y], [w])
+    assert found.of(w) == found[0]
+    assert found.of(hidden) is not None
+    assert found.of(hidden).spec == hidden.spec
+    assert found.of(hidden[0]).spec == hidden[0].spec
+    assert found.of(x) is found.of(unused) is None
+    product, tanh = graph.writers(hidden.key)[0], graph.writers(y.key)[0]
+    assert set(found.execs) == {product, tanh}
+    assert found.execs[product] == (found.writer_of(w),)
+    assert found.writer_of(hidden) in found.execs[tanh]
+    assert found.writer_of(x) is None
 
 
 # ---- unused inputs, integers, seeds
@@ -318,3 +424,27 @@ def test_a_tensor_s_gradient_is_summed_once(graph: SymbolicGraph) -> None:
     sums = [record for _, record in graph.execs.items() if record.command.op.name == "add"]
     # Two of the forward pass; y has four readers' parts (sin, cos, and both sides of the product).
     assert len(sums) == 2 + 3
+
+
+# ---- what gradients read
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable)], ids=lambda op: op.name
+)
+def test_a_gradient_reads_no_more_than_its_rule(op: Op[Any], graph: SymbolicGraph) -> None:
+    example = example_of(op).typed(F64)
+    inputs = [None if one is None else graph.input(one) for one in example.inputs]
+    outputs = graph.apply(Command(op, example.attrs), inputs)
+    seeds = [graph.input(output.spec) for output in outputs if output.spec.dtype.is_float]
+    wanted = [one for one in inputs if one is not None and one.spec.dtype.is_float]
+    forward = len(graph.execs)
+    found = backward(graph, [output for output in outputs if output.spec.dtype.is_float], wanted, seeds)
+    known = {symbol.key for symbol in (*outputs, *seeds, *wanted)}
+    needed = graph.needed_for([symbol.key for symbol in found], known)
+    assert all(key >= forward for key in needed)
+    read = set(graph.inputs_of(needed)) | {graph.root(symbol.key) for symbol in found} & known
+    reads = gradient_reads(op, example.attrs, example.inputs)
+    allowed = {inputs[place].key for place in reads.inputs if inputs[place] is not None}
+    allowed |= {outputs[place].key for place in reads.outputs}
+    assert read - {seed.key for seed in seeds} == allowed

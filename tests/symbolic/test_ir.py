@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import I32
 from nnc.core.spec import spec
-from nnc.errors import ArityError, ShapeError, SymbolError, UnknownKeyError
+from nnc.errors import ArityError, CycleError, GraphError, ShapeError, SymbolError, UnknownKeyError
 from nnc.ops.copy import COPY
 from nnc.ops.pointwise import ADD, EXP
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic import ExecSymbol, SymbolicGraph, verify
+from nnc.symbolic import ExecSymbol, SymbolicGraph, backward, compile, faults, verify
+from nnc.symbolic.passes import Pass, simplify
+from nnc.symbolic.serialize import load, save
+from nnc.symbolic.text import dump, parse
 
 COPIED = Command(COPY, NoAttrs())
 EXPONENTIAL = Command(EXP, NoAttrs())
@@ -359,3 +363,159 @@ def test_records_may_be_appended_directly(graph: SymbolicGraph) -> None:
     key = graph.add_exec(ExecSymbol(EXPONENTIAL, (x.key,), (y.key,), "named"))
     assert graph.execs[key].name == "named"
     verify(graph)
+
+
+# ---- shapes that are said later
+
+
+def test_a_spec_that_is_set_later_is_passed_on(graph: SymbolicGraph) -> None:
+    a, w = graph.input(name="a"), graph.input(spec((3, 2)), "w")
+    b = ops.exp(a)
+    c = graph.apply(ADDED, [b @ w, b @ w], [graph.input(name="c")])[0]
+    assert str(graph).splitlines()[1] == f"  %{a.key} a: auto = input"
+    with pytest.raises(ShapeError, match="shape of a symbol without a spec") as caught:
+        b.shape  # shape too early
+    assert caught.value.origin == line_of("shape too early")
+    assert faults(graph)[0].startswith("S1: exec 0 names %0, which has no spec yet")
+    a.specify(spec((4, 3)))
+    assert (b.spec, c.spec) == (spec((4, 3)), spec((4, 2)))
+    verify(graph)
+
+
+def test_a_spec_that_does_not_fit_changes_nothing(graph: SymbolicGraph) -> None:
+    a, w = graph.input(name="a"), graph.input(spec((3, 2)), "w")
+    b = ops.exp(a)
+    b @ w  # product of what is not known
+    with pytest.raises(ShapeError, match="gemm: got a=f32") as caught:
+        a.specify(spec((4, 5)))
+    assert caught.value.origin == line_of("product of what is not known")
+    a.specify(spec((4, 3)))
+    with pytest.raises(ShapeError, match="need a symbol without a spec"):
+        a.specify(spec((4, 3)))
+
+
+def test_an_output_that_was_specified_must_be_what_is_inferred(graph: SymbolicGraph) -> None:
+    a, b = graph.input(), graph.input()
+    graph.apply(EXPONENTIAL, [a], [b])  # into b
+    b.specify(spec((3,)))
+    with pytest.raises(ShapeError, match=r"specified as f32\[3\]; need f32\[4\]") as caught:
+        a.specify(spec((4,)))
+    assert caught.value.origin == line_of("into b")
+    a.specify(spec((3,)))
+    verify(graph)
+
+
+def test_what_has_no_spec_is_written_once_too(graph: SymbolicGraph) -> None:
+    a, b = graph.input(), graph.input()
+    graph.apply(EXPONENTIAL, [a], [b])
+    with pytest.raises(SymbolError, match="already written"):
+        graph.apply(COPIED, [a], [b])
+    with pytest.raises(SymbolError, match="already read"):
+        graph.apply(COPIED, [b], [a])
+
+
+def test_a_graph_without_all_specs_is_not_compiled(graph: SymbolicGraph) -> None:
+    b = ops.exp(graph.input())
+    with pytest.raises(ShapeError, match="without a spec"):
+        compile(graph, [b])
+    with pytest.raises(ShapeError, match="without a spec"):
+        backward(graph, [b], [b])
+
+
+# ---- what places hold that nobody writes
+
+
+def test_a_fill_is_kept_in_copies_and_texts(graph: SymbolicGraph) -> None:
+    x, whole = graph.input(spec((2,)), "x"), graph.input(spec((4,)), "whole", fill=1.0)
+    graph.apply(COPIED, [x], [whole[0:2]])
+    ops.exp(whole)
+    copy, tensors, _ = graph.duplicate()
+    assert copy.tensors[tensors[whole.key]].fill == 1.0
+    assert dump(parse(dump(graph))) == dump(graph)
+    assert "%1 whole: f32[4] = memory holding 1.0" in dump(graph)
+    assert [record.fill for _, record in load(save(graph)).tensors.items()][:2] == [None, 1.0]
+
+
+# ---- given order
+
+
+def test_an_order_is_given_and_taken_back(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    ops.exp(x)
+    ops.log(x)
+    first, second = graph.execs
+    assert (graph.sources(), graph.destinations()) == ((first, second), (first, second))
+    graph.connect(second, first)
+    assert (graph.sources(), graph.destinations()) == ((second,), (first,))
+    assert graph.execs.toposort() == (second, first)
+    verify(graph)
+    with pytest.raises(CycleError, match="connect"):
+        graph.connect(first, second)
+    assert graph.execs[first].optimize is graph.execs[second].optimize is False
+    graph.disconnect(second, first)
+    assert graph.execs.edges() == ()
+    with pytest.raises(GraphError, match="disconnect"):
+        graph.disconnect(second, first)
+
+
+def test_a_given_order_is_kept_in_copies_and_texts_and_by_changed_inputs(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)), "x")
+    y, z = ops.exp(x), ops.log(x)
+    ops.add(y, z)
+    first, second, both = graph.execs
+    graph.connect(first, second)
+    graph.replace_exec(second, replace(graph.execs[second], inputs=(y.key,)))
+    assert len(graph.given_order(second)) == 1
+    verify(graph)
+    copy, _, execs = graph.duplicate()
+    assert [copy.execs.predecessors(execs[key]) for key in (first, second, both)] == [(), (0,), (0, 1)]
+    for other in (parse(dump(graph)), load(save(graph)), copy):
+        verify(other)
+        assert dump(other, origins=False) == dump(graph, origins=False)
+    assert "log kept after 0 <- %1" in dump(graph)
+
+
+def test_an_order_is_no_reason_to_run(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    y, z = ops.exp(x), ops.log(x)
+    first, second = graph.execs
+    graph.connect(first, second)
+    assert graph.needed_for([z.key]) == (second,)
+    compiled = compile(graph, [y, z], backend="reference")
+    assert compiled.ground.order == (first, second)
+
+
+def test_a_kept_exec_is_not_merged_nor_fused(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)))
+    once, again = ops.exp(x), ops.exp(x)
+    y = ops.tanh(once * again)
+    graph.keep(graph.writers(again.key)[0])
+    simplify(graph, [y], list(Pass))
+    assert sum(record.command.op is EXP for _, record in graph.execs.items()) == 1
+    assert not graph.execs[graph.writers(again.key)[0]].optimize
+
+
+# ---- observers and duplicates
+
+
+def test_observers_are_told_of_execs_and_symbols(graph: SymbolicGraph) -> None:
+    execs: list[int] = []
+    tensors: list[int] = []
+    x = graph.input(spec((3,)))
+    with graph.observed(execs.append, tensors.append):
+        y = ops.exp(x[0:2])
+    ops.log(y)
+    assert (execs, tensors) == ([0], [1, 2])
+
+
+def test_a_duplicate_is_whole_and_stands_alone(graph: SymbolicGraph) -> None:
+    x = graph.input(spec((3,)), "x")
+    y = ops.exp(x)[0:2]
+    lonely = graph.input(spec((9,)), "lonely")
+    copy, tensors, execs = graph.duplicate()
+    verify(copy)
+    assert (copy.name, len(copy.tensors), len(copy.execs)) == (graph.name, len(graph.tensors), 1)
+    assert copy.tensors[tensors[lonely.key]].name == "lonely"
+    assert copy.symbol(tensors[y.key]).offset == y.offset
+    copy.remove_exec(execs[graph.writers(y.key)[0]])
+    assert len(graph.execs) == 1

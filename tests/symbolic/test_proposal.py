@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from tests.conformance.case import Case
 from tests.conformance.cases import CASES
+from tests.fuzz.graphs import checks
 from tests.ops.test_gradients import CHOOSING_INPUTS, differentiable
 from tests.symbolic.evaluation import Array, random_arrays, values_of
-from tests.symbolic.programs import SHAPES, Program, Step, run
+from tests.symbolic.programs import random_program
 
 from nnc import ops
 from nnc.core.command import Command
@@ -246,30 +247,12 @@ def test_m20_a_trace_is_taken_out_and_compiled() -> None:
 GRAPHS = 120
 
 
-def random_program(seed: int) -> Program:
-    """Up to three inputs and sixteen steps; the numbers decide everything."""
-    generator = np.random.default_rng(seed)
-    numbers = generator.integers(0, 1 << 10, (int(generator.integers(2, 17)), 4)).tolist()
-    shapes = tuple(SHAPES[index] for index in generator.integers(0, len(SHAPES), int(generator.integers(1, 4))))
-    return Program(shapes, tuple(Step(*row) for row in numbers), (0, int(generator.integers(0, 8))))
-
-
 @pytest.mark.parametrize(
     "passes", [[one] for one in Pass] + [list(Pass) * 2], ids=lambda passes: passes[0].name.lower() + str(len(passes))
 )
 def test_m21_passes_keep_random_graphs_valid_and_their_values(passes: list[Pass]) -> None:
     for seed in range(GRAPHS // len(Pass)):
-        program = random_program(seed * len(Pass) + len(passes))
-        graph = SymbolicGraph()
-        inputs = [graph.input(spec(shape, "f64")) for shape in program.shapes]
-        values = dict(zip(inputs, random_arrays(program.shapes, seed), strict=True))
-        _, wanted = run(program, inputs)
-        wanted.extend(backward(graph, wanted[:1], inputs))
-        before = values_of(graph, wanted, values)
-        simplify(graph, wanted, passes)
-        assert faults(graph) == (), f"seed {seed}"
-        for got, want in zip(values_of(graph, wanted, values), before, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9, err_msg=f"seed {seed}")
+        checks.check_passes(checks.Case(random_program(seed * len(Pass) + len(passes)), 1), passes)
 
 
 # ---- M23: backward is stages, each of which can be called alone

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,17 +13,19 @@ from tests.symbolic.programs import Program, programs, run
 from tests.symbolic.test_serialize import network
 
 from nnc import ops
+from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.device import Device
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.errors import FormatError
 from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic import SymbolicGraph, backward
+from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.serialize import load, save
 from nnc.symbolic.text import dot, dump, parse
 
+CONTROLLED = Path(__file__).parent / "goldens" / "controlled.txt"
 EXAMPLES = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
@@ -101,134 +106,98 @@ def test_a_fused_expression_and_numbers_that_are_none() -> None:
     np.testing.assert_array_equal(got[0], values_of(graph, [y], values)[0])
 
 
-def passed(one: Pass) -> str:
-    """What a pass leaves of one small graph that has something for each of them."""
-    graph = SymbolicGraph()
-    x, w, f = graph.input(spec((8, 2)), "x"), graph.input(spec((2, 2)), "w"), graph.input(spec((2,)), "f")
-    product = ops.gemm(x, w) * f
-    ops.exp(product)
-    y = ops.contiguous(product) + ops.exp(ops.scalar_like(x, 0.0)) + ops.relu(x + 0.0) + ops.relu(x + 0.0)
-    simplify(graph, [y], [one])
-    return dump(graph, origins=False)
-
-
-AFTER: dict[Pass, str] = {
-    Pass.COMMON_SUBEXPRESSIONS: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[8, 2] = copy <- %4
-  %6: f32[] = fill(value=0.0, spec="f32[]") <-
-  %7: f32[] = exp <- %6
-  %8: f32[8, 2] = add <- %5, %7
-  %9: f32[8, 2] = affine <- %0
-  %10: f32[8, 2] = relu <- %9
-  %11: f32[8, 2] = add <- %8, %10
-  %12: f32[8, 2] = add <- %11, %10
-""",
-    Pass.DATA_TRANSFER: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[] = fill(value=0.0, spec="f32[]") <-
-  %6: f32[] = exp <- %5
-  %7: f32[8, 2] = add <- %4, %6
-  %8: f32[8, 2] = affine <- %0
-  %9: f32[8, 2] = relu <- %8
-  %10: f32[8, 2] = add <- %7, %9
-  %11: f32[8, 2] = affine <- %0
-  %12: f32[8, 2] = relu <- %11
-  %13: f32[8, 2] = add <- %10, %12
-""",
-    Pass.FUSION: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[8, 2] = copy <- %4
-  %6: f32[] = fill(value=0.0, spec="f32[]") <-
-  %7: f32[] = exp <- %6
-  %8: f32[8, 2] = add <- %5, %7
-  %9: f32[8, 2] = affine <- %0
-  %10: f32[8, 2] = relu <- %9
-  %11: f32[8, 2] = add <- %8, %10
-  %12: f32[8, 2] = affine <- %0
-  %13: f32[8, 2] = relu <- %12
-  %14: f32[8, 2] = add <- %11, %13
-""",
-    Pass.PRUNING: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[8, 2] = copy <- %4
-  %6: f32[] = fill(value=0.0, spec="f32[]") <-
-  %7: f32[] = exp <- %6
-  %8: f32[8, 2] = add <- %5, %7
-  %9: f32[8, 2] = affine <- %0
-  %10: f32[8, 2] = relu <- %9
-  %11: f32[8, 2] = add <- %8, %10
-  %12: f32[8, 2] = affine <- %0
-  %13: f32[8, 2] = relu <- %12
-  %14: f32[8, 2] = add <- %11, %13
-""",
-    Pass.ALGEBRA: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[8, 2] = copy <- %4
-  %6: f32[] = fill(value=0.0, spec="f32[]") <-
-  %7: f32[] = exp <- %6
-  %8: f32[8, 2] = add <- %5, %7
-  %9: f32[8, 2] = relu <- %0
-  %10: f32[8, 2] = add <- %8, %9
-  %11: f32[8, 2] = relu <- %0
-  %12: f32[8, 2] = add <- %10, %11
-""",
-    Pass.GROUPS: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[] = fill(value=0.0, spec="f32[]") <-
-  %5: f32[] = exp <- %4
-  %6: f32[8, 2] = fused_pointwise(inputs=4, steps=["multiply 2 1", "copy 4", "add 5 3", "affine 0", \
-"relu 7", "add 6 8", "affine 0", "relu 10", "add 9 11"]) <- %0, %2, %3, %5
-""",
-    Pass.CONSTANTS: """
-  %3: f32[8, 2] = gemm <- %0, %1, –
-  %4: f32[8, 2] = multiply <- %3, %2
-  %5: f32[8, 2] = copy <- %4
-  %6: f32[8, 2] = affine <- %0
-  %7: f32[8, 2] = relu <- %6
-  %8: f32[8, 2] = affine <- %0
-  %9: f32[8, 2] = relu <- %8
-  %10: f32[] = fill(value=1.0, spec="f32[]") <-
-  %11: f32[8, 2] = add <- %5, %10
-  %12: f32[8, 2] = add <- %11, %7
-  %13: f32[8, 2] = add <- %12, %9
-""",
-    Pass.BATCH_NORM: """
-  %3: f32[] = fill(value=0.0, spec="f32[]") <-
-  %4: f32[] = exp <- %3
-  %5: f32[8, 2] = affine <- %0
-  %6: f32[8, 2] = relu <- %5
-  %7: f32[8, 2] = affine <- %0
-  %8: f32[8, 2] = relu <- %7
-  %9: f32[2, 2] = multiply <- %1, %2
-  %10: f32[8, 2] = gemm <- %0, %9, –
-  %11: f32[8, 2] = copy <- %10
-  %12: f32[8, 2] = add <- %11, %4
-  %13: f32[8, 2] = add <- %12, %6
-  %14: f32[8, 2] = add <- %13, %8
-""",
-}
-# No branches, nothing to do but to prune.
-AFTER[Pass.BRANCHES] = AFTER[Pass.PRUNING]
-
-
-@pytest.mark.parametrize("one", Pass, ids=lambda one: one.value.replace(" ", "-"))
-def test_passes_leave_a_text_that_parses_back(one: Pass) -> None:
-    text = passed(one)
-    assert dump(parse(text)) == text
-    assert text.splitlines()[4:] == AFTER[one].strip("\n").splitlines()
-
-
 def test_graphviz() -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((3,)), "x")
     ops.exp(ops.sin(x))
     assert dot(graph) == ('digraph {\n  n0 [label="sin"];\n  n1 [label="exp"];\n  n0 -> n1 [label="%1: f32[3]"];\n}')
+
+
+def controlled() -> tuple[SymbolicGraph, Symbol, Symbol]:
+    """A branch in a loop in a loop, decided by symbols, with a view of a carried value and rows."""
+    graph = SymbolicGraph("c")
+    x0 = graph.input(spec((3,)), "x0")
+    with while_loop(graph, at_most=4) as outer:
+        x = outer.carry(x0, "x")
+        with while_loop(outer.body, CountBelow(2)) as inner:
+            z = inner.carry(x)
+            (y,) = case_of(inner.body, inner.count, [lambda z: z * x0], [z], bypass=[z[::-1]])
+            inner.next(z, y)
+        outer.next(x, inner.result(z))
+        outer.go_on_while(ops.less(outer.count, ops.scalar_like(outer.count, 3)))
+    return graph, x0, ops.reduce_sum(outer.rows(x), 0).named("y")
+
+
+def test_bodies_are_blocks_below_their_exec() -> None:
+    graph, x0, y = controlled()
+    text = dump(graph, origins=False)
+    assert f"{text}\n" == CONTROLLED.read_text(encoding="utf-8")
+    again = parse(text)
+    assert dump(again, origins=False) == text
+    assert save(again) == save(parse(dump(load(save(again)))))
+    (end,) = (again.symbol(key) for key, record in again.tensors.items() if record.name == "y")
+    values = np.array([0.5, 1.5, 2.0])
+    got = values_of(again, [end], {again.symbol(again.inputs_of(again.execs)[0]): values})
+    np.testing.assert_array_equal(got[0], values_of(graph, [y], {x0: values})[0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    branches 0 (", "    branches 1 (", "blocks in order"),
+        ("    otherwise (", "    branches 0 (", "blocks in order"),
+        ("    body (", "   body (", "an indent"),
+        ("    body (", "              body (", "an indent"),
+        ("body (%1, ", "body (%99, ", "a symbol of a line above"),
+        ("body (%1, ", "body %1, ", "an attribute|whole number"),
+        ('"count": ', '"number": ', "."),
+        ("    otherwise (", "    other (", "."),
+        (") -> (", ") to (", "->"),
+    ],
+)
+def test_damaged_blocks_are_refused(old: str, new: str, message: str) -> None:
+    text = dump(controlled()[0], origins=False)
+    with pytest.raises(FormatError, match=message):
+        parse(text.replace(old, new, 1) if old in text else text.replace("count=", "number=", 1))
+
+
+def test_a_block_without_an_exec_is_refused() -> None:
+    with pytest.raises(FormatError, match="line 3.*block below"):
+        parse(HEAD + "    body (%0) -> (%0)")
+
+
+def test_a_python_function_is_shown_and_cannot_be_read() -> None:
+    graph = SymbolicGraph()
+    x0 = graph.input(spec((3,)))
+    with while_loop(graph) as loop:
+        x = loop.carry(x0)
+        loop.next(x, ops.sin(x))
+        loop.go_on_while(lambda count: bool(count.numpy() < 3), loop.count)
+    assert re.search('"function": "python [^"]*<lambda>"', dump(graph))
+    with pytest.raises(FormatError, match="line 3.*Python function"):
+        parse(dump(graph))
+    with pytest.raises(FormatError, match=r"while: got the Python function .*test_text\.py"):
+        save(graph)
+
+
+def test_bodies_are_clusters() -> None:
+    graph = SymbolicGraph()
+    x0 = graph.input(spec((3,)), "x")
+    with while_loop(graph, CountBelow(2)) as loop:
+        x = loop.carry(x0)
+        loop.next(x, ops.sin(x))
+    ops.exp(loop.result(x))
+    assert dot(graph).splitlines() == [
+        "digraph {",
+        '  n0 [label="while"];',
+        '  n1 [label="exp"];',
+        '  n0 -> n1 [label="%2: f32[3]"];',
+        "  subgraph cluster_n0_0_ {",
+        '    label="while 0: body";',
+        '    n0_0_0 [label="sin"];',
+        "  }",
+        "}",
+    ]
 
 
 HEAD = "graph g\n  %0 x: f32[4] = input\n"

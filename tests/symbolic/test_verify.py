@@ -49,6 +49,18 @@ def name_unknown_tensor(graph: SymbolicGraph) -> None:
     graph.execs.replace_node(EXP, replace(graph.execs[EXP], inputs=(TensorKey(99),)))
 
 
+def name_what_has_no_spec(graph: SymbolicGraph) -> None:
+    ops.exp(graph.input())
+
+
+def alias_with_a_fill(graph: SymbolicGraph) -> None:
+    graph.tensors.replace(PART, replace(graph.tensors[PART], fill=0.0))
+
+
+def given_order_in_a_circle(graph: SymbolicGraph) -> None:
+    graph.execs.add_edge(EXP, GEMM, Dependency())
+
+
 def alias_of_alias(graph: SymbolicGraph) -> None:
     graph.tensors.new(replace(graph.tensors[PART], alias=AliasOf(PART, 0, (2, 1))))
 
@@ -147,6 +159,8 @@ DAMAGES: tuple[tuple[str, Callable[[SymbolicGraph], None]], ...] = (
     ("S1", remove_read_tensor),
     ("S1", remove_written_tensor),
     ("S1", name_unknown_tensor),
+    ("S1", name_what_has_no_spec),
+    ("S2", alias_with_a_fill),
     ("S2", alias_of_alias),
     ("S2", alias_outside),
     ("S2", alias_with_missing_strides),
@@ -161,6 +175,7 @@ DAMAGES: tuple[tuple[str, Callable[[SymbolicGraph], None]], ...] = (
     ("S5", missing_edge),
     ("S5", needless_edge),
     ("S6", cycle),
+    ("S6", given_order_in_a_circle),
     ("S7", invalid_body),
     ("S7", written_parameter),
     ("S7", result_of_nothing),

@@ -1,7 +1,7 @@
 """What a concrete graph is made of: nodes, edges, and how it loops when it is the body of a `while`.
 
     Exec         a command on places
-    Noop         nothing: a point to break at, to begin or end with
+    Noop         no command: a point to break at, to begin or end with, or to call a function at
     WhileExec    a body that runs again and again
     CaseOfExec   one of several bodies, or none
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType, TypeAlias, assert_never
 
@@ -50,10 +50,11 @@ class Exec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noop:
-    """A node that does nothing."""
+    """A node without a command; its `action`, if it has one, is called each time that the node runs."""
 
     name: str = ""
     origin: str = ""
+    action: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -121,9 +121,11 @@ class ConcreteGraph:
         """Append an exec behind the execs in `after`. Specs are checked against the operator's rule."""
         return self._append(self._exec(command, inputs, outputs, workspace, name), after)
 
-    def add_noop(self, *, after: Iterable[ExecKey] = (), name: str = "") -> ExecKey:
-        """Append a node that does nothing: a point to break at, to begin or to end with."""
-        return self._append(Noop(name, caller_origin()), after)
+    def add_noop(
+        self, action: Callable[[], None] | None = None, *, after: Iterable[ExecKey] = (), name: str = ""
+    ) -> ExecKey:
+        """Append a node without a command: a point to break at, to begin or to end with, or to call `action` at."""
+        return self._append(Noop(name, caller_origin(), action), after)
 
     def set_command(self, key: ExecKey, command: AnyCommand) -> None:
         """Give an exec another command (or the same with other attributes), checked as in `add`."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from nnc.concrete.counter import Counter
 from nnc.core.spec import Shape, TensorSpec
@@ -109,9 +110,12 @@ class Carry(_Moving):
 
 
 class Reference:
-    """A tensor that moves along with a multiview: all of it, or a strided part (`offset`, `strides` in elements)."""
+    """A tensor that moves along with a multiview: all of it, or a strided part (`offset`, `strides` in elements).
 
-    __slots__ = ("current", "name", "offset", "source", "spec", "strides")
+    Programs are kept by the tensors that they run on, so the view into a tensor that comes again is the same one.
+    """
+
+    __slots__ = ("_views", "current", "name", "offset", "source", "spec", "strides")
 
     def __init__(self, spec: TensorSpec, offset: int = 0, strides: Shape | None = None, name: str = "") -> None:
         self.spec = spec
@@ -120,6 +124,7 @@ class Reference:
         self.name = name
         self.source: Place | None = None
         self.current: Tensor | None = None
+        self._views: WeakKeyDictionary[Tensor, Tensor] = WeakKeyDictionary()
 
     @property
     def tensor(self) -> Tensor:
@@ -131,7 +136,9 @@ class Reference:
     def follow(self, tensor: Tensor) -> None:
         """Point into `tensor`, the source's current one."""
         whole = self.strides is None and self.offset == 0 and self.spec == tensor.spec
-        self.current = tensor if whole else tensor.view(self.spec, self.offset, self._strides_over(tensor))
+        if not whole and tensor not in self._views:
+            self._views[tensor] = tensor.view(self.spec, self.offset, self._strides_over(tensor))
+        self.current = tensor if whole else self._views[tensor]
 
     def _strides_over(self, tensor: Tensor) -> Shape:
         if self.strides is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
-from nnc.concrete.run import Branch, Fixed, Item, Loop, Moving, MovingCall, Plan
+from nnc.concrete.run import Action, Branch, Fixed, Item, Loop, Moving, MovingCall, Plan
 from nnc.concrete.schedule import Schedule, make_schedule
 from nnc.core.dispatch import Call, Tensors
 from nnc.core.dtype import U8
@@ -98,7 +98,8 @@ class _Preparation:
                 case Exec():
                     lane.add(record)
                 case Noop():
-                    pass
+                    if record.action is not None:
+                        lane.put(Action(record.action))
                 case WhileExec():
                     lane.put(self._loop(body, key, record, scratch))
                 case CaseOfExec():
@@ -154,7 +155,7 @@ class _Lane:
                 self._flush()
         self.group.append(record)
 
-    def put(self, step: Loop | Branch) -> None:
+    def put(self, step: Loop | Branch | Action) -> None:
         """Append a step of its own."""
         self._flush()
         self._append(Item(step, self.waits))

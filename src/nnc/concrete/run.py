@@ -3,12 +3,12 @@
     while:    up to the breakpoints; leave when the test fails; the rest; carry-overs move; count + 1; again
     backward: the rest at the last count; then for each count below it, downwards, the whole body
 
-A step is a program for fixed tensors, calls whose tensors are found at each run, a loop or a branch.
+A step is a program for fixed tensors, calls whose tensors are found at each run, a loop, a branch or a Python action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -110,7 +110,14 @@ class Branch:
     node: Node
 
 
-Step: TypeAlias = Fixed | Moving | Loop | Branch
+@dataclass(frozen=True, slots=True, eq=False)
+class Action:
+    """A Python function that a node calls."""
+
+    function: Callable[[], None]
+
+
+Step: TypeAlias = Fixed | Moving | Loop | Branch | Action
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +198,8 @@ def _perform(step: Step, context: Context) -> None:
             _run_loop(step, context)
         case Branch():
             _run_branch(step, context)
+        case Action():
+            step.function()
         case _:
             assert_never(step)
 

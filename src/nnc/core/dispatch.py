@@ -64,6 +64,37 @@ class Backend(Protocol):
         """One callable that runs `calls` (all of this backend) in order."""
 
 
+@dataclass(slots=True, eq=False)
+class DeferredBackend:
+    """A backend that is made, its modules imported, when it is first asked something."""
+
+    name: str
+    make: Callable[[], Backend]
+    _made: Backend | None = None
+
+    def absence(self) -> str:
+        """Why this backend cannot be used on this machine; empty when it can."""
+        return self._backend().absence()
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why this backend does not claim the command on these specs; empty when it does."""
+        return self._backend().refusal(command, inputs, outputs)
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel for a command that `refusal` did not refuse."""
+        return self._backend().kernel(command, inputs, outputs)
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One callable that runs `calls` (all of this backend) in order."""
+        return self._backend().program(calls)
+
+    def _backend(self) -> Backend:
+        if self._made is None:
+            # Two threads may both make one; they are alike, and which of them is kept does not matter.
+            self._made = self.make()
+        return self._made
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A backend and the kernel it offers."""

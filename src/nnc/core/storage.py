@@ -14,12 +14,14 @@ Bytes = NDArray[np.uint8]
 
 
 class Storage:
-    """`nbytes` bytes whose first address is a multiple of 64, or bytes that somebody else owns."""
+    """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns."""
 
-    __slots__ = ("__weakref__", "bytes", "label", "read_only")
+    __slots__ = ("__weakref__", "address", "bytes", "label", "read_only")
 
     def __init__(self, data: Bytes, label: str = "") -> None:
         self.bytes = data
+        # Kept, because asking NumPy for it takes longer than a small kernel.
+        self.address = int(data.ctypes.data)
         self.label = label
         self.read_only = not data.flags.writeable
 
@@ -39,11 +41,6 @@ class Storage:
     def nbytes(self) -> int:
         """Size in bytes."""
         return int(self.bytes.nbytes)
-
-    @property
-    def address(self) -> int:
-        """Address of the first byte."""
-        return int(self.bytes.ctypes.data)
 
     def __repr__(self) -> str:
         return f"Storage({self.nbytes} bytes{', ' + self.label if self.label else ''})"

@@ -49,7 +49,7 @@ class DynamicGraph:
         self.backend = backend
         self.recording = True
         self._known: dict[TensorKey, _Known] = {}
-        # Per alias how many variables and recorded inputs name it: it is forgotten when nobody does.
+        # Per alias how many variables and recorded execs name it: it is forgotten when nobody does.
         self._alias_uses: dict[TensorKey, int] = {}
         self._programs: dict[Signature, GradientProgram] = {}
 
@@ -220,8 +220,9 @@ class DynamicGraph:
         return key
 
     def _count_aliases(self, key: ExecKey) -> None:
-        """One more use of each alias that a new exec reads."""
-        for tensor in self.record.execs[key].inputs:
+        """One more use of each alias that a new exec reads or writes."""
+        record = self.record.execs[key]
+        for tensor in (*record.inputs, *record.outputs):
             if tensor is not None and self.record.root(tensor) != tensor:
                 self._alias_uses[tensor] = self._alias_uses.get(tensor, 0) + 1
 
@@ -255,7 +256,7 @@ class DynamicGraph:
             removed = record.remove_exec(writer)
             read = [key for key in removed.inputs if key is not None]
             freed.extend(dict.fromkeys(record.root(key) for key in read))
-            for key in read:
+            for key in (*read, *removed.outputs):
                 self._discount(key)
             for other in outputs - {root}:
                 self._drop(other)

@@ -10,7 +10,8 @@ anything that counts its changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -31,9 +32,16 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """How many edits a transform made; none means that the graph's version is as before."""
+    """How many edits a transform made; none means that the graph's version is as before.
+
+    `fired` tells how often each of its rules made some.
+    """
 
     count: int = 0
+    fired: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Changed) -> Changed:
+        return Changed(self.count + other.count, Counter(self.fired) + Counter(other.fired))
 
 
 class Provider(Protocol[G_contra]):
@@ -225,7 +233,7 @@ class PassManager(Generic[G]):
 
         Raises VerificationError that names a pass which breaks a rule or its own promise.
         """
-        return Changed(sum(self._run(one).count for one in transforms))
+        return sum(map(self._run, transforms), Changed())
 
     def _run(self, one: Transform[G]) -> Changed:
         self._ensure(one.requires)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from nnc.graph.view import GraphView
@@ -39,13 +39,27 @@ def to_dot(
     directed: bool = True,
 ) -> str:
     """The Graphviz text: nodes and edges by ascending key."""
-    kind, arrow = ("digraph", "->") if directed else ("graph", "--")
-    nodes = (f"  n{key}{_attributes(node_label(node))};" for key, node in graph.items())
-    edges = (
-        f"  n{edge.source} {arrow} n{edge.target}{_attributes(edge_label(edge.data))};"
-        for edge in map(graph.edge, graph.edges())
-    )
-    return "\n".join([f"{kind} {{", *nodes, *edges, "}"])
+    return wrap_dot(dot_lines(graph, node_label, edge_label, directed), directed)
+
+
+def wrap_dot(lines: Iterable[str], directed: bool = True) -> str:
+    """The Graphviz text of these lines."""
+    return "\n".join(["digraph {" if directed else "graph {", *(f"  {line}" for line in lines), "}"])
+
+
+def dot_lines(
+    graph: GraphView[N, E, K],
+    node_label: Callable[[N], str],
+    edge_label: Callable[[E], str],
+    directed: bool = True,
+    prefix: str = "n",
+) -> Iterator[str]:
+    """One line per node and per edge; a node's name is `prefix` and its key."""
+    arrow = "->" if directed else "--"
+    for key, node in graph.items():
+        yield f"{prefix}{key}{_attributes(node_label(node))};"
+    for edge in map(graph.edge, graph.edges()):
+        yield f"{prefix}{edge.source} {arrow} {prefix}{edge.target}{_attributes(edge_label(edge.data))};"
 
 
 def _attributes(label: str) -> str:

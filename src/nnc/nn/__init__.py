@@ -35,7 +35,17 @@ from nnc.nn.layers import (
 )
 from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
 from nnc.nn.model import Evaluation, Model, ModelMemory
-from nnc.nn.optimizers import Adagrad, Adam, AdamW, Lamb, Lion, Optimizer, RMSProp, StochasticGradientDescent
+from nnc.nn.optimizers import (
+    Adagrad,
+    Adam,
+    AdamW,
+    Lamb,
+    Lion,
+    Optimizer,
+    PerParameter,
+    RMSProp,
+    StochasticGradientDescent,
+)
 from nnc.nn.schedules import Constant, Cosine, Schedule
 
 __all__ = [
@@ -72,6 +82,7 @@ __all__ = [
     "ModelMemory",
     "MultiHeadAttention",
     "Optimizer",
+    "PerParameter",
     "PadChannels",
     "Parallel",
     "ParameterSpec",

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.spec import TensorSpec
-
-Values = NDArray[np.float64]
-Initializer = Callable[[np.random.Generator, TensorSpec], Values]
+# Elements of any floating-point type.
+Values = NDArray[np.generic]
+Initializer = Callable[[np.random.Generator, Values], None]
+CHUNK = 1 << 16
 
 
 def generator_for(seed: int, path: str) -> np.random.Generator:
@@ -24,24 +24,32 @@ def generator_for(seed: int, path: str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "little")))
 
 
-def zeros(generator: np.random.Generator, spec: TensorSpec) -> Values:
+def zeros(generator: np.random.Generator, values: Values) -> None:
     """All zeros."""
-    return np.zeros(spec.shape)
+    values[...] = 0
 
 
-def ones(generator: np.random.Generator, spec: TensorSpec) -> Values:
+def ones(generator: np.random.Generator, values: Values) -> None:
     """All ones."""
-    return np.ones(spec.shape)
+    values[...] = 1
 
 
-def he_uniform(generator: np.random.Generator, spec: TensorSpec) -> Values:
+def he_uniform(generator: np.random.Generator, values: Values) -> None:
     """Uniform in ±√(6 / fan_in), fan_in = product of all axes but the last (He et al. 2015)."""
-    bound = math.sqrt(6.0 / max(math.prod(spec.shape[:-1]), 1))
-    return generator.uniform(-bound, bound, spec.shape)
+    bound = math.sqrt(6.0 / max(math.prod(values.shape[:-1]), 1))
+    draw(values, lambda count: generator.uniform(-bound, bound, count))
 
 
-def glorot_uniform(generator: np.random.Generator, spec: TensorSpec) -> Values:
+def glorot_uniform(generator: np.random.Generator, values: Values) -> None:
     """Uniform in ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
-    receptive = math.prod(spec.shape[:-2])
-    bound = math.sqrt(6.0 / max(receptive * (spec.shape[-2] + spec.shape[-1]), 1))
-    return generator.uniform(-bound, bound, spec.shape)
+    receptive = math.prod(values.shape[:-2])
+    bound = math.sqrt(6.0 / max(receptive * (values.shape[-2] + values.shape[-1]), 1))
+    draw(values, lambda count: generator.uniform(-bound, bound, count))
+
+
+def draw(values: Values, numbers: Callable[[int], NDArray[np.float64]]) -> None:
+    """Fill contiguous `values` with f64 `numbers` rounded to their type, some at a time: no copy of all is made."""
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, CHUNK):
+        part = flat[start : start + CHUNK]
+        part[...] = numbers(part.size).astype(part.dtype)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.core.dtype import F32, DType
+from nnc.core.dtype import F16, F32, DType
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import FormatError, ShapeError, UsageError
@@ -21,8 +21,10 @@ from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimizers import Adam, Optimizer
 from nnc.ops.operand import T
-from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
+from nnc.symbolic import Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
 from nnc.symbolic.minimize import steering_dtype
+from nnc.symbolic.passes import DEFAULT, Pass, Report, simplify
+from nnc.symbolic.passes.precision import lower_precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,15 @@ class LayerSummary:
 class ModelMemory:
     """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
 
-    `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total.
+    `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
+    a limit on memory costs, if it costs anything.
     """
 
     step: MemoryStatement
     weights: int
     gradients: int
     optimizer_state: int
+    budget: Budget | None = None
 
     @property
     def total(self) -> int:
@@ -55,12 +59,13 @@ class ModelMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A compiled graph with the symbols that a step writes and reads. `scalars` are the optimizer's inputs by name."""
+    """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before."""
 
     compiled: Compiled
     inputs: Symbol
     target: Symbol | None
     results: tuple[Symbol, ...]
+    passes: tuple[Report, ...] = ()
 
     def run(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
         """Write the batch, run, and give the results as arrays over the step's own memory."""
@@ -89,6 +94,8 @@ class Evaluation:
 
 
 KINDS = ("train", "evaluate", "predict")
+# Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
+F16_LOSS_SCALE = 1024.0
 
 
 class Model:
@@ -96,6 +103,15 @@ class Model:
 
     Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
     that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
+
+    With `precision` (bf16, or f16, for which the loss is scaled) products and what lies between them run in 16 bits;
+    parameters, their updates, sums, statistics and the loss stay in `dtype` (`nnc.symbolic.passes.precision`).
+    `clip_norm` is the largest 2-norm of all gradients together that an update follows.
+
+    `passes` run on the graph of each step before it is planned (`nnc.symbolic.passes`).
+
+    With a `memory_limit`, in bytes, the arena of each step takes no more; `memory` tells what a step computes again
+    for that.
     """
 
     def __init__(
@@ -109,6 +125,10 @@ class Model:
         dtype: DType = F32,
         input_dtype: DType | None = None,
         backend: str = "",
+        precision: DType | None = None,
+        clip_norm: float | None = None,
+        memory_limit: int | None = None,
+        passes: Iterable[Pass] = DEFAULT,
     ) -> None:
         self.layer = layer
         self.input_shape = check_shape(input_shape, "input_shape")
@@ -118,6 +138,10 @@ class Model:
         self.dtype = dtype
         self.input_dtype = dtype if input_dtype is None else input_dtype
         self.backend = backend
+        self.precision = precision
+        self.clip_norm = clip_norm
+        self.memory_limit = memory_limit
+        self.passes = tuple(passes)
         self.specs: dict[str, ParameterSpec] = {}
         self._output = self._explore()
         self.output_shape = self._output.shape[1:]
@@ -139,8 +163,16 @@ class Model:
 
     def _state_specs(self) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
-        names = self.optimizer.state_names()
-        return {f"{path}.{name}": row.spec for path, row in self.specs.items() if row.trainable for name in names}
+        return {
+            f"{path}.{name}": self.specs[path].spec
+            for path, optimizer in self._optimizers().items()
+            for name in optimizer.state_names()
+        }
+
+    def _optimizers(self) -> dict[str, Optimizer]:
+        """The optimizer of each parameter that one changes."""
+        found = {path: self.optimizer.at(path) for path, row in self.specs.items() if row.trainable}
+        return {path: optimizer for path, optimizer in found.items() if optimizer is not None}
 
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
@@ -167,8 +199,7 @@ class Model:
         """A tensor with its first values."""
         # The memory first: there is a typed error when the machine has not that much.
         tensor = Tensor.empty(parameter.spec, "parameter")
-        values = parameter.initializer(generator_for(self.seed, parameter.path), parameter.spec)
-        tensor.copy_from(values.astype(parameter.spec.dtype.numpy))
+        parameter.initializer(generator_for(self.seed, parameter.path), tensor.numpy())
         return tensor
 
     def tensors(self) -> dict[str, Tensor]:
@@ -233,12 +264,14 @@ class Model:
         """The bytes of a step for `batch` examples: "train", "evaluate" or "predict"; nothing is allocated."""
         if kind not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
-        statement = self._plan(kind, batch).step.compiled.memory()
+        compiled = self._plan(kind, batch).step.compiled
+        statement, budget = compiled.memory(), compiled.budget
         weights = sum(row.spec.nbytes for row in self.specs.values())
         if kind != "train":
-            return ModelMemory(statement, weights, 0, 0)
+            return ModelMemory(statement, weights, 0, 0, budget)
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
-        return ModelMemory(statement, weights, gradients, sum(spec.nbytes for spec in self._state_specs().values()))
+        state = sum(spec.nbytes for spec in self._state_specs().values())
+        return ModelMemory(statement, weights, gradients, state, budget)
 
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
         return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
@@ -274,10 +307,21 @@ class Model:
         results = (self.loss.build(output, target), self.loss.score(output, target))
         if kind == "evaluate":
             return self._program(graph, given, x, target, results, {})
-        trained = [symbols[path] for path, row in self.specs.items() if row.trainable]
-        minimized = minimize(graph, self.optimizer.command(), results[:1], trained)
+        optimizers = self._optimizers()
+        steering = TensorSpec((), steering_dtype(self.dtype))
+        scalars = {name: graph.input(steering, name) for name in self.optimizer.scalars(1)}
+        minimized = minimize(
+            graph,
+            {symbols[path]: optimizer.command() for path, optimizer in optimizers.items()},
+            results[:1],
+            [symbols[path] for path in optimizers],
+            scalars=scalars,
+            rates={symbols[path]: scalars[self.optimizer.rate_name(path)] for path in optimizers},
+            clip_norm=self.clip_norm,
+            loss_scale=F16_LOSS_SCALE if self.precision is F16 else 1.0,
+        )
         given.update({state.name: state for update in minimized.updates for state in update.states})
-        given.update(minimized.scalars)
+        given.update(scalars)
         carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
         return self._program(graph, given, x, target, results, carry)
 
@@ -291,8 +335,13 @@ class Model:
         carry: Mapping[Symbol, Symbol],
     ) -> _Program:
         later = dict.fromkeys(given.values())
-        compiled = compile(graph, results, given=later, carry=carry, backend=self.backend)
-        return _Program(Step(compiled, inputs, target, results), given)
+        if self.precision is not None:
+            lower_precision(graph, (*results, *carry), self.precision)
+        reports = simplify(graph, (*results, *carry), self.passes)
+        compiled = compile(
+            graph, results, given=later, carry=carry, backend=self.backend, memory_limit=self.memory_limit
+        )
+        return _Program(Step(compiled, inputs, target, results, reports), given)
 
     # ---- use
 

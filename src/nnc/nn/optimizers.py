@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import AttributeValueError
@@ -12,6 +13,7 @@ from nnc.ops.optimizer import (
     ADAGRAD,
     ADAM,
     AMSGRAD,
+    GRADIENT_DESCENT,
     LAMB,
     LION,
     RMSPROP,
@@ -20,6 +22,7 @@ from nnc.ops.optimizer import (
     STATE_NAMES,
     AdagradAttrs,
     AdamAttrs,
+    GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
     RmsPropAttrs,
@@ -38,6 +41,14 @@ class Optimizer(ABC):
     def command(self) -> AnyCommand:
         """The command applied to each parameter."""
 
+    def at(self, path: str) -> Optimizer | None:
+        """The optimizer of the parameter at `path`; None for one that stays as it is."""
+        return self
+
+    def rate_name(self, path: str) -> str:
+        """The name, among `scalars`, of the rate for the parameter at `path`."""
+        return "rate"
+
     def scalars(self, step: int) -> dict[str, float]:
         """Values of the command's scalar inputs at update `step` (1 at the first)."""
         schedule = self.rate if isinstance(self.rate, Schedule) else Constant(self.rate)
@@ -51,7 +62,7 @@ class Optimizer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StochasticGradientDescent(Optimizer):
-    """m' = momentum · m + g + decay · w;  w' = w - rate · m'."""
+    """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
 
     rate: float | Schedule = 0.01
     momentum: float = 0.9
@@ -65,7 +76,9 @@ class StochasticGradientDescent(Optimizer):
             )
 
     def command(self) -> AnyCommand:
-        """The sgd command."""
+        """The sgd command, or gradient_descent, which keeps no state."""
+        if not self.momentum:
+            return Command(GRADIENT_DESCENT, GradientDescentAttrs(self.decay))
         return Command(SGD, SgdAttrs(self.momentum, 0.0, self.decay, self.nesterov))
 
 
@@ -186,6 +199,52 @@ class Lion(Optimizer):
     def command(self) -> AnyCommand:
         """The lion command."""
         return Command(LION, LionAttrs(self.beta1, self.beta2, self.decay))
+
+
+@dataclass(frozen=True, slots=True)
+class PerParameter(Optimizer):
+    """The first rule whose pattern fits a parameter's path (as file names do) says its optimizer, else `default` does.
+
+    An optimizer of None leaves the parameter as it is. Each rule has a rate of its own.
+
+    >>> PerParameter(AdamW(), (("*.bias", AdamW(decay=0.0)),)).at("hidden.bias")
+    AdamW(rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-08, decay=0.0, amsgrad=False)
+    """
+
+    default: Optimizer
+    rules: tuple[tuple[str, Optimizer | None], ...]
+
+    @property
+    def rate(self) -> float | Schedule:  # type: ignore[override]  # the default's, which nobody sets here
+        """The rate of parameters that no rule fits."""
+        return self.default.rate
+
+    def command(self) -> AnyCommand:
+        """The command of parameters that no rule fits."""
+        return self.default.command()
+
+    def at(self, path: str) -> Optimizer | None:
+        """The optimizer of the first rule that fits."""
+        rule = self._rule(path)
+        return self.default if rule is None else rule[1]
+
+    def rate_name(self, path: str) -> str:
+        """`rate`, or that of the rule, by its pattern."""
+        rule = self._rule(path)
+        return "rate" if rule is None else f"rate.{rule[0]}"
+
+    def scalars(self, step: int) -> dict[str, float]:
+        """The default's, the step where some optimizer reads it, and the rate of each rule."""
+        values = self.default.scalars(step)
+        for pattern, optimizer in self.rules:
+            if optimizer is not None:
+                found = optimizer.scalars(step)
+                values[f"rate.{pattern}"] = found.pop("rate")
+                values.update(found)
+        return values
+
+    def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:
+        return next((rule for rule in self.rules if fnmatchcase(path, rule[0])), None)
 
 
 def _check_fractions(optimizer: str, **values: float) -> None:

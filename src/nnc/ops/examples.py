@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from nnc.core.command import Command
+from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BF16, BOOL, F16, F32, I32, I64, DType
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.errors import UsageError
@@ -109,7 +109,16 @@ _UPSAMPLE = sampling.UPSAMPLE.attributes((4, 4), (8, 8))
 _ROI = sampling.ROI_ALIGN.attributes((2, 2), 2, (2, 8, 8))
 _NORMALIZATION = normalization.LAYER_NORM.attributes((1,), (1,))
 _ATTENTION = attention.ATTENTION.attributes(0.5)
-_SQUARED = fused.FusedAttrs(1, (fused.FusedStep(Command(pointwise.SQUARE, pointwise.SQUARE.attributes()), (0,)),))
+_SQUARE = Command(pointwise.SQUARE, pointwise.SQUARE.attributes())
+_PRODUCT_SQUARED = fused.FusedAttrs(
+    2, (fused.FusedStep(Command(GEMM, GemmAttrs()), (0, 1)), fused.FusedStep(_SQUARE, (2,)))
+)
+
+
+def _expression(*commands: AnyCommand) -> fused.FusedAttrs:
+    """One command on the result of another."""
+    return fused.FusedAttrs(1, tuple(fused.FusedStep(command, (place,)) for place, command in enumerate(commands)))
+
 
 # Operators that are not served by default attributes on equal shapes. `Any`: operators of all attribute types.
 EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
@@ -128,7 +137,9 @@ EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
         pointwise.LOGICAL_XOR: Example(pointwise.LOGICAL_XOR.attributes(), (_TRUTH, _TRUTH)),
         broadcast.REDUCE_SUM: Example(_LAST, (_MATRIX,)),
         broadcast.BROADCAST_TO: Example(broadcast.BroadcastAttrs((4, 4)), (_ROW,)),
-        fused.FUSED_POINTWISE: Example(_SQUARED, (_MATRIX,)),
+        fused.FUSED_POINTWISE: Example(_expression(_SQUARE), (_MATRIX,)),
+        fused.FUSED_REDUCTION: Example(_expression(_SQUARE, Command(broadcast.REDUCE_SUM, _LAST)), (_MATRIX,)),
+        fused.FUSED_OUTPUT: Example(_PRODUCT_SQUARED, (_MATRIX, _MATRIX)),
         reduction.REDUCE_MEAN: Example(_LAST, (_MATRIX,)),
         reduction.REDUCE_MAX: Example(_LAST, (_MATRIX,)),
         reduction.REDUCE_MIN: Example(_LAST, (_MATRIX,)),
@@ -191,6 +202,9 @@ EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
         ),
         recurrent.RNN: Example(recurrent.RNN.attributes(), (_SEQUENCE, _MATRIX, _STATE)),
         recurrent.RNN_GRADIENT: Example(recurrent.RNN_GRADIENT.attributes(), (_SEQUENCE, _SEQUENCE, _MATRIX)),
+        optimizer.GRADIENT_DESCENT: Example(
+            optimizer.GRADIENT_DESCENT.attributes(), (_MATRIX, _MATRIX, _SCALAR), fixed=(2,)
+        ),
         optimizer.SGD: Example(optimizer.SGD.attributes(), (*(_MATRIX,) * 3, _SCALAR), fixed=(3,)),
         optimizer.ADAM: Example(optimizer.ADAM.attributes(), (*(_MATRIX,) * 4, _SCALAR, _SCALAR), fixed=(4, 5)),
         optimizer.AMSGRAD: Example(optimizer.AMSGRAD.attributes(), (*(_MATRIX,) * 5, _SCALAR, _SCALAR), fixed=(5, 6)),

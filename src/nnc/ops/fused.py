@@ -1,6 +1,10 @@
-"""Fused pointwise operators: y = e(x₀, x₁, …), an expression of pointwise operators as one command.
+"""Fused operators: y = e(x₀, x₁, …), an expression of operators as one command.
 
     values = x₀ … x_{n-1}, then one per step: step(values[operands]);  y = the value of the last step
+
+    fused_pointwise    every step is pointwise
+    fused_reduction    pointwise steps, and a reduction as the last one
+    fused_output       a product or a convolution as the first step, and pointwise steps on its result
 
 The expression is data: steps of commands and of the positions of their operands. Its inference and its gradient are
 those of its steps. Nothing between the first read and the last write needs memory.
@@ -8,8 +12,9 @@ those of its steps. Nothing between the first read and the last write needs memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, TypeVar
 
 from nnc.core.command import AnyCommand
@@ -30,7 +35,7 @@ MOVES: frozenset[Op[Any]] = frozenset((FILL, COPY, BROADCAST_TO))
 
 @dataclass(frozen=True, slots=True)
 class FusedStep:
-    """value = command(values[operands])."""
+    """value = command(values[operands]); absent optional inputs are left out behind the last operand."""
 
     command: AnyCommand
     operands: tuple[int, ...]
@@ -46,14 +51,25 @@ class FusedAttrs:
     def __post_init__(self) -> None:
         if self.inputs < 1 or not self.steps:
             got = f"{self.inputs} inputs and {len(self.steps)} steps"
-            raise AttributeValueError("fused_pointwise", got=got, need="one input or more, and one step or more")
-        for position, step in enumerate(self.steps, self.inputs):
-            if not is_fusable(step.command.op):
-                got = f"a step of {step.command.op.name}"
-                raise AttributeValueError("fused_pointwise", got=got, need="pointwise operators with one output")
-            if not all(0 <= operand < position for operand in step.operands):
+            raise AttributeValueError("fused", got=got, need="one input or more, and one step or more")
+        last = len(self.steps) - 1
+        for place, step in enumerate(self.steps):
+            op = step.command.op
+            ends = (place == 0 and is_head(op)) or (place == last and is_reduction(op))
+            if not is_fusable(op) and not ends:
+                got = f"a step of {op.name} at {place} of {len(self.steps)}"
+                need = "pointwise operators with one output, behind one product or before one reduction"
+                raise AttributeValueError("fused", got=got, need=need)
+            if not all(0 <= operand < self.inputs + place for operand in step.operands):
                 got = f"operands {list(step.operands)}"
-                raise AttributeValueError("fused_pointwise", got=got, need=f"values before the value {position}")
+                raise AttributeValueError("fused", got=got, need=f"values before the value {self.inputs + place}")
+
+    @property
+    def pattern(self) -> Pattern:
+        """The class of the whole: that of its product or of its reduction, else that of pointwise operators."""
+        if is_head(self.steps[0].command.op):
+            return Pattern.FUSABLE_OUTPUT
+        return Pattern.REDUCTION if is_reduction(self.steps[-1].command.op) else Pattern.BROADCAST
 
     def __str__(self) -> str:
         names = [f"x{index}" for index in range(self.inputs)]
@@ -70,15 +86,30 @@ def is_fusable(op: Op[Any]) -> bool:
     if op in MOVES:
         return True
     # Without inputs, an element is computed from its place; with any number of them, it is an expression already.
-    plain = isinstance(op.inputs, tuple) and op.inputs != () and isinstance(op.outputs, tuple) and len(op.outputs) == 1
-    return plain and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+    return _is_plain(op) and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 
 
-def evaluate(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand, Sequence[V]], V]) -> list[V]:
+def is_reduction(op: Op[Any]) -> bool:
+    """True for operators that combine the elements of one input into one output, along axes."""
+    return _is_plain(op) and PATTERN[op] is Pattern.REDUCTION and isinstance(op.inputs, tuple) and len(op.inputs) == 1
+
+
+def is_head(op: Op[Any]) -> bool:
+    """True for operators whose one output can be worked on while it is written."""
+    return _is_plain(op) and PATTERN[op] is Pattern.FUSABLE_OUTPUT
+
+
+def _is_plain(op: Op[Any]) -> bool:
+    return isinstance(op.inputs, tuple) and op.inputs != () and isinstance(op.outputs, tuple) and len(op.outputs) == 1
+
+
+def evaluate(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand, Sequence[V | None]], V]) -> list[V]:
     """All values of the expression over anything: the inputs, then `step(command, operands)` for each step."""
     values = list(inputs)
     for one in attrs.steps:
-        values.append(step(one.command, [values[operand] for operand in one.operands]))
+        given = [values[operand] for operand in one.operands]
+        absent = len(one.command.op.inputs) - len(given) if isinstance(one.command.op.inputs, tuple) else 0
+        values.append(step(one.command, [*given, *repeat(None, absent)]))
     return values
 
 
@@ -93,10 +124,15 @@ def replay(attrs: FusedAttrs, inputs: Sequence[T]) -> T:
     return evaluate(attrs, inputs, lambda command, operands: first.apply(command, operands)[0])[-1]
 
 
-def _infer(attrs: FusedAttrs, specs: Specs) -> Specs:
-    if len(specs) != attrs.inputs:
-        raise AttributeValueError("fused_pointwise", got=f"{len(specs)} inputs", need=f"{attrs.inputs}")
-    return specs_of(attrs, specs)[-1:]
+def _infer(pattern: Pattern) -> Callable[[FusedAttrs, Specs], Specs]:
+    def rule(attrs: FusedAttrs, specs: Specs) -> Specs:
+        if attrs.pattern is not pattern:
+            raise AttributeValueError("fused", got=str(attrs), need=f"an expression for {FUSED[attrs.pattern].name}")
+        if len(specs) != attrs.inputs:
+            raise AttributeValueError("fused", got=f"{len(specs)} inputs", need=f"{attrs.inputs}")
+        return specs_of(attrs, specs)[-1:]
+
+    return rule
 
 
 def _inplace(attrs: FusedAttrs) -> Inplace:
@@ -104,14 +140,29 @@ def _inplace(attrs: FusedAttrs) -> Inplace:
     return Inplace(allowed=tuple((position, 0) for position in range(attrs.inputs)))
 
 
-FUSED_POINTWISE = operator(
-    "fused_pointwise",
-    FusedAttrs,
-    (),
-    infer=_infer,
-    gradient=by_decomposition(lambda attrs, inputs: (replay(attrs, inputs),)),
-    inplace=_inplace,
-    pattern=Pattern.BROADCAST,
-    variadic=True,
-    doc="y = an expression of pointwise operators of the inputs",
+def _fused(
+    name: str, pattern: Pattern, doc: str, inplace: Callable[[FusedAttrs], Inplace] | None = None
+) -> Op[FusedAttrs]:
+    return operator(
+        name,
+        FusedAttrs,
+        (),
+        infer=_infer(pattern),
+        gradient=by_decomposition(lambda attrs, inputs: (replay(attrs, inputs),)),
+        inplace=inplace or Inplace(),
+        pattern=pattern,
+        variadic=True,
+        doc=doc,
+    )
+
+
+FUSED_POINTWISE = _fused(
+    "fused_pointwise", Pattern.BROADCAST, "y = an expression of pointwise operators of the inputs", _inplace
 )
+FUSED_REDUCTION = _fused(
+    "fused_reduction", Pattern.REDUCTION, "y = a reduction of an expression of pointwise operators of the inputs"
+)
+FUSED_OUTPUT = _fused(
+    "fused_output", Pattern.FUSABLE_OUTPUT, "y = an expression of pointwise operators of a product and of inputs"
+)
+FUSED: Mapping[Pattern, Op[FusedAttrs]] = {PATTERN[op]: op for op in (FUSED_POINTWISE, FUSED_REDUCTION, FUSED_OUTPUT)}

@@ -2,7 +2,7 @@
 
 transpose:    y[i₀, i₁, …] = x[…] with y's axis k = x's axis permutation[k]
 concatenate:  y = x₀, x₁, … one after another along an axis
-embed:        y is zero but for y[offset + i · stride …] = x[i…]
+embed:        y[p] = sum of x[i…] over all i with offset + i · stride … = p, zero where there is none
 """
 
 from __future__ import annotations
@@ -68,10 +68,8 @@ def _infer_concatenate(attrs: ConcatenateAttrs, specs: Specs) -> Specs:
 def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
     (x,) = specs
     shape = check_shape(attrs.shape)
-    if len(attrs.strides) != x.rank or not _lies_apart(x.shape, attrs.strides):
-        raise AttributeValueError(
-            "embed", got=f"strides {list(attrs.strides)} for {x}", need="a place for each element"
-        )
+    if len(attrs.strides) != x.rank:
+        raise AttributeValueError("embed", got=f"strides {list(attrs.strides)} for {x}", need="one per axis")
     reach = [(size - 1) * stride for size, stride in zip(x.shape, attrs.strides, strict=True)]
     first = attrs.offset + sum(step for step in reach if step < 0)
     last = attrs.offset + sum(step for step in reach if step > 0)
@@ -80,7 +78,7 @@ def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
     return (replace(x, shape=shape),)
 
 
-def _lies_apart(shape: Shape, strides: Shape) -> bool:
+def lies_apart(shape: Shape, strides: Shape) -> bool:
     """True when each stride is longer than all that the shorter ones reach, so that no two elements meet."""
     reach = 0
     for stride, size in sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1):
@@ -142,7 +140,7 @@ EMBED = operator(
     infer=_infer_embed,
     gradient=_embed_gradient,
     pattern=Pattern.INJECTIVE,
-    doc="y = zeros but for y.flat[offset + sum(i · strides)] = x[i…]",
+    doc="y = zeros, then y.flat[offset + sum(i · strides)] += x[i…]",
 )
 
 
@@ -177,5 +175,5 @@ def slice_axis(x: T, axis: int, start: int, stop: int, step: int = 1) -> T:
 
 
 def embed(x: T, attrs: EmbedAttrs) -> T:
-    """`x` laid into a zero tensor of `attrs.shape`."""
+    """`x` laid into a zero tensor of `attrs.shape`; elements that fall on one place are added up."""
     return apply(EMBED, attrs, x)

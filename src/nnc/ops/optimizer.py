@@ -1,5 +1,6 @@
 """Optimizers: commands that turn a gradient and a parameter with its state into their next values.
 
+    gradient_descent:  w' = w - rate · s
     sgd:      m' = momentum · m + (1 - dampening) · s;  w' = w - rate · m'
               nesterov: m' = momentum · m + s;          w' = w - rate · (s + momentum · m')
     adam:     m' = β₁ m + (1 - β₁) s;  v' = β₂ v + (1 - β₂) s²;  m̂ = m' / (1 - β₁ᵗ);  v̂ = v' / (1 - β₂ᵗ)
@@ -26,6 +27,13 @@ from nnc.graph import Op
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
 
 _REASON = NotDifferentiable("an update is the end of a training step; differentiate the loss instead")
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDescentAttrs:
+    """Weight decay (L2)."""
+
+    decay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,10 @@ def _infer_update(subject: str, states: int, specs: tuple[TensorSpec, ...]) -> S
     return (w, *rest[:states])
 
 
+def _infer_gradient_descent(attrs: GradientDescentAttrs, specs: Specs) -> Specs:
+    return _infer_update("gradient_descent", 0, specs)
+
+
 def _infer_sgd(attrs: SgdAttrs, specs: Specs) -> Specs:
     return _infer_update("sgd", 1, specs)
 
@@ -132,6 +144,16 @@ def _in_place(states: int) -> Inplace:
     return Inplace(allowed=(*stay, *((0, index) for index in range(states + 1))))
 
 
+GRADIENT_DESCENT = operator(
+    "gradient_descent",
+    GradientDescentAttrs,
+    ("g", "w", "rate"),
+    ("w",),
+    infer=_infer_gradient_descent,
+    gradient=_REASON,
+    inplace=_in_place(0),
+    doc="w' = w - rate · (g + decay · w)",
+)
 SGD = operator(
     "sgd",
     SgdAttrs,
@@ -206,6 +228,7 @@ LION = operator(
 # The state tensors of the parameter's shape that each optimizer keeps, and the scalars that it reads after them.
 # `Any`: optimizers of all attribute types.
 STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
+    GRADIENT_DESCENT: (),
     SGD: ("momentum",),
     ADAM: ("moment", "variance"),
     AMSGRAD: ("moment", "variance", "top"),
@@ -215,6 +238,7 @@ STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     LION: ("moment",),
 }
 SCALAR_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
+    GRADIENT_DESCENT: ("rate",),
     SGD: ("rate",),
     ADAM: ("rate", "step"),
     AMSGRAD: ("rate", "step"),

@@ -1,20 +1,23 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
-from nnc.symbolic.compile import Compiled, MemoryStatement, compile
+from nnc.symbolic.compile import Budget, Compiled, MemoryStatement, compile
 from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
-from nnc.symbolic.gradient import backward
+from nnc.symbolic.gradient import Gradients, backward
 from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimize import Minimized, Update, minimize
 from nnc.symbolic.passes import prune
+from nnc.symbolic.scope import scope
 from nnc.symbolic.verify import faults, verify
 
 __all__ = [
     "AliasOf",
+    "Budget",
     "Compiled",
     "Dependency",
     "ExecKey",
     "ExecSymbol",
+    "Gradients",
     "Loop",
     "MemoryStatement",
     "Minimized",
@@ -31,6 +34,7 @@ __all__ = [
     "jvp",
     "minimize",
     "prune",
+    "scope",
     "verify",
     "while_loop",
 ]

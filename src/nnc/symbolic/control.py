@@ -1,22 +1,26 @@
 """Loops and branches: commands whose attributes hold graphs.
 
-    while:     (initial values…, invariants…) -> (final values…, count at the exit, stacks…)
+    while:     (initial values…, invariants…) -> (count at the exit, values at the exit and rows of all iterations…)
     case..of:  (choice…, operands…) -> what the chosen branch gives
 
     with while_loop(graph, CountBelow(5)) as loop:
         x = loop.carry(x0)
-        loop.next(x, x * weight)        # weight belongs to the graph around: an invariant
-    y = loop.result(x)
+        y = tanh(x)
+        loop.next(x, y * weight)        # weight belongs to the graph around: an invariant
+    a, b = loop.result(x), loop.result(y)
 
     y, = case_of(graph, index, [double, square], [x], bypass=[x])
 
-The test comes at the start of an iteration (`while`), or at its end (`do … while`, one iteration more). A command is
-a plain value, so passes, plans and gradients treat loops and branches like every other operator.
+A loop breaks at its test, and the test may stand anywhere in the body: what the test and the results read runs before
+it, once more than the rest. So `result(x)` is x after five iterations, with nothing in front of the test, and
+`result(y)` has tanh in front of it, run six times. With the next value of x as a result it is a `do … while`.
+
+A command is a plain value, so passes, plans and gradients treat loops and branches like every other operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeAlias
@@ -26,15 +30,15 @@ from nnc.core.command import Command
 from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
-from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
+from nnc.errors import ArityError, AttributeValueError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Registry
 from nnc.ops.copy import contiguous
 from nnc.ops.fill import fill_like
-from nnc.ops.indexing import index_select
+from nnc.ops.indexing import INDEX_SELECT, index_select, scatter_add
 from nnc.ops.pointwise import add, less
 from nnc.ops.rules import Applied, Gradients, Specs, operator
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import BODIES, Body, ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import BODIES, Body, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # Not the default one: a tool that goes through all operators could make nothing of these without bodies.
 CONTROL_REGISTRY = Registry("control")
@@ -58,26 +62,38 @@ class PythonHolds:
 Test: TypeAlias = CountBelow | Holds | PythonHolds
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a loop gives back of the body's `symbol`: its value at the failed test, or a row per whole iteration."""
+
+    symbol: TensorKey
+    rows: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WhileAttrs:
     """`body`'s first `carried` parameters get its results of the iteration before; the others never change.
 
-    `count` is the body's symbol of the loop count, i64[]. Row k of a stack is what the body's symbol in `stacked` was
-    in iteration k; stacks have `limit` rows.
+    `count` is the body's symbol of the loop count, i64[]: the number of whole iterations so far. Outputs are the count
+    at the failed test and one for each of `kept`; rows are `limit` many, those that no iteration wrote are zero.
     """
 
     body: Body
     carried: int
     count: TensorKey
     test: Test
-    at_end: bool = False
     at_most: int | None = None
-    stacked: tuple[TensorKey, ...] = ()
+    kept: tuple[Kept, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.carried == len(self.body.results) <= len(self.body.parameters):
+            got = f"{self.carried} carried values, a body with {len(self.body.results)} results"
+            raise AttributeValueError("while", got=got, need="as many, and at least one")
 
     @property
     def limit(self) -> int | None:
-        """The largest number of iterations, None when nobody knows."""
-        return self.test.limit + self.at_end if isinstance(self.test, CountBelow) else self.at_most
+        """The largest number of whole iterations, None when nobody knows."""
+        return max(self.test.limit, 0) if isinstance(self.test, CountBelow) else self.at_most
 
     def asked(self) -> tuple[TensorKey, ...]:
         """The body's symbols that the test reads."""
@@ -89,6 +105,18 @@ class WhileAttrs:
             case PythonHolds():
                 return self.test.inputs
 
+    def named(self) -> tuple[TensorKey, ...]:
+        """All symbols of the body that stand here beside its parameters and results."""
+        return (self.count, *self.asked(), *(kept.symbol for kept in self.kept))
+
+    def exits(self) -> tuple[TensorKey, ...]:
+        """The body's symbols whose values at the failed test are outputs."""
+        return tuple(kept.symbol for kept in self.kept if not kept.rows)
+
+    def stacked(self) -> tuple[TensorKey, ...]:
+        """The body's symbols whose values in all iterations are outputs."""
+        return tuple(kept.symbol for kept in self.kept if kept.rows)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaseAttrs:
@@ -99,6 +127,10 @@ class CaseAttrs:
     function: Callable[..., int] | None = None
     chosen: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.branches or self.chosen < 1:
+            raise AttributeValueError("case..of", got="no branch, or no input to choose by", need="both")
+
     def bodies(self) -> tuple[tuple[str, Body], ...]:
         """All branches, with names."""
         named = tuple((f"case {index}", body) for index, body in enumerate(self.branches))
@@ -108,10 +140,13 @@ class CaseAttrs:
 def _infer_while(attrs: WhileAttrs, specs: Specs) -> Specs:
     body = attrs.body
     _check_specs("while", specs, _specs(body.graph, body.parameters))
-    initial = specs[: attrs.carried]
-    _check_specs("while", _specs(body.graph, body.results), initial)
-    stacks = [replace(spec, shape=(attrs.limit or 1, *spec.shape)) for spec in _specs(body.graph, attrs.stacked)]
-    return (*initial, TensorSpec((), I64), *stacks)
+    _check_specs("while", _specs(body.graph, body.results), specs[: attrs.carried])
+    return (TensorSpec((), I64), *(_kept_spec(attrs, kept) for kept in attrs.kept))
+
+
+def _kept_spec(attrs: WhileAttrs, kept: Kept) -> TensorSpec:
+    spec = attrs.body.graph.tensors[kept.symbol].spec
+    return replace(spec, shape=(attrs.limit or 0, *spec.shape)) if kept.rows else spec
 
 
 def _infer_case(attrs: CaseAttrs, specs: Specs) -> Specs:
@@ -140,14 +175,13 @@ class Loop:
 
     outside: SymbolicGraph
     test: Test | None
-    at_end: bool
     at_most: int | None
     origin: str
     body: SymbolicGraph = field(init=False)
     count: Symbol = field(init=False)
     _initial: dict[TensorKey, Symbol] = field(default_factory=dict)
     _next: dict[TensorKey, TensorKey] = field(default_factory=dict)
-    _results: tuple[Symbol, ...] = ()
+    _exit_count: Symbol | None = None
 
     def __post_init__(self) -> None:
         self.body = SymbolicGraph(enclosing=self.outside)
@@ -189,16 +223,40 @@ class Loop:
             raise ShapeError("while", got=str(test.spec), need="a test of one element", origin=caller_origin())
         self.test = Holds(self.body.own(test))
 
-    def result(self, carried: Symbol) -> Symbol:
-        """The value of a carried symbol after the loop, in the graph around."""
-        if not self._results or carried.graph is not self.body or carried.key not in self._initial:
-            raise SymbolError("while", got=str(carried), need="a symbol of carry(), after the loop")
-        return self._results[tuple(self._initial).index(carried.key)]
+    def result(self, symbol: Symbol) -> Symbol:
+        """The value of a symbol of the body at the test that failed, in the graph around.
+
+        A carried symbol is what the last whole iteration made of it. Any other is computed once more, from the
+        carried values: its commands run before the test.
+        """
+        return self._output(symbol, rows=False)
+
+    def rows(self, symbol: Symbol) -> Symbol:
+        """The values of a symbol of the body in all whole iterations, f[limit, …], in the graph around.
+
+        SymbolError for a loop whose number of iterations has no bound.
+        """
+        return self._output(symbol, rows=True)
 
     @property
     def exit_count(self) -> Symbol:
         """The loop count at the test that failed, i64[]."""
-        return self._results[len(self._initial)]
+        return self._after(str(self.count))
+
+    def _after(self, asked: str) -> Symbol:
+        if self._exit_count is None:
+            raise SymbolError("while", got=asked, need="a symbol of the body, after the loop", origin=caller_origin())
+        return self._exit_count
+
+    def _output(self, symbol: Symbol, *, rows: bool) -> Symbol:
+        count = self._after(str(symbol))
+        if symbol.graph is not self.body:
+            raise SymbolError("while", got=str(symbol), need="a symbol of the body", origin=caller_origin())
+        found = self.outside.writers(count.key)
+        if not found or self.outside.execs[found[0]].command.attrs.body.graph is not self.body:
+            got = f"{symbol} of a body that a pass has changed"
+            raise SymbolError("while", got=got, need="results asked for before simplify()", origin=caller_origin())
+        return keep(self.outside, found[0], Kept(symbol.key, rows))
 
     def __enter__(self) -> Loop:
         return self
@@ -221,22 +279,39 @@ class Loop:
         ordered = dict(zip(self._next, results, strict=True))
         carried = tuple(self._initial)
         body = Body(self.body, (*carried, *self.body.captured.values()), tuple(ordered[key] for key in carried))
-        attrs = WhileAttrs(body, len(carried), self.count.key, self.test, self.at_end, self.at_most)
+        attrs = WhileAttrs(body, len(carried), self.count.key, self.test, self.at_most)
         invariants = [self.outside.symbol(key) for key in self.body.captured]
         self.body.enclosing = None
         initial = [_whole(symbol) for symbol in self._initial.values()]
-        self._results = self.outside.apply(Command(WHILE, attrs), [*initial, *invariants])
+        (self._exit_count,) = self.outside.apply(Command(WHILE, attrs), [*initial, *invariants])
 
 
-def while_loop(
-    graph: SymbolicGraph, test: CountBelow | None = None, *, at_end: bool = False, at_most: int | None = None
-) -> Loop:
+def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
+    """The output of a loop for `kept`; the loop gets it when it has none yet."""
+    attrs = graph.execs[key].command.attrs
+    assert isinstance(attrs, WhileAttrs)
+    if kept.rows and attrs.limit is None:
+        raise SymbolError(
+            "while",
+            got="rows of a loop whose number of iterations nobody knows",
+            need="a bound: memory is planned before a run, a row for each iteration",
+            fix="give while_loop at_most=",
+            origin=caller_origin(),
+        )
+    if kept not in attrs.kept:
+        grown = replace(attrs, kept=(*attrs.kept, kept))
+        graph.add_outputs(key, Command(WHILE, grown), [_kept_spec(grown, kept)])
+        attrs = grown
+    return graph.symbol(graph.execs[key].outputs[1 + attrs.kept.index(kept)])
+
+
+def while_loop(graph: SymbolicGraph, test: CountBelow | None = None, *, at_most: int | None = None) -> Loop:
     """A loop in `graph`, to be used in a `with` statement; without `test` the body calls `go_on_while`.
 
-    `at_most` bounds the iterations of a loop whose test is no count: its gradient needs memory for each of them. A
-    run that would go on beyond it ends with an IndexRangeError.
+    `at_most` bounds the iterations of a loop whose test is no count: its gradient needs memory for each of them, and
+    memory is planned before a run. A run that would go on beyond it ends with an IndexRangeError.
     """
-    return Loop(graph, test, at_end, at_most, caller_origin())
+    return Loop(graph, test, at_most, caller_origin())
 
 
 def case_of(
@@ -277,13 +352,20 @@ def _build_branch(
 
 
 def _close_branch(inner: SymbolicGraph, results: Sequence[Symbol], captured: Sequence[Symbol]) -> Body:
-    """The branch with the parameters of all branches; results lie in memory of their own."""
+    """The branch with the parameters of all branches."""
     parameters = tuple(inner.own(symbol) for symbol in captured)
     inner.enclosing = None
+    return Body(inner, parameters, _branch_results(inner, parameters, results))
+
+
+def _branch_results(
+    graph: SymbolicGraph, parameters: Sequence[TensorKey], results: Sequence[Symbol]
+) -> tuple[TensorKey, ...]:
+    """Parameters that are handed on, and others in memory of their own."""
     taken: list[TensorKey] = []
     for symbol in results:
-        taken.append(_result_of_its_own(inner, symbol.key, taken))
-    return Body(inner, parameters, tuple(taken))
+        taken.append(symbol.key if symbol.key in parameters else _result_of_its_own(graph, symbol.key, taken))
+    return tuple(taken)
 
 
 def _result_of_its_own(graph: SymbolicGraph, key: TensorKey, taken: Sequence[TensorKey]) -> TensorKey:
@@ -304,90 +386,176 @@ def _whole(symbol: Symbol) -> Symbol:
 
 @dataclass(frozen=True, slots=True)
 class _Pullback:
-    """A copy of a body with its gradient: `graph`, old → new keys, seeds, gradients, and the execs that these need."""
+    """A copy of a body with its gradient: `graph`, old → new keys, seeds, what it gives, and the execs for that."""
 
     graph: SymbolicGraph
     mapped: dict[TensorKey, TensorKey]
     seeds: tuple[TensorKey, ...]
-    gradients: tuple[TensorKey, ...]
+    given_back: tuple[TensorKey, ...]
     execs: tuple[ExecKey, ...]
 
     def into(self, graph: SymbolicGraph, given: dict[TensorKey, TensorKey]) -> tuple[Symbol, ...]:
         """Append the gradient to another graph; `given` says what the copy's inputs are there."""
         known = dict(given)
-        graph.graft(self.graph, self.execs, self.gradients, known)
-        return tuple(graph.symbol(known[key]) for key in self.gradients)
+        graph.graft(self.graph, self.execs, self.given_back, known)
+        return tuple(graph.symbol(known[key]) for key in self.given_back)
+
+    def reads(self) -> set[TensorKey]:
+        """Roots of the copy that come from outside."""
+        found = {self.graph.root(key) for key in self.given_back}
+        return found | set(self.graph.inputs_of(self.execs))
 
 
 def _pull_back(
-    graph: SymbolicGraph, outputs: Sequence[TensorKey], inputs: Sequence[TensorKey], keep: Sequence[TensorKey]
+    body: Body,
+    outputs: Sequence[TensorKey],
+    inputs: Sequence[TensorKey],
+    beside: Sequence[TensorKey] = (),
+    keep: Sequence[TensorKey] = (),
 ) -> _Pullback:
-    copy, mapped = graph.subgraph(graph.execs.toposort(), (*outputs, *inputs, *keep))
+    """(parameters…, seeds…) -> gradients by `inputs`, and the values `beside` them; `keep` are symbols to be mapped."""
+    graph = body.graph
+    copy, mapped = graph.subgraph(graph.execs.toposort(), (*body.parameters, *outputs, *inputs, *beside, *keep))
     results = [copy.symbol(mapped[key]) for key in outputs]
     seeds = [copy.input(symbol.spec, "seed") for symbol in results]
     gradients = backward(copy, results, [copy.symbol(mapped[key]) for key in inputs], seeds)
-    keys = tuple(symbol.key for symbol in gradients)
+    keys = (*(symbol.key for symbol in gradients), *(mapped[key] for key in beside))
     return _Pullback(copy, dict(mapped), tuple(symbol.key for symbol in seeds), keys, copy.needed_for(keys))
 
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """Positions that gradients flow through: carried values, wanted invariants, stacks that have a gradient."""
+    """What gradients of a loop flow through: positions of carried values and invariants, and reads of rows.
+
+    An invariant of which every iteration reads one row by its number (`index_select`) gets no sum over iterations:
+    `selections` are those reads, each with the position of the invariant, and their gradients are put together behind
+    the loop, so that time is linear in the number of rows.
+    """
 
     carried: tuple[int, ...]
-    invariants: tuple[int, ...]
-    stacks: tuple[int, ...]
-
-    def pull_back(self, attrs: WhileAttrs) -> _Pullback:
-        """The gradient of one iteration."""
-        body = attrs.body
-        outputs = [*(body.results[place] for place in self.carried), *(attrs.stacked[place] for place in self.stacks)]
-        inputs = [body.parameters[place] for place in (*self.carried, *self.invariants)]
-        return _pull_back(body.graph, outputs, inputs, (*body.parameters, attrs.count))
+    summed: tuple[int, ...]
+    selections: tuple[tuple[int, ExecSymbol], ...]
 
 
-def _find_flow(call: Applied[WhileAttrs], gradients: Gradients) -> _Flow:
-    count = call.attrs.carried
-    carried = tuple(place for place in range(count) if call.inputs[place].spec.dtype.is_float)
-    invariants = tuple(place for place in range(count, len(call.inputs)) if call.needed[place])
-    stacks = tuple(place for place, gradient in enumerate(gradients[count + 1 :]) if gradient is not None)
-    return _Flow(carried, invariants, stacks)
+def _find_flow(call: Applied[WhileAttrs]) -> _Flow:
+    attrs = call.attrs
+    carried = tuple(place for place in range(attrs.carried) if call.inputs[place].spec.dtype.is_float)
+    wanted = tuple(place for place in range(attrs.carried, len(call.inputs)) if call.needed[place])
+    rows = {place: _row_reads(attrs, attrs.body.parameters[place]) for place in wanted} if carried else {}
+    selections = tuple((place, record) for place, records in rows.items() for record in records)
+    return _Flow(carried, tuple(place for place in wanted if not rows.get(place)), selections)
+
+
+def _row_reads(attrs: WhileAttrs, key: TensorKey) -> tuple[ExecSymbol, ...]:
+    """The execs of a body that read an invariant, if each reads one row of it and nothing else does."""
+    graph = attrs.body.graph
+    if key in attrs.body.results or any(graph.root(kept.symbol) == key for kept in attrs.kept):
+        return ()
+    records = tuple(graph.execs[reader] for reader in graph.readers(key))
+    for record in records:
+        is_row = record.command.op is INDEX_SELECT and record.command.attrs.axis == 0 and record.inputs[0] == key
+        index = record.inputs[1] if is_row else None
+        if index is None or graph.tensors[index].spec.rank or graph.root(record.outputs[0]) != record.outputs[0]:
+            return ()
+    return records
 
 
 def _while_gradient(call: Applied[WhileAttrs], gradients: Gradients) -> Gradients:
-    """A loop backwards: the tape gives what each iteration began with; gradients of invariants are summed up.
+    """Backwards: what ran before the failed test, then a loop over the whole iterations, the last one first.
 
-    What an iteration computed is computed again from there.
+    The tape gives what each iteration began with; what it computed is computed again from there.
     """
-    attrs, inputs = call.attrs, tuple(map(_symbol, call.inputs))
-    flow = _find_flow(call, gradients)
+    flow, sums = _find_flow(call), dict[int, Symbol]()
+    for places, found in _exit_gradients(call, flow, gradients):
+        for place, symbol in zip(places, found, strict=True):
+            sums[place] = add(sums[place], symbol) if place in sums else symbol
+    carried, others = _loop_gradients(call, flow, gradients, sums)
+    results: list[Symbol | None] = [None] * len(call.inputs)
+    for place, symbol in carried.items():
+        results[place] = symbol
+    for place, symbol in others:
+        found_before = results[place]
+        results[place] = symbol if found_before is None else add(found_before, symbol)
+    return tuple(results)
+
+
+def _exit_gradients(
+    call: Applied[WhileAttrs], flow: _Flow, gradients: Gradients
+) -> Iterator[tuple[tuple[int, ...], tuple[Symbol, ...]]]:
+    """Positions, with the gradients of the values and invariants that the last, broken iteration began with."""
+    attrs, body = call.attrs, call.attrs.body
+    seeded = [
+        (kept.symbol, _symbol(gradient))
+        for kept, gradient in zip(attrs.kept, gradients[1:], strict=True)
+        if not kept.rows and gradient is not None and body.graph.tensors[kept.symbol].spec.dtype.is_float
+    ]
+    for key, seed in seeded:
+        if key in body.parameters:
+            yield (body.parameters.index(key),), (seed,)
+    computed = [key for key, _ in seeded if key not in body.parameters]
+    if not computed:
+        return
+    invariants = dict.fromkeys((*flow.summed, *(place for place, _ in flow.selections)))
+    places = (*flow.carried, *invariants)
+    pullback = _pull_back(body, computed, [body.parameters[place] for place in places], keep=[attrs.count])
+    count = _symbol(call.outputs[0])
+    given = {pullback.mapped[attrs.count]: count.key}
+    read = pullback.reads()
+    for place, parameter in enumerate(body.parameters):
+        key = pullback.mapped[parameter]
+        if place >= attrs.carried:
+            given[key] = _symbol(call.inputs[place]).key
+        elif key in read:
+            given[key] = keep(count.graph, count.graph.writers(count.key)[0], Kept(parameter)).key
+    seeds = dict(zip(pullback.seeds, (seed for key, seed in seeded if key not in body.parameters), strict=True))
+    given.update((key, _whole(seed).key) for key, seed in seeds.items())
+    yield places, pullback.into(count.graph, given)
+
+
+def _loop_gradients(
+    call: Applied[WhileAttrs], flow: _Flow, gradients: Gradients, sums: Mapping[int, Symbol]
+) -> tuple[dict[int, Symbol], list[tuple[int, Symbol]]]:
+    """The gradients by position behind all whole iterations, and those that are put together from rows.
+
+    `sums` are the gradients by position in front of the loop.
+    """
+    attrs, body, inputs = call.attrs, call.attrs.body, tuple(map(_symbol, call.inputs))
+    stacks = [
+        (kept.symbol, _symbol(gradient))
+        for kept, gradient in zip(attrs.kept, gradients[1:], strict=True)
+        if kept.rows and gradient is not None
+    ]
+    outputs = [*(body.results[place] for place in flow.carried), *(key for key, _ in stacks)]
+    summed = (*flow.carried, *flow.summed)
+    rows = [record.outputs[0] for _, record in flow.selections]
+    indices = [number for _, record in flow.selections if (number := record.inputs[1]) is not None]
+    wanted = [*(body.parameters[place] for place in summed), *rows]
+    pullback = _pull_back(body, outputs, wanted, indices, keep=[attrs.count])
     loop = _start_backward(attrs, inputs[0].graph)
-    pullback = flow.pull_back(attrs)
-    tape = _tape(call, inputs[0].graph, pullback)
-    exit_count = _symbol(call.outputs[attrs.carried])
-    trips = exit_count + 1 if attrs.at_end else exit_count
+    tape = _tape(call, pullback)
+    trips = _symbol(call.outputs[0])
     with loop:
         if loop.test is None:
             loop.go_on_while(less(loop.count, trips))
         index = trips - 1 - loop.count
-        carried = [loop.carry(_seed(gradients[place], inputs[place])) for place in flow.carried]
-        sums = [loop.carry(fill_like(inputs[place], 0.0)) for place in flow.invariants]
-        rows = [index_select(_symbol(gradients[attrs.carried + 1 + place]), index) for place in flow.stacks]
+        carried = [loop.carry(sums.get(place) or fill_like(inputs[place], 0.0)) for place in summed]
+        seeds = [*carried[: len(flow.carried)], *(index_select(gradient, index) for _, gradient in stacks)]
         given = {pullback.mapped[attrs.count]: index.key}
-        for place, key in enumerate(attrs.body.parameters):
+        for place, key in enumerate(body.parameters):
             if place in tape:
                 given[pullback.mapped[key]] = index_select(tape[place], index).key
             elif place >= attrs.carried:
                 given[pullback.mapped[key]] = loop.capture(inputs[place]).key
-        given.update((key, symbol.key) for key, symbol in zip(pullback.seeds, [*carried, *rows], strict=True))
+        given.update((key, symbol.key) for key, symbol in zip(pullback.seeds, seeds, strict=True))
         found = pullback.into(loop.body, given)
-        values = (*found[: len(carried)], *map(add, sums, found[len(carried) :]))
-        for symbol, value in zip((*carried, *sums), values, strict=True):
-            loop.next(symbol, value)
-    results: list[Symbol | None] = [None] * len(inputs)
-    for place, symbol in zip((*flow.carried, *flow.invariants), (*carried, *sums), strict=True):
-        results[place] = loop.result(symbol)
-    return tuple(results)
+        for position, (symbol, value) in enumerate(zip(carried, found, strict=False)):
+            loop.next(symbol, value if position < len(flow.carried) else add(symbol, value))
+    made = {place: loop.result(symbol) for place, symbol in zip(summed, carried, strict=True)}
+    parts = [(place, sums[place]) for place in dict.fromkeys(place for place, _ in flow.selections) if place in sums]
+    slopes, numbers = found[len(summed) :][: len(rows)], found[len(summed) + len(rows) :]
+    for (place, _), slope, row in zip(flow.selections, slopes, numbers, strict=True):
+        parts.append((place, scatter_add(loop.rows(slope), loop.rows(row), 0, inputs[place].shape[0])))
+    return made, parts
 
 
 def _start_backward(attrs: WhileAttrs, graph: SymbolicGraph) -> Loop:
@@ -395,39 +563,26 @@ def _start_backward(attrs: WhileAttrs, graph: SymbolicGraph) -> Loop:
     limit = attrs.limit
     if limit is None:
         raise NotDifferentiableError(
-            "while", got="a loop of unknown length", need="a bound on its iterations", fix="give while_loop at_most="
+            "while",
+            got="a loop whose number of iterations nobody knows",
+            need="a bound: the gradient reads values of all iterations, and memory for them is planned before a run",
+            fix="give while_loop at_most=",
         )
     if isinstance(attrs.test, CountBelow):
         return while_loop(graph, CountBelow(limit))
     return while_loop(graph, at_most=limit)
 
 
-def _tape(call: Applied[WhileAttrs], graph: SymbolicGraph, pullback: _Pullback) -> dict[int, Symbol]:
-    """Stacks of the carried values that the gradient reads, by position; the loop gets those that it has not yet."""
-    attrs = call.attrs
-    exec_key = graph.writers(_symbol(call.outputs[0]).key)[0]
-    read = set(pullback.graph.inputs_of(pullback.execs)) | {pullback.graph.root(key) for key in pullback.gradients}
-    places = [place for place in range(attrs.carried) if pullback.mapped[attrs.body.parameters[place]] in read]
-    keys = [attrs.body.parameters[place] for place in places]
-    fresh = tuple(key for key in keys if key not in attrs.stacked)
-    if fresh:
-        attrs = replace(attrs, stacked=(*attrs.stacked, *fresh))
-        specs = _infer_while(attrs, tuple(operand.spec for operand in call.inputs))
-        graph.add_outputs(exec_key, Command(WHILE, attrs), specs[len(call.outputs) :])
-    stacks = graph.execs[exec_key].outputs[attrs.carried + 1 :]
-    return {place: graph.symbol(stacks[attrs.stacked.index(key)]) for place, key in zip(places, keys, strict=True)}
-
-
-def drop_unread_tapes(graph: SymbolicGraph, kept: Collection[TensorKey]) -> None:
-    """Loops make no stacks that nobody reads and that are not `kept`."""
-    for key, record in tuple(graph.execs.items()):
-        attrs = record.command.attrs
-        if isinstance(attrs, WhileAttrs) and attrs.stacked:
-            stacks = record.outputs[attrs.carried + 1 :]
-            read = [stack in kept or bool(graph.readers(stack)) for stack in stacks]
-            unread = {stack for stack, used in zip(stacks, read, strict=True) if not used}
-            stacked = tuple(source for source, used in zip(attrs.stacked, read, strict=True) if used)
-            graph.drop_outputs(key, Command(WHILE, replace(attrs, stacked=stacked)), unread)
+def _tape(call: Applied[WhileAttrs], pullback: _Pullback) -> dict[int, Symbol]:
+    """Rows of the carried values that the gradient reads, by position; the loop gets those that it has not yet."""
+    attrs, count = call.attrs, _symbol(call.outputs[0])
+    read, key = pullback.reads(), count.graph.writers(count.key)[0]
+    parameters = attrs.body.parameters[: attrs.carried]
+    return {
+        place: keep(count.graph, key, Kept(parameter, rows=True))
+        for place, parameter in enumerate(parameters)
+        if pullback.mapped[parameter] in read
+    }
 
 
 def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
@@ -451,20 +606,14 @@ def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
 def _branch_gradient(body: Body, wanted: Sequence[int], seeded: Sequence[int]) -> Body:
     """(operands…, seeds…) -> gradients of the wanted operands."""
     outputs, inputs = [body.results[place] for place in seeded], [body.parameters[place] for place in wanted]
-    pullback = _pull_back(body.graph, outputs, inputs, body.parameters)
+    pullback = _pull_back(body, outputs, inputs)
     graph = SymbolicGraph()
     given = {
         key: graph.input(pullback.graph.tensors[key].spec).key
         for key in (*(pullback.mapped[parameter] for parameter in body.parameters), *pullback.seeds)
     }
-    results: list[TensorKey] = []
-    for symbol in pullback.into(graph, given):
-        results.append(_result_of_its_own(graph, symbol.key, results))
-    return Body(graph, tuple(given.values()), tuple(results))
-
-
-def _seed(gradient: object, like: Symbol) -> Symbol:
-    return fill_like(like, 0.0) if gradient is None else _symbol(gradient)
+    parameters = tuple(given.values())
+    return Body(graph, parameters, _branch_results(graph, parameters, pullback.into(graph, given)))
 
 
 def _symbol(operand: object) -> Symbol:

@@ -77,7 +77,10 @@ class Formula(Expression):
 
 
 def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) -> tuple[Symbol, ...]:
-    """Append the expression's execs to `graph`, with a symbol for each variable; the symbols of its outputs."""
+    """Append the expression's execs to `graph`, with a symbol for each variable; the symbols of its outputs.
+
+    What a node comes after (`following`) becomes an order of the execs.
+    """
     unknown = sorted(inputs.keys() - set(expression.variable_names()))
     if unknown:
         need = "variables of the expression: " + ", ".join(expression.variable_names())
@@ -91,6 +94,9 @@ def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) 
             continue
         operands = [None if entry is None else made[entry.node][entry.index] for entry in node.inputs]
         made[node] = graph.apply(Command(node.op, node.attributes), operands, name=node.name)
+        for earlier in node.after:
+            for key in graph.writers(made[earlier][0].key):
+                graph.connect(key, graph.writers(made[node][0].key)[-1])
     return tuple(made[output.node][output.index] for output in expression.outputs)
 
 

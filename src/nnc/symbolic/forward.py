@@ -8,12 +8,13 @@ u, so nothing of Jᵀ u is computed. A Hessian-vector product is the jvp of a gr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from nnc.core.origin import caller_origin
 from nnc.errors import ArityError, ShapeError
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph
+from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.passes.trim import trim
 
 
 def jvp(
@@ -28,12 +29,18 @@ def jvp(
     for symbol, tangent in zip(inputs, tangents, strict=True):
         if tangent.shape != symbol.shape:
             raise ShapeError("jvp", got=f"tangent {tangent.spec}", need=str(symbol.spec), origin=caller_origin())
-    seeds = [graph.input(output.spec, "cotangent") for output in outputs]
+    loops = {key: len(record.outputs) for key, record in graph.execs.items() if bodies_of(record.command)}
     scaffold: list[ExecKey] = []
-    with graph.observed(scaffold.append):
-        gradients = backward(graph, outputs, inputs, seeds)
-    results = backward(graph, gradients, seeds, tangents)
+    made: list[TensorKey] = []
+    with graph.observed(tensors=made.append):
+        seeds = [graph.input(output.spec, "cotangent") for output in outputs]
+        with graph.observed(scaffold.append):
+            gradients = backward(graph, outputs, inputs, seeds)
+        results = backward(graph, gradients, seeds, tangents)
+    kept = {key for symbol in results for key in (symbol.key, graph.root(symbol.key))}
     _dismantle(graph, scaffold, results)
+    _trim_loops(graph, dict.fromkeys(scaffold, 0) | loops, kept)
+    _forget(graph, made, kept)
     return results
 
 
@@ -50,3 +57,26 @@ def _dismantle(graph: SymbolicGraph, scaffold: Sequence[ExecKey], results: Seque
     for key in reversed(scaffold):
         if key not in needed:
             graph.remove_exec(key)
+
+
+def _trim_loops(graph: SymbolicGraph, loops: Mapping[ExecKey, int], kept: Collection[TensorKey]) -> None:
+    """Loops go without the outputs that only Jᵀ u asked of them, behind the first ones, which were there before."""
+    for key, count in loops.items():
+        if key not in graph.execs:
+            continue
+        record = graph.execs[key]
+        used = tuple(
+            place < count or output in kept or bool(graph.readers(output))
+            for place, output in enumerate(record.outputs)
+        )
+        if not all(used):
+            graph.replace_exec(key, trim(record, used))
+
+
+def _forget(graph: SymbolicGraph, made: Sequence[TensorKey], kept: Collection[TensorKey]) -> None:
+    """Remove the symbols that no exec names any more, aliases before their roots."""
+    for key in reversed(made):
+        users = [graph.execs[user] for user in (*graph.readers(key), *graph.writers(key))]
+        named = graph.root(key) == key or any(key in (*record.inputs, *record.outputs) for record in users)
+        if key not in kept and not (users and named):
+            graph.remove_tensor(key)

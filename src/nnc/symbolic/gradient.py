@@ -9,19 +9,49 @@ once, when its writer is reached; zeros are never made unless asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.core.origin import caller_origin
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
-from nnc.ops.broadcast import reshape
 from nnc.ops.copy import contiguous
 from nnc.ops.fill import fill_like
-from nnc.ops.movement import EmbedAttrs, embed
-from nnc.ops.pointwise import add
 from nnc.ops.rules import Applied, differentiate
+from nnc.symbolic.accumulate import Part, assemble, sum_of_parts
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.region import overlaps
+
+
+class Gradients(tuple[Symbol, ...]):
+    """The gradients of the inputs that were asked for, in their order, and a look at those on the way.
+
+    `execs` are the gradient execs of each exec that was differentiated, in order of appending.
+    """
+
+    execs: Mapping[ExecKey, tuple[ExecKey, ...]]
+    _work: _Backward
+
+    @classmethod
+    def found_by(cls, work: _Backward, inputs: Sequence[Symbol]) -> Gradients:
+        """The gradients of `inputs`, with zeros where nothing arrived."""
+        self = cls(work.total(symbol.key) or fill_like(symbol, 0.0) for symbol in inputs)
+        self.execs = {key: tuple(made) for key, made in work.made.items()}
+        self._work = work
+        return self
+
+    def of(self, symbol: Symbol) -> Symbol | None:
+        """The gradient of any symbol between the inputs and the outputs; None where none arrived.
+
+        Parts of a tensor that were never summed, since nobody asked for all of it, are summed by execs made now.
+        """
+        return self._work.total(self._work.graph.own(symbol))
+
+    def writer_of(self, symbol: Symbol) -> ExecKey | None:
+        """The exec that computes `of(symbol)`, the last of them where there are several."""
+        found = self.of(symbol)
+        writers = () if found is None else self._work.graph.writers(found.key)
+        return writers[-1] if writers else None
 
 
 def backward(
@@ -29,7 +59,7 @@ def backward(
     outputs: Sequence[Symbol],
     inputs: Sequence[Symbol],
     seeds: Sequence[Symbol | None] | None = None,
-) -> tuple[Symbol, ...]:
+) -> Gradients:
     """Symbols of d(sum of outputs · seeds) / d(input), one per input; a missing seed means ones.
 
     An input that the outputs do not depend on gets zeros. NotDifferentiableError names the operator that stands
@@ -45,9 +75,8 @@ def backward(
         if seed is not None and (seed.shape, seed.spec.dtype) != (output.shape, output.spec.dtype):
             raise ShapeError("backward", got=f"seed {seed.spec}", need=str(output.spec), origin=caller_origin())
         work.contribute(output.key, fill_like(output, 1.0) if seed is None else seed)
-    for key in reversed(graph.execs.toposort(work.relevant.execs)):
-        work.visit(graph.execs[key])
-    return tuple(work.total(symbol.key) or fill_like(symbol, 0.0) for symbol in inputs)
+    work.visit_all()
+    return Gradients.found_by(work, inputs)
 
 
 def _check_float(graph: SymbolicGraph, symbol: Symbol) -> None:
@@ -83,69 +112,68 @@ def relevant(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[S
 
 @dataclass(slots=True)
 class _Backward:
-    """The gradients found so far: per root, symbols of the root's shape that are still to be summed."""
+    """The gradients found so far: per root, those of its places that are still to be summed."""
 
     graph: SymbolicGraph
     relevant: Relevant
-    parts: dict[TensorKey, list[Symbol]] = field(default_factory=dict)
+    parts: dict[TensorKey, list[Part]] = field(default_factory=dict)
+    made: dict[ExecKey, list[ExecKey]] = field(default_factory=dict)
 
     def contribute(self, key: TensorKey, gradient: Symbol) -> None:
-        """Add `gradient` (of `key`'s shape) to the gradient of `key`'s root."""
-        root = self.graph.root(key)
-        self.parts.setdefault(root, []).append(self._spread_to_root(key, gradient))
+        """Add `gradient` (of `key`'s shape) to what is known of the gradient of `key`'s root."""
+        part = Part(self.graph.region(key), gradient)
+        self.parts.setdefault(self.graph.root(key), []).append(part)
 
     def total(self, key: TensorKey) -> Symbol | None:
-        """The gradient of `key`, or None when nothing has arrived."""
-        root = self.graph.root(key)
-        parts = self.parts.get(root)
-        if not parts:
+        """The gradient of `key`, or None when nothing has arrived.
+
+        Where all that arrived at the place of `key` is of just that place, nobody makes the gradient of its root.
+        """
+        graph, root, region = self.graph, self.graph.root(key), self.graph.region(key)
+        parts = self.parts.get(root, [])
+        here = parts if root == key else [part for part in parts if overlaps(part.region, region)]
+        if not here:
             return None
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = add(whole, part)
+        if all(part.region == region for part in here):
+            whole = sum_of_parts(here)
+            others = [part for part in parts if part.region != region]
+            self.parts[root] = [*others, Part(region, whole)]
+            return whole
+        whole = assemble(graph, graph.tensors[root].spec, parts)
         if root != key and whole.strides != contiguous_strides(whole.shape):
             whole = contiguous(whole)
-        self.parts[root] = [whole]
+        self.parts[root] = [Part(graph.region(root), whole)]
         if root == key:
             return whole
-        region = self.graph.region(key)
-        return whole.alias(self.graph.tensors[key].spec, whole.offset + region.offset, region.strides)
+        return whole.alias(graph.tensors[key].spec, whole.offset + region.offset, region.strides)
 
-    def visit(self, record: ExecSymbol) -> None:
+    def visit_all(self) -> None:
+        """Pass gradients on from the last exec to the first, and note which execs that makes."""
+        made: list[ExecKey] = []
+        with self.graph.observed(made.append):
+            for key in reversed(self.graph.execs.toposort(self.relevant.execs)):
+                before = len(made)
+                self._visit(self.graph.execs[key])
+                self.made[key] = made[before:]
+
+    def _visit(self, record: ExecSymbol) -> None:
         """Pass the gradients of an exec's outputs on to its inputs."""
-        gradients = tuple(self.total(key) for key in record.outputs)
+        gradients = tuple(self.total(output) for output in record.outputs)
         if all(gradient is None for gradient in gradients):
             return
-        needed = tuple(key is not None and self._wanted(key) for key in record.inputs)
-        inputs = tuple(self.graph.symbol(key) for key in record.inputs if key is not None)
-        outputs = tuple(self.graph.symbol(key) for key in record.outputs)
+        needed = tuple(tensor is not None and self._wanted(tensor) for tensor in record.inputs)
+        inputs = tuple(self.graph.symbol(tensor) for tensor in record.inputs if tensor is not None)
+        outputs = tuple(self.graph.symbol(tensor) for tensor in record.outputs)
         applied = Applied(record.command.attrs, inputs, outputs, needed)
         try:
             results = differentiate(record.command.op, applied, gradients)
         except UsageError as error:
             error.origin = error.origin or record.origin
             raise
-        for key, wanted, result in zip(record.inputs, needed, results, strict=False):
-            if wanted and key is not None and result is not None:
+        for tensor, wanted, result in zip(record.inputs, needed, results, strict=False):
+            if wanted and tensor is not None and result is not None:
                 assert isinstance(result, Symbol)
-                self.contribute(key, result)
+                self.contribute(tensor, result)
 
     def _wanted(self, key: TensorKey) -> bool:
         return self.graph.root(key) in self.relevant.roots and self.graph.tensors[key].spec.dtype.is_float
-
-    def _spread_to_root(self, key: TensorKey, gradient: Symbol) -> Symbol:
-        """A gradient of an alias as one of its root: a reshape where it covers the root, else laid into zeros."""
-        root = self.graph.root(key)
-        if root == key:
-            return gradient
-        spec, region = self.graph.tensors[root].spec, self.graph.region(key)
-        if gradient.spec.elements == spec.elements and region.strides == contiguous_strides(region.shape):
-            return reshape(gradient, spec.shape)
-        if not region.is_injective():
-            raise NotDifferentiableError(
-                "alias",
-                got=f"a gradient through {self.graph.label(key)}, which names an element twice",
-                need="a view that names each element once",
-                origin=self.graph.tensors[key].origin,
-            )
-        return embed(gradient, EmbedAttrs(spec.shape, region.offset, region.strides))

@@ -1,10 +1,10 @@
 """The symbolic graph: commands over tensor symbols in static single assignment form, without memory.
 
     ┌ Arena[TensorKey, TensorSymbol] ┐      each root is written once (its aliases: at disjoint places)
-    └ Graph[ExecSymbol, Dependency, ExecKey] ┘   edges are derived from use, writer → reader
+    └ Graph[ExecSymbol, Dependency, ExecKey] ┘   edges are derived from use, writer → reader, or given
 
 Symbols are records in an arena; `Symbol` is the handle that users hold. An alias names a strided part of its
-root, never of another alias.
+root, never of another alias. A symbol may be made without a spec, which is set later or inferred from others.
 
 Commands of loops and branches hold graphs of their own, as bodies. While a body is built, a symbol of a graph around
 it may be used in it: it becomes an input of the body.
@@ -12,25 +12,28 @@ it may be used in it: it becomes an input of the body.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.errors import ShapeError, SymbolError, UsageError
-from nnc.graph import Arena, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
+from nnc.errors import CycleError, GraphError, ShapeError, SymbolError, UsageError
+from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.rules import infer
+from nnc.symbolic.auto import AUTO
 from nnc.symbolic.region import Region, overlaps
+from nnc.symbolic.scope import scoped
 
 TensorKey = NewType("TensorKey", int)
 ExecKey = NewType("ExecKey", int)
 
-
 Observer = Callable[[ExecKey], None]
+TensorObserver = Callable[[TensorKey], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +47,55 @@ class AliasOf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSymbol:
-    """A tensor without memory; `origin` is the user's line that made it."""
+    """A tensor without memory; `origin` is the user's line that made it.
+
+    Where no exec writes a root, its places hold `fill` before the first exec reads it; with None they hold what comes
+    from outside. An alias has no `fill` of its own.
+    """
 
     spec: TensorSpec
     name: str = ""
     alias: AliasOf | None = None
     origin: str = ""
+    fill: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecSymbol:
-    """A command applied to symbols; absent optional inputs are None."""
+    """A command applied to symbols; absent optional inputs are None.
+
+    Passes leave an exec with `optimize` False as it is: they neither rewrite, merge nor fuse it. Pruning still takes
+    it out when nothing that is wanted needs it.
+    """
 
     command: AnyCommand
     inputs: tuple[TensorKey | None, ...]
     outputs: tuple[TensorKey, ...]
     name: str = ""
     origin: str = ""
+    optimize: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Why one exec follows another: `tensor` (a root) is written by the first and read by the second."""
+    """Why one exec follows another: `tensor` (a root) is written by the first and read by the second.
 
-    tensor: TensorKey
+    Without a tensor the order was given by `connect`.
+    """
+
+    tensor: TensorKey | None = None
+
+
+class Duplicate(NamedTuple):
+    """A graph that is a copy of another, and what each key of the other one is in it."""
+
+    graph: SymbolicGraph
+    tensors: Mapping[TensorKey, TensorKey]
+    execs: Mapping[ExecKey, ExecKey]
 
 
 class SymbolicGraph:
-    """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use.
+    """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use or `connect`.
 
     `storage` decides what becomes of removed records: a list keeps their slots, a dict (for records that grow and
     shrink without end) gives them back. `enclosing` is the graph around a body that is being built, whose roots become
@@ -88,7 +112,7 @@ class SymbolicGraph:
         self.tensors: Arena[TensorKey, TensorSymbol] = Arena(TensorKey, KeyWidth.BITS64, storage)
         self._writers: dict[TensorKey, list[ExecKey]] = {}
         self._readers: dict[TensorKey, dict[ExecKey, None]] = {}
-        self._observers: list[Observer] = []
+        self._observers: list[tuple[Observer | None, TensorObserver | None]] = []
 
     @property
     def version(self) -> int:
@@ -97,9 +121,45 @@ class SymbolicGraph:
 
     # ---- symbols
 
-    def input(self, spec: TensorSpec, name: str = "") -> Symbol:
-        """A symbol that no exec writes: its value comes from outside."""
-        return Symbol(self, self.tensors.new(TensorSymbol(spec, name, None, caller_origin())))
+    def input(self, spec: TensorSpec = AUTO, name: str = "", *, fill: float | None = None) -> Symbol:
+        """A symbol that no exec writes yet: its value comes from outside, or is `fill` wherever nobody writes it.
+
+        Without a spec it gets one by `specify`, or as an output of `apply`.
+        """
+        return Symbol(self, self.add_tensor(TensorSymbol(spec, scoped(name), None, caller_origin(), fill)))
+
+    def add_tensor(self, record: TensorSymbol) -> TensorKey:
+        """Append a record of a symbol, whose root, if it is an alias, is of this graph."""
+        key = self.tensors.new(record)
+        for _, observer in self._observers:
+            if observer is not None:
+                observer(key)
+        return key
+
+    def specify(self, symbol: Symbol, spec: TensorSpec) -> Symbol:
+        """Set the spec of a symbol that was made without one; what can be inferred from it now is.
+
+        ShapeError for a symbol that has one, and as in `apply` where the spec does not fit: then nothing changes.
+        """
+        key = self.own(symbol)
+        if self.tensors[key].spec is not AUTO:
+            raise ShapeError("specify", got=str(symbol), need="a symbol without a spec", origin=caller_origin())
+        found = {key: spec}
+        waiting = deque([*self.readers(key), *self.writers(key)])
+        while waiting:
+            record = self.execs[waiting.popleft()]
+            results = self._infer(record.command, record.inputs, record.origin, found)
+            for output, inferred in zip(record.outputs, results, strict=True):
+                known = found.get(output, self.tensors[output].spec)
+                if known is AUTO and inferred is not AUTO:
+                    found[output] = inferred
+                    waiting.extend(self.readers(output))
+                elif inferred is not AUTO and not fits(known, inferred):
+                    got, origin = f"{self.label(output)}, specified as {known}", record.origin
+                    raise ShapeError(record.command.op.name, got=got, need=str(inferred), origin=origin)
+        for tensor, known in found.items():
+            self.tensors.replace(tensor, replace(self.tensors[tensor], spec=known))
+        return symbol
 
     def alias(self, of: TensorKey, spec: TensorSpec, offset: int, strides: Shape) -> Symbol:
         """A symbol for a part of `of`'s root, at `offset` and `strides` elements of the root's memory."""
@@ -110,7 +170,7 @@ class SymbolicGraph:
             got = f"{spec} at {offset}, strides {list(strides)} of {base}"
             raise ShapeError("alias", got=got, need="elements inside the root, of its type", origin=caller_origin())
         record = TensorSymbol(spec, "", AliasOf(root, offset, strides), caller_origin())
-        return Symbol(self, self.tensors.new(record))
+        return Symbol(self, self.add_tensor(record))
 
     def symbol(self, key: TensorKey) -> Symbol:
         """The handle for a key of this graph."""
@@ -118,9 +178,9 @@ class SymbolicGraph:
         return Symbol(self, key)
 
     def rename(self, symbol: Symbol, name: str) -> Symbol:
-        """Give a symbol a name for texts and messages; names are labels, never identity."""
+        """Give a symbol a name (in the open scopes) for texts and messages; names are labels, never identity."""
         key = self.own(symbol)
-        self.tensors.replace(key, replace(self.tensors[key], name=name))
+        self.tensors.replace(key, replace(self.tensors[key], name=scoped(name)))
         return symbol
 
     def own(self, symbol: Symbol) -> TensorKey:
@@ -147,8 +207,8 @@ class SymbolicGraph:
         layers = self.around()
         for graph in reversed((self, *layers[: layers.index(symbol.graph)])):
             if root not in graph.captured:
-                record = replace(symbol.graph.tensors[symbol.graph.root(symbol.key)], alias=None)
-                graph.captured[root] = graph.tensors.new(record)
+                record = replace(symbol.graph.tensors[symbol.graph.root(symbol.key)], alias=None, fill=None)
+                graph.captured[root] = graph.add_tensor(record)
             root = graph.captured[root]
         if symbol.graph.root(symbol.key) == symbol.key:
             return root
@@ -175,22 +235,40 @@ class SymbolicGraph:
         outputs: Sequence[Symbol] | None = None,
         name: str = "",
     ) -> tuple[Symbol, ...]:
-        """Append an exec. Fresh output symbols are made unless `outputs` (unwritten symbols or aliases) are given."""
-        origin = caller_origin()
+        """Append an exec. Fresh output symbols are made unless `outputs` (unwritten symbols or aliases) are given.
+
+        Outputs have no spec while some input has none; given ones without a spec get that which is inferred.
+        """
         keys = tuple(None if symbol is None else self.own(symbol) for symbol in inputs)
-        specs = tuple(None if key is None else self.tensors[key].spec for key in keys)
+        origin, label = caller_origin(), scoped(name, command.op.name)
+        results = self._infer(command, keys, origin, {})
+        if outputs is None:
+            written = tuple([self.add_tensor(TensorSymbol(spec, "", None, origin)) for spec in results])
+        else:
+            written = tuple(self.own(symbol) for symbol in outputs)
+            self._check_written(ExecSymbol(command, keys, written, label, origin), results)
+            for key, spec in zip(written, results, strict=True):
+                if self.tensors[key].spec is AUTO:
+                    self.tensors.replace(key, replace(self.tensors[key], spec=spec))
+        self.add_exec(ExecSymbol(command, keys, written, label, origin))
+        return tuple([Symbol(self, key) for key in written])
+
+    def _infer(
+        self,
+        command: AnyCommand,
+        inputs: tuple[TensorKey | None, ...],
+        origin: str,
+        found: Mapping[TensorKey, TensorSpec],
+    ) -> tuple[TensorSpec, ...]:
+        """Specs of the outputs, AUTO while an input has none; `found` comes before what the symbols have."""
+        specs = tuple([None if key is None else found.get(key, self.tensors[key].spec) for key in inputs])
+        if any(spec is AUTO for spec in specs) and (names := outputs_named(command)):
+            return (AUTO,) * len(names)
         try:
-            results = infer(command.op, command.attrs, specs)
+            return infer(command.op, command.attrs, specs)
         except UsageError as error:
             error.origin = error.origin or origin
             raise
-        if outputs is None:
-            written = tuple(self.tensors.new(TensorSymbol(spec, "", None, origin)) for spec in results)
-        else:
-            written = tuple(self.own(symbol) for symbol in outputs)
-            self._check_written(ExecSymbol(command, keys, written, name, origin), results)
-        self.add_exec(ExecSymbol(command, keys, written, name, origin))
-        return tuple(Symbol(self, key) for key in written)
 
     def add_exec(self, record: ExecSymbol) -> ExecKey:
         """Append a record whose keys are of this graph; edges follow from use."""
@@ -201,45 +279,44 @@ class SymbolicGraph:
             for reader in self._readers.get(root, ()):
                 if exec_key in self._writers_read(self.execs[reader], root):
                     self.execs.add_edge(exec_key, reader, Dependency(root))
-        for observer in self._observers:
-            observer(exec_key)
+        for observer, _ in self._observers:
+            if observer is not None:
+                observer(exec_key)
         return exec_key
 
     @contextmanager
-    def observed(self, observer: Observer) -> Iterator[None]:
-        """Inside, `observer` is told each exec that is appended."""
-        self._observers.append(observer)
+    def observed(self, execs: Observer | None = None, tensors: TensorObserver | None = None) -> Iterator[None]:
+        """Inside, `execs` is told each exec that is appended, and `tensors` each symbol that is made."""
+        pair = (execs, tensors)
+        self._observers.append(pair)
         try:
             yield
         finally:
-            self._observers.remove(observer)
+            self._observers.remove(pair)
 
-    def replace_inputs(self, key: ExecKey, inputs: tuple[TensorKey | None, ...]) -> None:
-        """Let an exec read other symbols; its edges follow. The caller keeps the graph free of cycles."""
-        record = self.execs[key]
+    def replace_exec(self, key: ExecKey, record: ExecSymbol) -> None:
+        """Put another record in an exec's place, with other inputs and some of its outputs; its edges follow.
+
+        The caller keeps the graph free of cycles, and nobody reads the outputs that are left out.
+        """
+        old = self.execs[key]
         for edge in self.execs.in_edges(key):
-            self.execs.remove_edge(edge)
-        for root in {self.root(tensor) for tensor in record.inputs if tensor is not None}:
+            if self.execs.edge(edge).data.tensor is not None:
+                self.execs.remove_edge(edge)
+        for root in {self.root(tensor) for tensor in old.inputs if tensor is not None}:
             self._readers[root].pop(key, None)
-        self.execs.replace_node(key, replace(record, inputs=inputs))
+        for root in {self.root(tensor) for tensor in set(old.outputs).difference(record.outputs)}:
+            self._writers[root].remove(key)
+        self.execs.replace_node(key, record)
         self._link_reads(key)
 
     def add_outputs(self, key: ExecKey, command: AnyCommand, specs: Sequence[TensorSpec]) -> None:
         """Let an exec run a command that makes further outputs, of these specs; nobody is told."""
         record = self.execs[key]
-        made = tuple(self.tensors.new(TensorSymbol(spec, "", None, record.origin)) for spec in specs)
+        made = tuple(self.add_tensor(TensorSymbol(spec, "", None, record.origin)) for spec in specs)
         self.execs.replace_node(key, replace(record, command=command, outputs=(*record.outputs, *made)))
         for tensor in made:
             self._writers[tensor] = [key]
-
-    def drop_outputs(self, key: ExecKey, command: AnyCommand, dropped: Collection[TensorKey]) -> None:
-        """Let an exec run a command that does not make these outputs, which nobody reads."""
-        record = self.execs[key]
-        kept = tuple(tensor for tensor in record.outputs if tensor not in dropped)
-        self.execs.replace_node(key, replace(record, command=command, outputs=kept))
-        for tensor in dropped:
-            self._writers.pop(tensor, None)
-            self.remove_tensor(tensor)
 
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
@@ -259,6 +336,47 @@ class SymbolicGraph:
         self._readers.pop(key, None)
         self._writers.pop(key, None)
         self.tensors.remove(key)
+
+    def connect(self, earlier: ExecKey, later: ExecKey) -> None:
+        """`later` runs after `earlier`, though no tensor says so; passes leave both as they are.
+
+        CycleError when `earlier` follows from `later`.
+        """
+        if earlier in self.execs.reachable([later]):
+            raise CycleError("connect", got=f"%{earlier}, which follows from %{later}", need="an order without a cycle")
+        self.execs.add_edge(earlier, later, Dependency())
+        self.keep(earlier)
+        self.keep(later)
+
+    def keep(self, key: ExecKey) -> None:
+        """Let passes leave an exec as it is."""
+        self.execs.replace_node(key, replace(self.execs[key], optimize=False))
+
+    def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
+        """Take out an order that `connect` gave. GraphError when there is none."""
+        found = [edge for edge in self.given_order(later) if self.execs.edge(edge).source == earlier]
+        if not found:
+            got = f"%{earlier} and %{later}"
+            raise GraphError("disconnect", got=got, need="execs that connect() has joined", origin=caller_origin())
+        for edge in found:
+            self.execs.remove_edge(edge)
+
+    def given_order(self, key: ExecKey) -> tuple[EdgeKey, ...]:
+        """The edges into an exec that `connect` made."""
+        return tuple(edge for edge in self.execs.in_edges(key) if self.execs.edge(edge).data.tensor is None)
+
+    def sources(self) -> tuple[ExecKey, ...]:
+        """The execs that follow from no other."""
+        return self.execs.sources()
+
+    def destinations(self) -> tuple[ExecKey, ...]:
+        """The execs from which no other follows."""
+        return self.execs.sinks()
+
+    def reaches(self, sources: Iterable[ExecKey], destinations: Iterable[ExecKey]) -> tuple[bool, ...]:
+        """For each source whether a path leads from it to any of the destinations (an exec reaches itself)."""
+        found = self.execs.reachable(destinations, reverse=True)
+        return tuple(key in found for key in sources)
 
     def writers(self, key: TensorKey) -> tuple[ExecKey, ...]:
         """The execs that write `key`'s root, in order of appending."""
@@ -301,20 +419,22 @@ class SymbolicGraph:
 
     def _writers_read(self, record: ExecSymbol, root: TensorKey) -> list[ExecKey]:
         """Writers of `root` at places that `record` reads."""
-        regions = [self.region(key) for key in record.inputs if key is not None and self.root(key) == root]
-        return [writer for writer in self._writers.get(root, ()) if self._writes_any(writer, root, regions)]
+        read = [key for key in record.inputs if key is not None and self.root(key) == root]
+        return [writer for writer in self._writers.get(root, ()) if self._writes_any(writer, root, read)]
 
-    def _writes_any(self, writer: ExecKey, root: TensorKey, regions: list[Region]) -> bool:
-        written = self.execs[writer].outputs
-        if root in written:
-            return True
-        places = [self.region(key) for key in written if self.root(key) == root]
-        return any(overlaps(one, other) for one in places for other in regions)
+    def _writes_any(self, writer: ExecKey, root: TensorKey, places: Iterable[TensorKey]) -> bool:
+        """Does `writer` write an element of these places of `root`?"""
+        written = [key for key in self.execs[writer].outputs if self.root(key) == root]
+        return root in written or any(self._meet(one, other) for one in written for other in places)
+
+    def _meet(self, one: TensorKey, other: TensorKey) -> bool:
+        """Do two places of one root share an element? What has no spec yet has no aliases."""
+        return AUTO is self.tensors[one].spec or overlaps(self.region(one), self.region(other))
 
     def _check_written(self, record: ExecSymbol, results: tuple[TensorSpec, ...]) -> None:
         """Given outputs must have the inferred specs, and nobody may have written or read these places before."""
         subject, got = record.command.op.name, [self.tensors[key].spec for key in record.outputs]
-        if [(spec.shape, spec.dtype) for spec in got] != [(spec.shape, spec.dtype) for spec in results]:
+        if len(got) != len(results) or not all(map(fits, got, results)):
             shown, wanted = ", ".join(map(str, got)), ", ".join(map(str, results))
             raise ShapeError(subject, got=f"outputs {shown}", need=wanted, origin=record.origin)
         for position, key in enumerate(record.outputs):
@@ -328,16 +448,16 @@ class SymbolicGraph:
 
     def _write_fault(self, key: TensorKey, record: ExecSymbol, earlier: tuple[TensorKey, ...]) -> str:
         """Why `record` may not write `key` behind its `earlier` outputs; empty when it may."""
-        root, region = self.root(key), self.region(key)
-        if any(self._writes_any(writer, root, [region]) for writer in self.writers(root)) or any(
-            self.root(other) == root and overlaps(self.region(other), region) for other in earlier
+        root = self.root(key)
+        if any(self._writes_any(writer, root, [key]) for writer in self.writers(root)) or any(
+            self.root(other) == root and self._meet(other, key) for other in earlier
         ):
             return "already written"
         read = [record.inputs, *(self.execs[reader].inputs for reader in self.readers(root))]
         places = {other for inputs in read for other in inputs if other is not None and self.root(other) == root}
-        if any(overlaps(self.region(other), region) for other in places):
+        if any(self._meet(other, key) for other in places):
             return "already read"
-        return "" if region.is_injective() else "which names a place twice"
+        return "" if key == root or self.region(key).is_injective() else "which names a place twice"
 
     # ---- copies and text
 
@@ -349,6 +469,14 @@ class SymbolicGraph:
         mapped: dict[TensorKey, TensorKey] = {}
         result.graft(self, execs, tensors, mapped)
         return result, mapped
+
+    def duplicate(self) -> Duplicate:
+        """A copy of the whole graph, to be changed on its own, and where everything is in it."""
+        result = SymbolicGraph(self.name)
+        tensors: dict[TensorKey, TensorKey] = {}
+        order = self.execs.toposort()
+        made = result.graft(self, order, self.tensors, tensors)
+        return Duplicate(result, tensors, dict(zip(order, made, strict=True)))
 
     def graft(
         self,
@@ -364,17 +492,21 @@ class SymbolicGraph:
                 record = source.tensors[key]
                 if record.alias is not None:
                     record = replace(record, alias=replace(record.alias, root=carry(record.alias.root)))
-                mapped[key] = self.tensors.new(record)
+                mapped[key] = self.add_tensor(record)
             return mapped[key]
 
-        made = []
+        made: dict[ExecKey, ExecKey] = {}
         for exec_key in execs:
             record = source.execs[exec_key]
             inputs = tuple(None if key is None else carry(key) for key in record.inputs)
-            made.append(self.add_exec(replace(record, inputs=inputs, outputs=tuple(map(carry, record.outputs)))))
+            copy = replace(record, inputs=inputs, outputs=tuple(map(carry, record.outputs)))
+            made[exec_key] = self.add_exec(copy)
+            for edge in source.given_order(exec_key):
+                if (earlier := source.execs.edge(edge).source) in made:
+                    self.execs.add_edge(made[earlier], made[exec_key], Dependency())
         for key in tensors:
             carry(key)
-        return tuple(made)
+        return tuple(made.values())
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -406,6 +538,18 @@ class SymbolicGraph:
         if record.alias is None:
             return f"%{key}"
         return f"%{record.alias.root}[{record.alias.offset}; {list(record.spec.shape)} by {list(record.alias.strides)}]"
+
+
+def outputs_named(command: AnyCommand) -> tuple[str, ...]:
+    """Names of a command's outputs; empty where their number follows from the inputs."""
+    names = command.op.outputs
+    found = names(command.attrs) if callable(names) else names
+    return found if isinstance(found, tuple) and not bodies_of(command) else ()
+
+
+def fits(one: TensorSpec, other: TensorSpec) -> bool:
+    """True for equal shapes and element types, and where one of the two is not known yet."""
+    return one is AUTO or other is AUTO or (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
 class Symbol(ArithmeticOperand):
@@ -447,6 +591,10 @@ class Symbol(ArithmeticOperand):
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Symbol:
         """A symbol for a part of this symbol's root."""
         return self.graph.alias(self.key, spec, offset, strides)
+
+    def specify(self, spec: TensorSpec) -> Symbol:
+        """This symbol, which was made without a spec, with this one; see `SymbolicGraph.specify`."""
+        return self.graph.specify(self, spec)
 
     def named(self, name: str) -> Symbol:
         """This symbol, with a name for texts and messages."""

@@ -1,4 +1,10 @@
-"""Gradient-based optimization: the backward execs, then one optimizer command per parameter."""
+"""Gradient-based optimization: the backward execs, then one optimizer command per parameter.
+
+g = gradient of the losses by w;  g' = clip(g);  w', state' = optimizer(g', w, state, rate, step)
+
+clip_value c:  g' = min(max(g, -c), c)
+clip_norm c:   g' = g · min(1, c / |g|), |g| the 2-norm over the gradients of all parameters (Pascanu et al. 2013)
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,21 @@ from dataclasses import dataclass
 
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import F32, F64, DType
+from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
+from nnc.ops.broadcast import reduce_sum
+from nnc.ops.compose import sum_of
+from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
+from nnc.ops.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorSymbol
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One parameter's step: its value and state before and after, and its gradient."""
+    """One parameter's step: its value and state before and after, and the gradient that it follows, clipped."""
 
     parameter: Symbol
     updated: Symbol
@@ -27,10 +38,16 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Minimized:
-    """All updates, and the scalar inputs that steer them, by name (`rate`, `step`)."""
+    """All updates, and the scalars that steer them, by name (`rate`, `step`).
+
+    `input_gradients` are those of the further inputs that were asked for, and `norm` is that of all gradients of
+    parameters before they are clipped by it.
+    """
 
     updates: tuple[Update, ...]
     scalars: Mapping[str, Symbol]
+    input_gradients: tuple[Symbol, ...] = ()
+    norm: Symbol | None = None
 
     def carries(self) -> dict[Symbol, Symbol]:
         """New value → old value, for parameters and states: who takes whose memory."""
@@ -43,29 +60,92 @@ class Minimized:
 
 def minimize(
     graph: SymbolicGraph,
-    optimizer: AnyCommand,
+    optimizer: AnyCommand | Mapping[Symbol, AnyCommand],
     losses: Sequence[Symbol],
     parameters: Sequence[Symbol],
+    *,
+    inputs: Sequence[Symbol] = (),
+    scalars: Mapping[str, Symbol] | None = None,
+    rates: Mapping[Symbol, Symbol] | None = None,
+    clip_norm: float | Symbol | None = None,
+    clip_value: float | None = None,
+    loss_scale: float = 1.0,
 ) -> Minimized:
-    """Append the gradients of `losses` by `parameters` and one `optimizer` exec per parameter.
+    """Append the gradients of `losses` by `parameters` and `inputs`, and one optimizer exec per parameter.
 
-    AttributeValueError for a command that is no optimizer.
+    `optimizer` is one command for all or one for each: what stands in no decay or in another method is a matter of
+    its command. The scalars that commands read are new inputs, but for those given by name in `scalars`, and the
+    `rates` of single parameters: a schedule may be computed in the graph. AttributeValueError for a command that is no
+    optimizer, a parameter without one, and a limit that is not above 0.
+
+    Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8.
     """
-    op = optimizer.op
-    if op not in STATE_NAMES:
-        raise AttributeValueError(
-            op.name, got="no optimizer", need="one of " + ", ".join(one.name for one in STATE_NAMES)
-        )
-    gradients = backward(graph, losses, parameters)
+    commands = _commands(optimizer, parameters)
+    if any(isinstance(limit, float | int) and not limit > 0.0 for limit in (clip_norm, clip_value)):
+        got = f"clip_norm={clip_norm}, clip_value={clip_value}"
+        raise AttributeValueError("minimize", got=got, need="limits above 0", origin=caller_origin())
+    seeds = None if loss_scale == 1.0 else [fill_like(loss, loss_scale) for loss in losses]
+    found = tuple(backward(graph, losses, [*parameters, *inputs], seeds))
+    if seeds is not None:
+        found = tuple(affine(gradient, 1.0 / loss_scale) for gradient in found)
+    gradients, norm = list(found[: len(parameters)]), None
     dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
-    scalars = {name: graph.input(TensorSpec((), dtype), name) for name in SCALAR_NAMES[op]}
+    if clip_value is not None:
+        gradients = [clamp(gradient, -clip_value, clip_value) for gradient in gradients]
+    if clip_norm is not None and gradients:
+        norm = global_norm(gradients, dtype)
+        gradients = _scaled_to(gradients, norm, clip_norm)
+    steering = dict(scalars or {})
+    for name in dict.fromkeys(name for command in commands for name in SCALAR_NAMES[command.op]):
+        if name not in steering:
+            steering[name] = graph.input(TensorSpec((), dtype), name)
     updates = []
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        spec = parameter.spec
-        states = tuple(graph.input(spec, f"{parameter.name}.{name}") for name in STATE_NAMES[op])
-        updated, *updated_states = graph.apply(optimizer, (gradient, parameter, *states, *scalars.values()))
-        updates.append(Update(parameter, updated, gradient, states, tuple(updated_states)))
-    return Minimized(tuple(updates), scalars)
+    for parameter, gradient, command in zip(parameters, gradients, commands, strict=True):
+        own = {**steering, "rate": (rates or {}).get(parameter, steering["rate"])}
+        updates.append(_update(graph, command, parameter, gradient, own))
+    return Minimized(tuple(updates), steering, found[len(parameters) :], norm)
+
+
+def _commands(
+    optimizer: AnyCommand | Mapping[Symbol, AnyCommand], parameters: Sequence[Symbol]
+) -> tuple[AnyCommand, ...]:
+    """The command of each parameter."""
+    if isinstance(optimizer, Mapping):
+        missing = [str(parameter) for parameter in parameters if parameter not in optimizer]
+        if missing:
+            got = f"no command for {missing[0]}"
+            raise AttributeValueError("minimize", got=got, need="one per parameter", origin=caller_origin())
+        commands = tuple(optimizer[parameter] for parameter in parameters)
+    else:
+        commands = (optimizer,) * len(parameters)
+    for op in (optimizer.op,) if not isinstance(optimizer, Mapping) else (command.op for command in commands):
+        if op not in STATE_NAMES:
+            need = "one of " + ", ".join(one.name for one in STATE_NAMES)
+            raise AttributeValueError(op.name, got="no optimizer", need=need, origin=caller_origin())
+    return commands
+
+
+def _update(
+    graph: SymbolicGraph, command: AnyCommand, parameter: Symbol, gradient: Symbol, scalars: Mapping[str, Symbol]
+) -> Update:
+    names = [f"{parameter.name}.{name}" for name in STATE_NAMES[command.op]]
+    records = (TensorSymbol(parameter.spec, name, origin=caller_origin()) for name in names)
+    states = tuple(graph.symbol(graph.add_tensor(record)) for record in records)
+    steering = (scalars[name] for name in SCALAR_NAMES[command.op])
+    updated, *updated_states = graph.apply(command, (gradient, parameter, *states, *steering))
+    return Update(parameter, updated, gradient, states, tuple(updated_states))
+
+
+def global_norm(gradients: Sequence[Symbol], dtype: DType = F32) -> Symbol:
+    """sqrt(sum over all gradients and all their elements of g²), of one type for all."""
+    return sqrt(sum_of(*(reduce_sum(square(cast(gradient, dtype))) for gradient in gradients)))
+
+
+def _scaled_to(gradients: Sequence[Symbol], norm: Symbol, limit: float | Symbol) -> list[Symbol]:
+    """g · min(1, limit / norm); a norm of 0 changes nothing."""
+    most = limit if isinstance(limit, Symbol) else scalar_like(norm, limit)
+    scale = minimum(divide(most, norm), scalar_like(norm, 1.0))
+    return [multiply(gradient, cast(scale, gradient.spec.dtype)) for gradient in gradients]
 
 
 def steering_dtype(*parameters: DType) -> DType:

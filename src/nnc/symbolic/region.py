@@ -1,4 +1,4 @@
-"""Regions: the set of elements that an alias covers, and whether two of them meet.
+"""Regions: the set of elements that an alias covers, whether two of them meet, and whether some cover another.
 
 region = { offset + sum(index[k] · strides[k]) : 0 ≤ index[k] < shape[k] }
 """
@@ -6,6 +6,7 @@ region = { offset + sum(index[k] · strides[k]) : 0 ≤ index[k] < shape[k] }
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -77,6 +78,28 @@ def overlaps(one: Region, other: Region) -> bool:
     if last - first > EXACT_LIMIT or stop - start > EXACT_LIMIT:
         return True
     return not one.elements().isdisjoint(other.elements())
+
+
+def covers(parts: Sequence[Region], whole: Region) -> bool:
+    """True when every element of `whole` is in one of `parts`, which are disjoint.
+
+    Exact where all are boxes of one grid, or small; otherwise the answer is the safe one, False.
+
+    >>> covers([Region((2,), 0, (1,)), Region((3,), 2, (1,))], Region((4,), 1, (1,)))
+    True
+    """
+    boxes = [_box(region) if _is_grid(region.strides) else () for region in (whole, *parts)]
+    if all(boxes) and all(part.strides == whole.strides for part in parts):
+        met = sum(math.prod(_common(one, other) for one, other in zip(boxes[0], box, strict=True)) for box in boxes[1:])
+        return met == math.prod(stop - start for start, stop in boxes[0])
+    if any(math.prod(region.shape) > EXACT_LIMIT for region in (whole, *parts)):
+        return False
+    return whole.elements() <= set().union(*(part.elements() for part in parts))
+
+
+def _common(one: tuple[int, int], other: tuple[int, int]) -> int:
+    """How many whole numbers two half-open ranges share."""
+    return max(min(one[1], other[1]) - max(one[0], other[0]), 0)
 
 
 def _is_grid(strides: Shape) -> bool:

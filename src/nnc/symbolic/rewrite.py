@@ -15,10 +15,13 @@ from typing import Any
 from nnc.core.command import AnyCommand
 from nnc.core.spec import contiguous_strides
 from nnc.errors import VerificationError
-from nnc.graph import Op
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.graph import Fact, Op
+from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
 
 Replacement = tuple[Symbol, ...]
+
+# The outputs whose symbols and values a transform of the graph keeps.
+WANTED = Fact[tuple[Symbol, ...]]("wanted outputs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +58,7 @@ def producer(graph: SymbolicGraph, key: TensorKey | None, op: Op[Any]) -> ExecSy
     if key is None or graph.root(key) != key or len(graph.writers(key)) != 1:
         return None
     record = graph.execs[graph.writers(key)[0]]
-    return record if record.command.op is op else None
+    return record if record.command.op is op and key in record.outputs else None
 
 
 def has_one_reader(graph: SymbolicGraph, key: TensorKey) -> bool:
@@ -120,14 +123,14 @@ def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[Exec
                 return None
         changes.append((reader, tuple(inputs)))
     for reader, changed in changes:
-        graph.replace_inputs(reader, changed)
+        graph.replace_exec(reader, replace(graph.execs[reader], inputs=changed))
     return readers
 
 
 def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[TensorKey]) -> list[ExecKey] | None:
     """Apply a rule to one exec; the execs to look at again, or None when it did not fire."""
     record = graph.execs[key]
-    if any(graph.root(output) != output for output in record.outputs):
+    if not record.optimize or any(graph.root(output) != output for output in record.outputs):
         return None
     made: list[ExecKey] = []
     with graph.observed(made.append):
@@ -136,13 +139,16 @@ def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[Tenso
         _discard(graph, made)
         return None
     readers = [reader for output in record.outputs for reader in graph.readers(output)]
-    graph.remove_exec(key)
+    place: ExecKey | None = key
     for output, symbol in zip(record.outputs, results, strict=True):
         fresh = [other for other in made if symbol.key in graph.execs[other].outputs]
         if fresh:
-            _retarget(graph, fresh[0], symbol.key, output, made)
+            _retarget(graph, fresh[0], symbol.key, output, made, place)
+            place = None
         else:
             redirect(graph, output, symbol.key)
+    if place is not None:
+        graph.remove_exec(place)
     return [*made, *readers]
 
 
@@ -160,16 +166,43 @@ def _may_replace(
             for tensor in graph.execs[reader].inputs
         )
         strided = symbol.strides != contiguous_strides(symbol.shape)
-        if output in kept or (aliased and strided):
+        if output in kept or (aliased and strided) or (_is_part(symbol) and _has_body_reader(graph, output)):
             return False
     return True
 
 
-def _retarget(graph: SymbolicGraph, writer: ExecKey, new: TensorKey, old: TensorKey, made: list[ExecKey]) -> None:
-    """Let `writer` write `old` in place of `new`, whose readers follow."""
+def _is_part(symbol: Symbol) -> bool:
+    return symbol.graph.root(symbol.key) != symbol.key
+
+
+def _has_body_reader(graph: SymbolicGraph, key: TensorKey) -> bool:
+    """True when a loop or a branch reads `key`: bodies take whole tensors, and name parts of them."""
+    return any(bodies_of(graph.execs[reader].command) for reader in graph.readers(key))
+
+
+def _retarget(
+    graph: SymbolicGraph,
+    writer: ExecKey,
+    new: TensorKey,
+    old: TensorKey,
+    made: list[ExecKey],
+    place: ExecKey | None,
+) -> None:
+    """Let `writer` write `old` in place of `new`, whose readers follow; at the `place` of the exec that wrote `old`.
+
+    Keys are the order of appending, which a plan starts from: what is replaced keeps its turn.
+    """
     record = graph.remove_exec(writer)
     outputs = tuple(old if key == new else key for key in record.outputs)
-    made[made.index(writer)] = graph.add_exec(replace(record, outputs=outputs))
+    record = replace(record, outputs=outputs)
+    if place is not None and not outputs == (old,) == graph.execs[place].outputs:
+        graph.remove_exec(place)
+        place = None
+    if place is None:
+        place = graph.add_exec(record)
+    else:
+        graph.replace_exec(place, record)
+    made[made.index(writer)] = place
     redirect(graph, new, old)
 
 

@@ -1,13 +1,13 @@
 """What must hold in every symbolic graph, as a table of numbered rules; run at pass borders in debug mode.
 
-S1  every key that an exec names is a live symbol
-S2  an alias lies inside its root, and its root is no alias
+S1  every key that an exec names is a live symbol, with a spec
+S2  an alias lies inside its root, its root is no alias, and it has no fill of its own
 S3  each place of a tensor is written at most once
 S4  the stored specs of outputs are those that the operator infers
-S5  edges are exactly writer → reader
+S5  edges are exactly writer → reader, beside those without a tensor, which were given
 S6  the graph has no cycle
-S7  the bodies of loops and branches obey these rules; their parameters are roots that nobody writes, and what they
-    give back is written there or a parameter
+S7  loops and branches read whole tensors; their bodies obey these rules, with parameters that are roots which nobody
+    writes, and results that are written there or parameters
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from nnc.core.spec import TensorSpec
 from nnc.errors import CycleError, UsageError, VerificationError
 from nnc.ops.rules import infer
+from nnc.symbolic.auto import AUTO
+from nnc.symbolic.bodies import Renamed, change_bodies
 from nnc.symbolic.ir import Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.region import overlaps
 
@@ -28,6 +30,8 @@ def _live_keys(graph: SymbolicGraph) -> Faults:
         for tensor in (*record.inputs, *record.outputs):
             if tensor is not None and tensor not in graph.tensors:
                 yield f"exec {key} names %{tensor}, which does not exist"
+            elif tensor is not None and graph.tensors[tensor].spec is AUTO:
+                yield f"exec {key} names %{tensor}, which has no spec yet"
 
 
 def _aliases(graph: SymbolicGraph) -> Faults:
@@ -40,6 +44,8 @@ def _aliases(graph: SymbolicGraph) -> Faults:
         root = graph.tensors[record.alias.root]
         if root.alias is not None:
             yield f"%{key} is an alias of the alias %{record.alias.root}"
+        elif record.fill is not None:
+            yield f"%{key} is an alias with a fill; that of its root counts"
         elif not graph.region(key).inside(root.spec.elements) or root.spec.dtype is not record.spec.dtype:
             yield f"%{key} ({record.spec}) does not lie inside %{record.alias.root} ({root.spec})"
 
@@ -88,8 +94,10 @@ def _edges(graph: SymbolicGraph) -> Faults:
             for writer, place in written.get(graph.root(tensor), ())
             if place == graph.root(place) or overlaps(graph.region(place), graph.region(tensor))
         }
-        if set(graph.execs.predecessors(key)) != expected:
-            yield f"exec {key} follows {sorted(graph.execs.predecessors(key))}, its reads follow {sorted(expected)}"
+        edges = [graph.execs.edge(edge) for edge in graph.execs.in_edges(key)]
+        found = {edge.source for edge in edges if edge.data.tensor is not None}
+        if found != expected:
+            yield f"exec {key} follows {sorted(found)}, its reads follow {sorted(expected)}"
 
 
 def _acyclic(graph: SymbolicGraph) -> Faults:
@@ -101,8 +109,24 @@ def _acyclic(graph: SymbolicGraph) -> Faults:
 
 def _bodies(graph: SymbolicGraph) -> Faults:
     for key, record in graph.execs.items():
-        for name, body in bodies_of(record.command):
+        bodies = bodies_of(record.command)
+        if bodies and any(tensor is not None and graph.root(tensor) != tensor for tensor in record.inputs):
+            yield f"exec {key} reads a part of a tensor into a body"
+        yield from (f"exec {key} names %{tensor} of its body, which does not exist" for tensor in _missing(record))
+        for name, body in bodies:
             yield from (f"exec {key}, {name}: {fault}" for fault in (*_ends(body), *faults(body.graph)))
+
+
+def _missing(record: ExecSymbol) -> list[TensorKey]:
+    """Symbols that the attributes name and that their bodies do not have."""
+    found: list[TensorKey] = []
+
+    def note(body: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
+        found.extend(tensor for tensor in named if tensor not in body.graph.tensors)
+        return body, {tensor: tensor for tensor in named}
+
+    change_bodies(record.command, note)
+    return found
 
 
 def _ends(body: Body) -> Faults:

@@ -8,7 +8,7 @@ from nnc.backends.llvm import library
 from nnc.backends.llvm.backend import LlvmBackend, assemble
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
-from nnc.core.dtype import BOOL, F16, F32, F64, I64, U8
+from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
@@ -64,8 +64,8 @@ def test_code_that_cannot_be_made_is_an_absence(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_it_cannot_do_it_does_not_claim() -> None:
-    half, truth = spec([4, 4], F16), spec([4, 4], BOOL)
-    assert "f16" in BACKEND.refusal(Command(GEMM, GemmAttrs()), (half, half, None), (half,))
+    whole, truth = spec([4, 4], I32), spec([4, 4], BOOL)
+    assert "i32" in BACKEND.refusal(Command(GEMM, GemmAttrs()), (whole, whole, None), (whole,))
     assert "bool" in BACKEND.refusal(Command(ADD, NONE), (truth, truth), (truth,))
     volume, weights = spec([1, 3, 3, 3, 1]), spec([2, 2, 2, 1, 1])
     cube = Command(CONVOLUTION, ConvolutionAttrs(window_of(2, rank=3)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, scalar_of
 
-from nnc.backends.llvm.builder import F32, F64
+from nnc.backends.llvm.builder import F16, F32, F64
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.target import host_target
 
 
 def problem(
@@ -36,9 +37,17 @@ CASES = {
     "strided product": problem(2, (6, 6), 8, (1, 1), 12, stride=2),
     "wide border": problem(1, (5, 5), 8, (5, 5), 8, border=4),
     "depthwise": problem(2, (8, 8), 8, (3, 3), 8, border=1, groups=8),
+    "depthwise, ragged channels, stride": problem(2, (9, 7), 37, (3, 3), 37, stride=2, border=1, groups=37),
+    "depthwise, dilated, many rows": problem(1, (70, 40), 48, (3, 5), 48, border=2, dilation=2, groups=48),
+    "depthwise, kernel below stride": problem(1, (9, 9), 20, (2, 2), 20, stride=3, groups=20),
+    "depthwise, wide border": problem(1, (2, 2), 20, (5, 5), 20, border=4, groups=20),
     "patches": problem(2, (4, 4), 32, (2, 2), 48, stride=2),
     "kernel below stride": problem(2, (9, 9), 3, (2, 2), 7, stride=3),
     "many rows": problem(1, (40, 30), 40, (3, 3), 33, border=1),
+    "weights in pieces": problem(2, (5, 4), 160, (3, 3), 150, border=1),
+    "weights in pieces, stride": problem(1, (5, 5), 160, (3, 3), 150, stride=2, border=1),
+    "weights in pieces, kernel below stride": problem(1, (5, 5), 260, (2, 2), 240, stride=3),
+    "weights in pieces, groups, many rows": problem(1, (60, 3), 512, (1, 7), 512, border=3, groups=2),
 }
 
 
@@ -83,7 +92,7 @@ def test_f32(case: str) -> None:
     check(weight_gradient(c), [x, g], [weights], spread=100)
 
 
-@pytest.mark.parametrize("case", ["stride", "same size"])
+@pytest.mark.parametrize("case", ["stride", "same size", "weights in pieces", "depthwise"])
 def test_f64_with_bias(case: str) -> None:
     c = replace(CASES[case], scalar=F64)
     x, w, g = operands(c, np.float64)
@@ -93,3 +102,26 @@ def test_f64_with_bias(case: str) -> None:
     check(forward(c, bias=True), [x, w, bias], [y + bias], spread=100)
     check(data_gradient(c), [g, w], [back], spread=100)
     check(weight_gradient(c), [x, g], [weights], spread=100)
+
+
+@pytest.mark.parametrize("case", ["same size", "stride", "no border", "depthwise", "weights in pieces"])
+def test_f16_is_rounded_once(case: str) -> None:
+    c = replace(CASES[case], scalar=F16)
+    x, w, g = operands(c, np.float16)
+    bias = random((c.filters,), np.float16, 3)
+    y, back, _ = sums(c, x, w, g)
+    check(forward(c, bias=True), [x, w, bias], [(y + bias).astype(np.float16)], spread=1)
+    check(data_gradient(c), [g, w], [back.astype(np.float16)], spread=1)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith("weights in pieces")])
+def test_weights_in_pieces_take_no_workspace(case: str) -> None:
+    c, target = CASES[case], host_target()
+    assert forward(c, bias=False).workspace(target) == 0
+    assert data_gradient(c).workspace(target) == 0
+
+
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128), (14, 256), (7, 512)])
+def test_packed_weights_are_small_against_the_images(size: int, channels: int) -> None:
+    c = problem(1, (size, size), channels, (3, 3), channels, border=1)
+    assert forward(c, bias=False).workspace(host_target()) < 4 * 2 * 4 * size * size * channels

@@ -9,22 +9,25 @@ from nnc.backends.llvm.gemm import MAX_DEPTH, Gemm
 SIZES = [(1, 1, 1), (3, 70, 5), (33, 65, 2 * MAX_DEPTH + 9), (29, 1, 17), (100, 100, 100), (64, 10, 128)]
 
 
-def product(a: Array, b: Array, bias: Array | None = None) -> None:
-    wide = [None if x is None else x.astype(np.float64) for x in (a, b, bias)]
-    assert wide[0] is not None
-    assert wide[1] is not None
-    want = (wide[0] @ wide[1] + (0 if wide[2] is None else wide[2])).astype(a.dtype)
-    batch = want.shape[:-2]
+def gemm(a: Array, b: Array, bias: bool = False) -> Gemm:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows, columns = a.shape[-2], b.shape[-1]
+    c = np.empty((*batch, rows, columns), a.dtype)
 
     def outer(x: Array) -> tuple[int, ...]:
         return tuple(0 if size == 1 else step for size, step in zip(x.shape[:-2], steps(x)[:-2], strict=True))
 
-    generator = Gemm(
-        scalar_of(a), batch, *want.shape[-2:], a.shape[-1], outer(a), *steps(a)[-2:], outer(b), *steps(b)[-2:],
-        outer(want), want.shape[-1], bias is not None,
+    return Gemm(
+        scalar_of(a), batch, rows, columns, a.shape[-1], outer(a), *steps(a)[-2:], outer(b), *steps(b)[-2:],
+        outer(c), columns, bias,
     )  # fmt: skip
+
+
+def product(a: Array, b: Array, bias: Array | None = None) -> None:
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    want = (want if bias is None else want + bias).astype(a.dtype)
     inputs = [a, b] if bias is None else [a, b, bias]
-    check(generator, inputs, [want], spread=max(1.0, a.shape[-1] ** 0.5))
+    check(gemm(a, b, bias is not None), inputs, [want], spread=max(1.0, a.shape[-1] ** 0.5))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -42,6 +45,15 @@ def test_f64_with_every_transpose(flip_a: bool, flip_b: bool) -> None:
     a = random((40, 37), np.float64).T if flip_a else random((37, 40), np.float64)
     b = random((50, 40), np.float64, 1).T if flip_b else random((40, 50), np.float64, 1)
     product(a, b, random((50,), np.float64))
+
+
+def test_f16_is_rounded_once() -> None:
+    depth = 2 * MAX_DEPTH + 9
+    a, b = random((33, depth), np.float16), random((depth, 65), np.float16, 1)
+    product(a, b, random((65,), np.float16, 2))
+    product(a, np.ascontiguousarray(b.T).T)
+    wide = a.astype(np.float32) @ b.astype(np.float32)
+    check(gemm(a, b), [a, b], [wide.astype(np.float16)], spread=0.5)
 
 
 def test_batches_are_broadcast() -> None:

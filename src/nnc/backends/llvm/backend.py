@@ -10,7 +10,7 @@ from nnc.backends.llvm import library
 from nnc.backends.llvm.access import contiguous
 from nnc.backends.llvm.catalog import ROWS
 from nnc.backends.llvm.engine import Engine, engine
-from nnc.backends.llvm.kernel import Generator
+from nnc.backends.llvm.kernel import Generator, NativeKernel
 from nnc.backends.llvm.movement import move
 from nnc.backends.llvm.row import Row, View, view_of
 from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range, SingleLaunch
@@ -64,17 +64,34 @@ class IndexCheck:
 
 @dataclass(slots=True)
 class Assembly:
-    """Launches in the making, with the memory that they need beyond the tensors of their calls."""
+    """Launches in the making, with the memory that they need beyond the tensors of their calls.
+
+    `spare` is memory that contiguous copies of earlier calls were in.
+    """
 
     engine: Engine
     launches: list[Launch] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
+    spare: list[Memory] = field(default_factory=list)
+    used: list[Memory] = field(default_factory=list)
     checks: list[IndexCheck] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
         """The launches of one call: copies around the kernel where it wants contiguous operands."""
         kernel = call.kernel
         assert isinstance(kernel, LlvmKernel)
+        if kernel.takes(call.inputs, call.outputs):
+            self._add_plain(kernel, call)
+        else:
+            self._add_any(kernel, call)
+
+    def _add_plain(self, kernel: LlvmKernel, call: Call) -> None:
+        """The kernel itself, on tensors as they are."""
+        reads = tuple(_extent(tensor) for tensor in call.inputs if tensor is not None)
+        writes = [_extent(tensor) for tensor in call.outputs if tensor is not None]
+        self._append(kernel.native(), [extent.begin for extent in (*reads, *writes)], reads, writes, call.workspace)
+
+    def _add_any(self, kernel: LlvmKernel, call: Call) -> None:
         row = kernel.row
         present = [(index, tensor) for index, tensor in enumerate(call.inputs) if tensor is not None]
         inputs = [self._read(row, index, operand_of(tensor)) for index, tensor in present]
@@ -91,6 +108,8 @@ class Assembly:
         for result, output in zip(results, outputs, strict=True):
             if result is not output:
                 self._copy(result, output)
+        self.spare.extend(self.used)
+        self.used.clear()
 
     def _read(self, row: Row, index: int, operand: Operand) -> Operand:
         if is_dense(operand.view) or (row.strided and index not in row.dense):
@@ -104,7 +123,15 @@ class Assembly:
         return memory_operand(view, self._allocate(view.elements * view.scalar.size))
 
     def _dense(self, operand: Operand) -> Operand:
-        return memory_operand(operand.view, self._allocate(operand.view.elements * operand.view.scalar.size))
+        size = operand.view.elements * operand.view.scalar.size
+        fitting = [memory for memory in self.spare if memory.nbytes >= size]
+        found = min(fitting, key=lambda memory: memory.nbytes, default=None)
+        if found is None:
+            found = self._allocate(size)
+        else:
+            self.spare = [one for one in self.spare if one is not found]
+        self.used.append(found)
+        return memory_operand(operand.view, found)
 
     def _allocate(self, size: int) -> Memory:
         self.memory.append(Memory.allocate(size))
@@ -117,14 +144,23 @@ class Assembly:
     def _launch(
         self, generator: Generator, inputs: Sequence[Operand], outputs: Sequence[Operand], workspace: Tensor | None
     ) -> None:
-        kernel = self.engine.jit.kernel(generator)
         addresses = [operand.address for operand in (*inputs, *outputs)]
+        reads = tuple(operand.extent for operand in inputs)
         writes = [operand.extent for operand in outputs]
+        self._append(self.engine.jit.kernel(generator), addresses, reads, writes, workspace)
+
+    def _append(
+        self,
+        kernel: NativeKernel,
+        addresses: list[int],
+        reads: tuple[Range, ...],
+        writes: list[Range],
+        workspace: Tensor | None,
+    ) -> None:
         if kernel.workspace:
             room = self._workspace(kernel.workspace, workspace)
             addresses.append(room.begin)
             writes.append(room)
-        reads = tuple(operand.extent for operand in inputs)
         self.launches.append(Launch(kernel, tuple(addresses), reads, tuple(writes)))
 
     def _workspace(self, size: int, planned: Tensor | None) -> Range:
@@ -134,12 +170,18 @@ class Assembly:
         return self._allocate(size).extent
 
 
+def _extent(tensor: Tensor) -> Range:
+    """The memory of a contiguous tensor."""
+    address = tensor.address
+    return Range(address, address + tensor.spec.nbytes)
+
+
 def is_dense(view: View) -> bool:
     """True when the elements lie in row-major order without holes."""
     return view.strides == contiguous(view.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class LlvmKernel:
     """A command on fixed specs; code is generated when the strides of its operands are known."""
 
@@ -148,25 +190,34 @@ class LlvmKernel:
     results: tuple[View, ...]
     generator: Generator
     workspace_bytes: int
+    _native: NativeKernel | None = None
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
-        present = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
         enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
-        enough = not self.row.checked and (self.workspace_bytes == 0 or enough)
-        if None in outputs or not enough or not all(tensor.is_contiguous for tensor in present):
+        if (self.workspace_bytes and not enough) or not self.takes(inputs, outputs):
             assemble([Call(self, inputs, outputs, workspace)])()
             return
-        operands = present if workspace is None or not self.workspace_bytes else [*present, workspace]
-        self._launch(SETTINGS.worker_count()).run([tensor.address for tensor in operands])
+        operands = [*inputs, *outputs, workspace if self.workspace_bytes else None]
+        self._launch(SETTINGS.worker_count()).run([tensor.address for tensor in operands if tensor is not None])
+
+    def takes(self, inputs: Tensors, outputs: Tensors) -> bool:
+        """True when the kernel runs on these tensors as they are, and nothing beside it has to be done."""
+        if self.row.checked or None in outputs:
+            return False
+        return all(tensor is None or tensor.is_contiguous for tensor in (*inputs, *outputs))
+
+    def native(self) -> NativeKernel:
+        """The code for contiguous operands, compiled at the first call."""
+        if self._native is None:
+            self._native = engine().jit.kernel(self.generator)
+        return self._native
 
     def _launch(self, workers: int) -> SingleLaunch:
-        """The kernel on contiguous operands, compiled at the first run."""
         found = self._ready.get(workers)
         if found is None:
-            native = engine().jit.kernel(self.generator)
-            found = self._ready.setdefault(workers, SingleLaunch(engine().pool, native, workers))
+            found = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers))
         return found
 
 

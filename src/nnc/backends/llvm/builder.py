@@ -527,6 +527,12 @@ class Builder:
         what = f"{value.type} {value.text}, ptr {place.text}"
         self.line(f"call void @{name}({what}, i32 {scalar.size}, {mask.type} {mask.text})")
 
+    def prefetch(self, pointer: Value, index: Value | int, scalar: Scalar) -> None:
+        """Ask for the cache line of pointer[index], which need not exist, in the second-level cache."""
+        self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
+        place = self.offset(pointer, index, scalar)
+        self.line(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
+
     def gather(self, pointer: Value, index: Value, stride: int, kind: Type, mask: Value | None = None) -> Value:
         """out[i] = pointer[index + i * stride]; lanes outside `mask` are not read and are 0."""
         scalar = kind.scalar

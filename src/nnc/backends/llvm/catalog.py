@@ -12,17 +12,19 @@ from typing import Any
 
 from nnc.backends.llvm.access import Access, broadcast, collapse
 from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64
+from nnc.backends.llvm.catalog_fused import REDUCTIONS, fused_rows
 from nnc.backends.llvm.catalog_layers import LAYER_ROWS
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
-from nnc.backends.llvm.fused import rounds_on_the_way, translate
 from nnc.backends.llvm.gemm import Gemm
+from nnc.backends.llvm.gemv import matrix_times_vector
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import Moves, concatenate, embed, fill, move
-from nnc.backends.llvm.optimizer import Adam, OptimizerUpdate, Sgd
+from nnc.backends.llvm.optimizer import Adam, GradientDescent, OptimizerUpdate, Sgd
 from nnc.backends.llvm.pointwise import CONVERT, OPERATIONS, Instruction, Pointwise
 from nnc.backends.llvm.pooling import KINDS, Pooling
-from nnc.backends.llvm.reduction import Position, Reduction
-from nnc.backends.llvm.row import Generate, Row, Specs, View, Views, only
+from nnc.backends.llvm.position import Position
+from nnc.backends.llvm.reduction import Reduction
+from nnc.backends.llvm.row import Generate, Refuse, Row, Specs, View, Views, only
 from nnc.backends.llvm.softmax import Softmax
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
@@ -35,10 +37,9 @@ from nnc.ops.convolution import (
 )
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.fused import FUSED_POINTWISE, FusedAttrs, specs_of
 from nnc.ops.gemm import GEMM, GemmAttrs
-from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
+from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SgdAttrs
 from nnc.ops.pointwise import (
     ABSOLUTE,
     ADD,
@@ -108,14 +109,19 @@ from nnc.ops.window import Window
 # -- reasons to refuse
 
 
-def _full(attrs: object, inputs: Specs, outputs: Specs) -> str:
+def _filled(attrs: object, inputs: Specs, outputs: Specs) -> str:
     empty = any(spec.elements == 0 for spec in (*inputs, *outputs))
-    return "an empty operand" if empty else only(F32, F64)(attrs, inputs, outputs)
+    return "an empty operand" if empty else _floating(attrs, inputs, outputs)
 
 
 def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:
     rank = inputs[0].rank - 2
-    return f"{rank} spatial axes" if rank not in (1, 2) else _full(attrs, inputs, outputs)
+    return f"{rank} spatial axes" if rank not in (1, 2) else _filled(attrs, inputs, outputs)
+
+
+def _summing(refuse: Refuse) -> Refuse:
+    """For kernels that keep sums in their results, which 16 bits would round."""
+    return lambda attrs, inputs, outputs: refuse(attrs, inputs, outputs) or only(F32, F64)(attrs, inputs, outputs)
 
 
 def _any_type(attrs: object, inputs: Specs, outputs: Specs) -> str:
@@ -161,18 +167,6 @@ def _summed(attrs: ReduceAttrs, inputs: Specs, outputs: Specs) -> str:
     return _numeric(attrs, inputs, outputs)
 
 
-def _steps(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
-    if rounds_on_the_way(attrs):
-        return "a rounding on the way"
-    specs = specs_of(attrs, tuple(inputs))
-    for step, result in zip(attrs.steps, specs[attrs.inputs :], strict=True):
-        row = ROWS.get(step.command.op)
-        read = [specs[operand] for operand in step.operands]
-        if reason := "no generator" if row is None else row.refuse(step.command.attrs, read, [result]):
-            return f"{step.command.op.name}: {reason}"
-    return ""
-
-
 # -- generators
 
 
@@ -192,13 +186,6 @@ def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
 
 def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
     return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
-
-
-def _fused(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
-    (y,) = outputs
-    instructions, result = translate(attrs)
-    sources = tuple(view.access(len(y.shape)) for view in inputs)
-    return Pointwise(y.shape, sources, (y.whole,), instructions, (result,))
 
 
 def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -224,15 +211,20 @@ def _concatenate(attrs: ConcatenateAttrs, inputs: Views, outputs: Views) -> Gene
     return concatenate(outputs[0].scalar, shapes, strides, attrs.axis, outputs[0].strides)
 
 
+def _apart(attrs: EmbedAttrs, inputs: Specs, outputs: Specs) -> str:
+    return "" if lies_apart(inputs[0].shape, attrs.strides) else "elements that fall on one place"
+
+
 def _embed(attrs: EmbedAttrs, inputs: Views, outputs: Views) -> Generator:
     x = inputs[0]
     return embed(x.scalar, x.shape, x.strides, attrs.shape, attrs.offset, attrs.strides)
 
 
-def _reduction(rule: str) -> Generate:
+def _reduction(op: Op[ReduceAttrs]) -> Generate:
     def generate(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
         (x,) = inputs
-        return Reduction(rule, x.shape, x.whole, tuple(axis in attrs.axes for axis in range(len(x.shape))))
+        marks = tuple(axis in attrs.axes for axis in range(len(x.shape)))
+        return Reduction(REDUCTIONS[op], x.shape, (x.whole,), marks, outputs[0].scalar)
 
     return generate
 
@@ -273,10 +265,11 @@ def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
     rows_merged = bool(sizes) and not b_all[-1]
     if not rows_merged:
         sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
-    return Gemm(
+    product = Gemm(
         c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
         b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
     )  # fmt: skip
+    return matrix_times_vector(product) or product
 
 
 def _lift(values: Sequence[int], filler: int) -> tuple[int, int]:
@@ -340,6 +333,11 @@ def _softmax(kind: str, matrix: int, labels: int | None = None) -> Generate:
         return Softmax(kind, x.scalar, rows, x.shape[-1], None if labels is None else inputs[labels].scalar)
 
     return generate
+
+
+def _gradient_descent(attrs: GradientDescentAttrs, inputs: Views, outputs: Views) -> Generator:
+    out = outputs[0]
+    return OptimizerUpdate(GradientDescent(attrs.decay), out.scalar, out.elements, (inputs[2].scalar,))
 
 
 def _sgd(attrs: SgdAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -411,36 +409,37 @@ ROWS: dict[Op[Any], Row] = {
     CONCATENATE: Row(_concatenate, _any_type, strided=True, scattered=True),
     FLIP: Row(_flip, _any_type, strided=True, scattered=True),
     PAD: Row(_pad, _bordered, strided=True, scattered=True),
-    EMBED: Row(_embed, _any_type, strided=True),
+    EMBED: Row(_embed, _apart, strided=True),
     CAST: Row(_cast, _any_type, strided=True, scattered=True),
     WHERE: Row(_pointwise("where"), _any_type, strided=True, scattered=True),
     **{op: _pointwise_row(op) for op in POINTWISE},
     **{op: Row(_pointwise(op.name), _truth, strided=True, scattered=True) for op in LOGICAL},
-    FUSED_POINTWISE: Row(_fused, _steps, strided=True, scattered=True),
     IS_NAN: Row(_pointwise("is_nan"), _floating_read, strided=True, scattered=True),
     **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
-    REDUCE_SUM: Row(_reduction("sum"), _summed, strided=True),
-    REDUCE_MEAN: Row(_reduction("mean"), _floating, strided=True),
-    REDUCE_MAX: Row(_reduction("maximum"), _numeric, strided=True),
-    REDUCE_MIN: Row(_reduction("minimum"), _numeric, strided=True),
-    REDUCE_NORM: Row(_reduction("norm2"), only(F32, F16, BF16), strided=True),
+    REDUCE_SUM: Row(_reduction(REDUCE_SUM), _summed, strided=True),
+    REDUCE_MEAN: Row(_reduction(REDUCE_MEAN), _floating, strided=True),
+    REDUCE_MAX: Row(_reduction(REDUCE_MAX), _numeric, strided=True),
+    REDUCE_MIN: Row(_reduction(REDUCE_MIN), _numeric, strided=True),
+    REDUCE_NORM: Row(_reduction(REDUCE_NORM), only(F32, F16, BF16), strided=True),
     ARGMAX: Row(_position(smallest=False), _positions, strided=True),
     ARGMIN: Row(_position(smallest=True), _positions, strided=True),
-    GEMM: Row(_gemm, only(F32, F64), strided=True, dense=(2,)),
+    GEMM: Row(_gemm, _floating, strided=True, dense=(2,)),
     CONVOLUTION: Row(_convolution, _planar),
     CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
-    CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _planar),
-    MAX_POOL: Row(_pool("max_pool"), _full),
-    MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _full),
-    MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _full),
-    AVERAGE_POOL: Row(_pool("average_pool"), _full),
-    AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _full),
+    CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _summing(_planar)),
+    MAX_POOL: Row(_pool("max_pool"), _filled),
+    MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _summing(_filled)),
+    MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _filled),
+    AVERAGE_POOL: Row(_pool("average_pool"), _filled),
+    AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _summing(_filled)),
     SOFTMAX: Row(_softmax("softmax", 0), _rows),
     LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
     SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),
     SOFTMAX_CROSS_ENTROPY_GRADIENT: Row(_softmax("softmax_cross_entropy_gradient", 1, 2), _labelled),
     LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
+    GRADIENT_DESCENT: Row(_gradient_descent, _floating),
     SGD: Row(_sgd, _floating),
     ADAM: Row(_adam, _floating),
     **LAYER_ROWS,
 }
+ROWS.update(fused_rows(ROWS))

@@ -4,7 +4,8 @@
     data gradient:   x'[n, i, c] = sum over (o, k) with o*stride + k*dilation - before = i of g[n, o, f] * w[k, c, f]
     weight gradient: w'[k, c, f] = sum_{n, o} x[n, o*stride + k*dilation - before, c] * g[n, o, f]
 
-The first two are correlations (correlation.py); a 1x1 kernel without stride or border is a matrix product (gemm.py).
+The first two are correlations (correlation.py, or depthwise.py where channels do not mix); a 1x1 kernel without stride
+or border is a matrix product (gemm.py).
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import Scalar
-from nnc.backends.llvm.correlation import Core, Correlation, Weights
+from nnc.backends.llvm.correlation import Correlation
+from nnc.backends.llvm.correlation_plan import Core, Problem, Weights
+from nnc.backends.llvm.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise
 from nnc.backends.llvm.gemm import Gemm
+from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.weight_gradient import WeightGradient
 
 Pair = tuple[int, int]
@@ -60,7 +64,12 @@ class Convolution:
         return self.filters // self.groups
 
 
-def forward(c: Convolution, bias: bool) -> Gemm | Correlation:
+def correlate(problem: Problem) -> Generator:
+    """The generator of a correlation."""
+    return Depthwise(problem) if is_depthwise(problem) else Correlation(problem)
+
+
+def forward(c: Convolution, bias: bool) -> Generator:
     """Operands: x, w, bias when there is one, y."""
     if c.is_product:
         return _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
@@ -75,7 +84,7 @@ def forward(c: Convolution, bias: bool) -> Gemm | Correlation:
     reach = (c.kernel[0] - 1) * down + 1
     across = (c.outputs[1] - 1) * c.strides[1] + (c.kernel[1] - 1) * right + 1
     y_row = c.outputs[1] * c.filters
-    return Correlation(
+    problem = Problem(
         scalar=c.scalar,
         batch=c.batch,
         height=c.sizes[0],
@@ -98,6 +107,7 @@ def forward(c: Convolution, bias: bool) -> Gemm | Correlation:
         y_column=c.filters,
         bias=bias,
     )
+    return correlate(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ def _meetings(size: int, kernel: int, stride: int, before: int, dilation: int) -
     return found
 
 
-def data_gradient(c: Convolution) -> Gemm | Correlation:
+def data_gradient(c: Convolution) -> Generator:
     """Operands: g, w, x'."""
     if c.is_product:
         return _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
@@ -141,7 +151,7 @@ def data_gradient(c: Convolution) -> Gemm | Correlation:
     )
     taps = c.kernel[0] * c.kernel[1]
     across = max(column.count for column in columns) + max(rightmost, 0) + left
-    return Correlation(
+    problem = Problem(
         scalar=c.scalar,
         batch=c.batch,
         height=c.outputs[0],
@@ -165,12 +175,17 @@ def data_gradient(c: Convolution) -> Gemm | Correlation:
         y_row=c.strides[0] * x_row,
         y_column=c.strides[1] * c.channels,
     )
+    return correlate(problem)
 
 
-def weight_gradient(c: Convolution) -> Gemm | WeightGradient:
+def weight_gradient(c: Convolution) -> Generator:
     """Operands: x, g, w'."""
     if c.is_product:
         return _product(c, c.channels, c.filters, c.pixels, (1, c.channels), (c.filters, 1), bias=False)
+    if c.groups > 1 and c.group_channels == c.group_filters == 1:
+        return DepthwiseWeightGradient(
+            c.scalar, c.batch, c.sizes, c.channels, c.kernel, c.outputs, c.strides, c.before, c.dilations
+        )
     return WeightGradient(
         scalar=c.scalar,
         batch=c.batch,

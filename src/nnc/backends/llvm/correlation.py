@@ -5,8 +5,9 @@ convolution has one core, whose taps are the rows (or positions) of the kernel; 
 core per residue of the output position, each with the taps that meet it. A tile of output pixels against a panel of
 channels stays in registers over all taps.
 
-Phase 1 packs the weights into panels, unless they already are one. Phase 2's items are (image, block of rows, group,
-panel), innermost last, so that a worker fills each strip of an image once.
+With weights that are packed once for all, items are (image, block of rows, group, panel), innermost last, so that a
+worker fills each strip of an image once. With weights packed in pieces they are (group, panel, image, block of rows),
+and each piece's part of the sum is added to y.
 """
 
 from __future__ import annotations
@@ -14,211 +15,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value, Variable
+from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Type, Value
+from nnc.backends.llvm.correlation_plan import Plan, Problem
+from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.backends.llvm.packing import Packing
-from nnc.backends.llvm.strip import Strip
 from nnc.backends.llvm.target import TargetDescription
-from nnc.backends.llvm.tile import Accumulators, Tile, candidates, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.tile import Accumulators, column_masks, load_row, nanoseconds
 
 SHORT_DEPTH = 4
-STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 CORE_SLOTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Core:
-    """Outputs rows x columns whose first lies at element `start` of y; taps as (row, column, index of the weights)."""
-
-    taps: tuple[tuple[int, int, int], ...]
-    start: int
-    rows: int
-    columns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Where w[t, k, f] is: bases[t] + group * group_stride + k * depth_stride + f * lane_stride."""
-
-    bases: tuple[int, ...]
-    group_stride: int
-    depth_stride: int
-    lane_stride: int
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
+    """The generator of a problem. Operands: image, weights, bias when there is one, extras of the epilogue, y."""
 
-    `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
-    when there is one, y.
-    """
-
-    scalar: Scalar
-    batch: int
-    height: int
-    width: int
-    channels: int
-    top: int
-    left: int
-    padded: int
-    reach: int
-    row_step: int
-    column_step: int
-    groups: int
-    group_channels: int
-    depth: int
-    filters: int
-    cores: tuple[Core, ...]
-    weights: Weights
-    y_image: int
-    y_row: int
-    y_column: int
-    bias: bool = False
+    problem: Problem
+    epilogue: Epilogue | None = None
 
     def workspace(self, target: TargetDescription) -> int:
         """The packed weights."""
-        plan = Plan.of(self, target)
-        return 0 if plan.packed else aligned(plan.packed_elements * self.scalar.size)
+        plan = Plan.of(self.problem, target)
+        return aligned(plan.packed_elements * self.problem.work.size) if plan.shared else 0
 
     def scratch(self, target: TargetDescription) -> int:
-        """A strip of one image."""
-        plan = Plan.of(self, target)
-        return 0 if plan.direct else aligned(plan.strip.bytes)
+        """A strip of one image, and a piece of packed weights."""
+        plan = Plan.of(self.problem, target)
+        return plan.strip_bytes + plan.piece_bytes
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, if the weights need it, and the correlation."""
-        plan = Plan.of(self, module.target)
-        work = nanoseconds(module.target, self.scalar, float(self.batch * self.outputs * self.products))
-        phases = [] if plan.packed else [_pack(module, f"{name}_pack", plan)]
+        plan = Plan.of(self.problem, module.target)
+        work = nanoseconds(module.target, self.problem.work, float(self.problem.products))
+        phases = [_pack(module, f"{name}_pack", plan, _output(plan.problem, self.epilogue) + 1)] if plan.shared else []
         with phase(module, f"{name}_correlate") as writer:
-            _Writer(plan, writer).write()
+            _Writer(plan, writer, self.epilogue).write()
         return (*phases, Phase(f"{name}_correlate", plan.items, work))
 
-    @property
-    def outputs(self) -> int:
-        """Output pixels of one image."""
-        return sum(core.rows * core.columns for core in self.cores)
 
-    @property
-    def products(self) -> int:
-        """Multiply-adds of one output pixel, about."""
-        return self.groups * self.filters * self.depth * max(len(core.taps) for core in self.cores)
-
-    @property
-    def rows(self) -> int:
-        """Output rows of the tallest core."""
-        return max(core.rows for core in self.cores)
+def _output(problem: Problem, epilogue: Epilogue | None) -> int:
+    """The position of y among the operands; the workspace is behind it."""
+    return (3 if problem.bias else 2) + (len(epilogue.extras) if epilogue else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Tile, blocks and layouts chosen for one correlation on one target."""
-
-    problem: Correlation
-    tile: Tile
-    tile_rows: int
-    tile_columns: int
-    block_rows: int
-    strip: Strip
-    packing: Packing
-
-    @classmethod
-    def of(cls, problem: Correlation, target: TargetDescription) -> Plan:
-        """The tile with fewest cycles; blocks of rows whose strip fits a quarter of the second-level cache."""
-        tile, tile_rows, tile_columns = choose_pixels(problem, target)
-        row_bytes = problem.padded * problem.channels * problem.scalar.size
-        fitting = (target.level_two_bytes // 4 // row_bytes - problem.reach) // problem.row_step + 1
-        most = ceiling(problem.rows, tile_rows) * tile_rows
-        block_rows = min(most, max(fitting // tile_rows * tile_rows, tile_rows))
-        strip = Strip(
-            problem.scalar, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
-            (block_rows - 1) * problem.row_step + problem.reach,
-        )  # fmt: skip
-        ragged = problem.filters % tile.columns != 0
-        weights = problem.weights
-        packing = Packing(problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged)
-        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing)
-
-    @property
-    def direct(self) -> bool:
-        """True when no window leaves the image, so that it is read where it is."""
-        p = self.problem
-        tallest = (p.rows - 1) * p.row_step + p.reach
-        return p.top == 0 and p.left == 0 and p.padded == p.width and tallest <= p.height
-
-    @property
-    def packed(self) -> bool:
-        """True when the weights are one panel as they are."""
-        p, w = self.problem, self.problem.weights
-        order = tuple(t * p.depth * p.filters for t in range(len(w.bases)))
-        exact = p.filters == self.tile.columns == w.depth_stride
-        return p.groups == 1 and w.lane_stride == 1 and exact and w.bases == order
-
-    @property
-    def panels(self) -> int:
-        return ceiling(self.problem.filters, self.tile.columns)
-
-    @property
-    def tap_elements(self) -> int:
-        """Elements between the packed weights of neighbouring taps."""
-        return self.packing.extent(self.problem.depth)
-
-    @property
-    def panel_elements(self) -> int:
-        return self.tap_elements * len(self.problem.weights.bases)
-
-    @property
-    def packed_elements(self) -> int:
-        return self.panel_elements * self.panels * self.problem.groups
-
-    @property
-    def blocks(self) -> int:
-        return ceiling(self.problem.rows, self.block_rows)
-
-    @property
-    def items(self) -> int:
-        return self.problem.batch * self.blocks * self.problem.groups * self.panels
-
-    @property
-    def ragged_pixels(self) -> bool:
-        """True when some tile has fewer pixels."""
-        cores = self.problem.cores
-        return any(core.rows % self.tile_rows or core.columns % self.tile_columns for core in cores)
-
-
-def choose_pixels(problem: Correlation, target: TargetDescription) -> tuple[Tile, int, int]:
-    """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
-    steps = problem.depth * max(len(core.taps) for core in problem.cores)
-    best: tuple[float, Tile, int, int] | None = None
-    for tile in candidates(target, problem.scalar):
-        panels = ceiling(problem.filters, tile.columns)
-        cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
-        for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
-            width = tile.rows // height
-            tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
-            cost = panels * tiles * cycles
-            if best is None or cost < best[0]:
-                best = (cost, tile, height, width)
-    assert best is not None
-    return best[1:]
-
-
-def _pack(module: Module, name: str, plan: Plan) -> Phase:
+def _pack(module: Module, name: str, plan: Plan, workspace: int) -> Phase:
     """Items are (group, panel, tap): panel[tap][k][lane] = w."""
     p, taps = plan.problem, len(plan.problem.weights.bases)
     items = p.groups * plan.panels * taps
     table = module.table(f"{name}_bases", p.weights.bases)
     with phase(module, name) as w:
         b = w.b
-        source, target = w.argument(1), w.argument(4 if p.bias else 3)
+        source, target = w.argument(1), w.argument(workspace)
         with b.loop(w.begin, w.end) as item:
             tap, rest = item % taps, item // taps
             panel, group = rest % plan.panels, rest // plan.panels
             first = panel * plan.tile.columns
             base = b.load(Value(table, ADDRESS, b), tap, INDEX)
             start = base + group * p.weights.group_stride + first * p.weights.lane_stride
-            place = b.offset(target, item * plan.tap_elements, p.scalar)
+            place = b.offset(target, item * plan.tap_elements, p.work)
             depth = b.constant(p.depth)
             plan.packing.pack(b, b.offset(source, start, p.scalar), p.filters - first, depth, place)
     elements = float(p.groups * p.filters * p.depth * taps)
@@ -227,7 +82,7 @@ def _pack(module: Module, name: str, plan: Plan) -> Phase:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What one item works on: its image rows, weights and outputs, and how many rows its block has at most."""
+    """What one item works on: its image rows, weights and outputs, its first row, and the filters from its first on."""
 
     image: Value
     weights: Value
@@ -235,22 +90,63 @@ class _Item:
     y: Value
     row: Value
     filters: Value
+    channel: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """Taps [low, high), where its outputs begin in y, and how many there are."""
+
+    low: Value
+    high: Value
+    start: Value
+    rows: Value
+    columns: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the sum: taps [low, high), k in [first, first + depth).
+
+    `later` tells that y holds what earlier parts left; None when there is one part. `panel` holds the weights of this
+    part alone; None when `tap_weights` tells where they are. `following` is where the weights of the next part begin,
+    which are asked for while this part is computed. `whole` tells that this part is the last one of several.
+    """
+
+    low: Value
+    high: Value
+    first: Value
+    depth: Value
+    later: Value | None = None
+    panel: Value | None = None
+    following: Value | None = None
+    whole: Value | None = None
 
 
 class _Writer:
     """Writes the loops of a correlation."""
 
-    def __init__(self, plan: Plan, writer: PhaseWriter) -> None:
+    def __init__(self, plan: Plan, writer: PhaseWriter, epilogue: Epilogue | None) -> None:
         self.plan = plan
+        self.epilogue = epilogue
         self.p = plan.problem
         self.w = writer
         self.b: Builder = writer.b
-        module = writer.b.module
+        self.module = writer.b.module
         taps = [tap for core in self.p.cores for tap in core.taps]
         offsets = [(row * self.p.padded + column) * self.p.channels for row, column, _ in taps]
-        self.tap_offsets = module.table("tap_offsets", offsets or [0])
-        self.tap_weights = module.table("tap_weights", [tap[2] * plan.tap_elements for tap in taps] or [0])
-        self.core_table = module.table("cores", self._core_rows())
+        self.tap_offsets = self._table("tap_offsets", offsets)
+        self.tap_weights = self._table("tap_weights", [tap[2] * plan.tap_elements for tap in taps])
+        self.tap_bases = self._table("tap_bases", [self.p.weights.bases[tap[2]] for tap in taps])
+        self.core_table = self._table("cores", self._core_rows())
+        first, y = _output(self.p, None), _output(self.p, epilogue)
+        self.position = {"image": 0, "weights": 1, "bias": 2, "y": y}
+        self.extras = [writer.argument(place) for place in range(first, y)]
+        self.current = self.b.variable(self.b.constant(-1))
+
+    def _table(self, name: str, values: Sequence[int]) -> Value:
+        """A table with one entry more, which is read and not used where a core has no taps."""
+        return Value(self.module.table(name, [*values, 0]), ADDRESS, self.b)
 
     def _core_rows(self) -> list[int]:
         rows: list[int] = []
@@ -261,64 +157,118 @@ class _Writer:
         return rows
 
     def write(self) -> None:
+        """All items, in the order that the plan wants."""
+        if self.plan.piece:
+            self._write_pieces()
+        else:
+            self._write_items()
+
+    def _write_items(self) -> None:
         """for item: fill its strip if it is a new one, then all cores"""
         b, p, plan, w = self.b, self.p, self.plan, self.w
-        image, weights, y = w.argument(0), w.argument(1), w.argument(3 if p.bias else 2)
-        panels = weights if plan.packed else w.argument(4 if p.bias else 3)
-        bias = w.argument(2) if p.bias else None
-        current = b.variable(b.constant(-1))
+        panels = w.argument(self.position["y"] + 1 if plan.shared else self.position["weights"])
         with b.loop(w.begin, w.end) as item:
             panel, rest = item % plan.panels, item // plan.panels
             group, place = rest % p.groups, rest // p.groups
-            block, number = place % plan.blocks, place // plan.blocks
-            source = self._image(image, number, block, place, current)
-            first = panel * plan.tile.columns
-            channel = group * p.filters + first
             filled = (group * plan.panels + panel) * plan.panel_elements
-            self._cores(
-                _Item(
-                    b.offset(source, group * p.group_channels, p.scalar),
-                    b.offset(panels, filled, p.scalar),
-                    None if bias is None else b.offset(bias, channel, p.scalar),
-                    b.offset(y, number * p.y_image + channel, p.scalar),
-                    block * plan.block_rows,
-                    p.filters - first,
-                )
-            )
+            found = self._item(group, panel, place, b.offset(panels, filled, p.work))
+            with b.loop(0, len(p.cores)) as number:
+                core = self._core(number)
+                self._tiles(found, core, _Part(core.low, core.high, b.constant(0), b.constant(p.depth)))
 
-    def _image(self, image: Value, number: Value, block: Value, place: Value, current: Variable) -> Value:
+    def _write_pieces(self) -> None:
+        """for panel: for piece of its weights: pack it; for place: add its part of the sum"""
+        b, p, plan, w = self.b, self.p, self.plan, self.w
+        panel_room = b.offset(w.scratch, plan.strip_bytes // p.work.size, p.work)
+        with b.loop(w.begin // plan.places, (w.end - 1) // plan.places + 1) as unit:
+            panel, group = unit % plan.panels, unit // plan.panels
+            low = b.greatest(w.begin - unit * plan.places, 0)
+            high = b.least(w.end - unit * plan.places, plan.places)
+            with b.loop(0, len(p.cores)) as number:
+                core = self._core(number)
+                with (
+                    b.loop(core.low, b.greatest(core.high, core.low + 1)) as tap,
+                    b.loop(0, p.depth, plan.piece) as first,
+                ):
+                    depth = b.least(p.depth - first, plan.piece)
+                    source = self._pack_piece(group, panel, tap, first, depth, panel_room)
+                    following = b.offset(source, p.weights.depth_stride * plan.piece, p.scalar)
+                    later = b.either(b.compare(">", tap, core.low), b.compare(">", first, 0))
+                    whole = b.both(b.compare(">=", tap + 1, core.high), b.compare(">=", first + depth, p.depth))
+                    part = _Part(tap, b.least(tap + 1, core.high), first, depth, later, panel_room, following, whole)
+                    with b.loop(low, high) as place:
+                        self._tiles(self._item(group, panel, place, panel_room), core, part)
+
+    def _pack_piece(self, group: Value, panel: Value, tap: Value, first: Value, depth: Value, room: Value) -> Value:
+        """room[k][lane] = w[tap, first + k, panel * columns + lane]; where these weights begin"""
+        b, p, plan = self.b, self.p, self.plan
+        filters = panel * plan.tile.columns
+        start = b.load(self.tap_bases, tap, INDEX) + group * p.weights.group_stride
+        start = start + filters * p.weights.lane_stride + first * p.weights.depth_stride
+        source = b.offset(self.w.argument(self.position["weights"]), start, p.scalar)
+        plan.packing.pack(b, source, p.filters - filters, depth, room)
+        return source
+
+    def _item(self, group: Value, panel: Value, place: Value, weights: Value) -> _Item:
+        """One panel of filters at one place, with the strip filled."""
+        b, p, plan, w = self.b, self.p, self.plan, self.w
+        block, number = place % plan.blocks, place // plan.blocks
+        source = self._image(w.argument(self.position["image"]), number, block, place)
+        first = panel * plan.tile.columns
+        channel = group * p.filters + first
+        return _Item(
+            b.offset(source, group * p.group_channels, p.work),
+            weights,
+            b.offset(w.argument(self.position["bias"]), channel, p.scalar) if p.bias else None,
+            b.offset(w.argument(self.position["y"]), number * p.y_image + channel, p.scalar),
+            block * plan.block_rows,
+            p.filters - first,
+            channel,
+        )
+
+    def _image(self, image: Value, number: Value, block: Value, place: Value) -> Value:
         """Where the block's first row begins: in the image itself, or in the strip, filled when the place is new."""
         b, p, plan = self.b, self.p, self.plan
         picture = b.offset(image, number * (p.height * p.width * p.channels), p.scalar)
         first = block * (plan.block_rows * p.row_step)
-        if plan.direct:
+        if p.is_inside:
             return b.offset(picture, first * (p.width * p.channels), p.scalar)
-        with b.when(b.compare("!=", place, current.get())):
+        with b.when(b.compare("!=", place, self.current.get())):
             plan.strip.fill(b, picture, first - p.top, self.w.scratch)
-            current.set(place)
+            self.current.set(place)
         return self.w.scratch
 
-    def _cores(self, item: _Item) -> None:
-        """for core: for tile of the block's rows"""
+    def _core(self, number: Value) -> _Core:
+        """A core by its number, which is known where there is one."""
+        if number.constant is not None:
+            return _Core(*(self.b.constant(value) for value in self._core_rows()[:CORE_SLOTS]))
+        return _Core(*(self.b.load(self.core_table, number * CORE_SLOTS + slot, INDEX) for slot in range(CORE_SLOTS)))
+
+    def _tiles(self, item: _Item, core: _Core, part: _Part) -> None:
+        """for tile of the block's rows: y = the part's sum, or that added to y"""
         b, p, plan = self.b, self.p, self.plan
         masks = column_masks(b, plan.tile, item.filters, plan.packing.ragged)
-        bias = [] if item.bias is None else load_row(b, item.bias, 0, plan.tile, p.scalar, masks)
-        with b.loop(0, len(p.cores)) as core:
-            low, high, start, rows, columns = self._core(core)
-            block = b.least(rows - item.row, plan.block_rows)
-            with b.loop(0, block, plan.tile_rows) as row, b.loop(0, columns, plan.tile_columns) as column:
-                pixels = self._pixels(row, column, block, columns)
-                acc = Accumulators.zeros(b, plan.tile, p.scalar)
-                self._sum(item, acc, pixels, low, high)
-                corner = start + (item.row + row) * p.y_row + column * p.y_column
-                self._store(item, acc, corner, (block - row, columns - column), masks, bias)
+        bias = self._bias(item, part, masks)
+        block = b.least(core.rows - item.row, plan.block_rows)
+        tile = b.variable(b.constant(0))
+        with b.loop(0, block, plan.tile_rows) as row, b.loop(0, core.columns, plan.tile_columns) as column:
+            pixels = self._pixels(row, column, block, core.columns)
+            acc = Accumulators.zeros(b, plan.tile, p.work)
+            self._sum(item, acc, pixels, part, tile.get())
+            tile.set(tile.get() + 1)
+            corner = core.start + (item.row + row) * p.y_row + column * p.y_column
+            room = (block - row, core.columns - column)
+            self._store(item, acc, corner, room, masks, bias, part)
 
-    def _core(self, core: Value) -> tuple[Value, ...]:
-        """First and last tap, start, rows and columns of a core."""
-        if core.constant is not None:
-            return tuple(self.b.constant(number) for number in self._core_rows()[:CORE_SLOTS])
-        table = Value(self.core_table, ADDRESS, self.b)
-        return tuple(self.b.load(table, core * CORE_SLOTS + slot, INDEX) for slot in range(CORE_SLOTS))
+    def _bias(self, item: _Item, part: _Part, masks: Sequence[Value | None]) -> list[Value]:
+        """The bias; zero, not read, in later parts."""
+        if item.bias is None:
+            return []
+        b, tile = self.b, self.plan.tile
+        if part.later is not None:
+            first = b.splat(b.opposite(part.later), tile.lanes)
+            masks = [first if mask is None else b.both(mask, first) for mask in masks]
+        return [b.cast(value, self.p.work) for value in load_row(b, item.bias, 0, tile, self.p.scalar, masks)]
 
     def _pixels(self, row: Value, column: Value, rows: Value, columns: Value) -> list[Value]:
         """Where each pixel of the tile begins in the image; pixels outside repeat the last one inside."""
@@ -331,26 +281,42 @@ class _Writer:
             result.append((down * (p.row_step * p.padded) + right * p.column_step) * p.channels)
         return result
 
-    def _sum(self, item: _Item, acc: Accumulators, pixels: Sequence[Value], low: Value, high: Value) -> None:
-        """acc[i][j] += p[pixel(i) + tap + k] * w[tap, k, j]"""
+    def _sum(self, item: _Item, acc: Accumulators, pixels: Sequence[Value], part: _Part, tile: Value) -> None:
+        """acc[i][j] += p[pixel(i) + tap + k] * w[tap, k, j] over the part"""
         b, p, plan = self.b, self.p, self.plan
-        places = [b.offset(item.image, pixel, p.scalar) for pixel in pixels]
+        places = [b.offset(item.image, pixel, p.work) for pixel in pixels]
         none: list[Value | None] = [None] * plan.tile.vectors
-        with b.loop(low, high) as tap:
-            moved = b.load(Value(self.tap_offsets, ADDRESS, b), tap, INDEX)
-            weights = b.offset(item.weights, b.load(Value(self.tap_weights, ADDRESS, b), tap, INDEX), p.scalar)
-            left = [b.offset(place, moved, p.scalar) for place in places]
+        with b.loop(part.low, part.high) as tap:
+            moved = b.load(self.tap_offsets, tap, INDEX) + part.first
+            filled = part.panel or b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), p.work)
+            left = [b.offset(place, moved, p.work) for place in places]
 
             def step(k: Value) -> None:
-                vectors = load_row(b, weights, k * plan.tile.columns, plan.tile, p.scalar, none)
-                acc.multiply([b.load(place, k, Type(p.scalar)) for place in left], vectors)
+                self._ask(part, tile, k)
+                vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, p.work, none)
+                acc.multiply([b.load(place, k, Type(p.work)) for place in left], vectors)
 
-            if p.depth <= SHORT_DEPTH:
-                for k in range(p.depth):
+            if part.depth.constant is not None and part.depth.constant <= SHORT_DEPTH:
+                for k in range(part.depth.constant):
                     step(b.constant(k))
             else:
-                with b.loop(0, p.depth) as index:
+                with b.loop(0, part.depth) as index:
                     step(index)
+
+    def _ask(self, part: _Part, tile: Value, k: Value) -> None:
+        """Ask for step k of the next part: each tile for some of the cache lines of all steps.
+
+        Weights that are contiguous along k are found by the processor itself.
+        """
+        b, p, plan = self.b, self.p, self.plan
+        if part.following is None or plan.packing.transposes:
+            return
+        line = LINE_BYTES // p.scalar.size
+        tiles = ceiling(plan.block_rows, plan.tile_rows) * ceiling(p.cores[0].columns, plan.tile_columns)
+        each = ceiling(ceiling(plan.tile.columns, line), tiles)
+        start = k * p.weights.depth_stride + b.least(tile * (each * line), plan.tile.columns)
+        for number in range(each):
+            b.prefetch(part.following, start + number * line, p.scalar)
 
     def _store(
         self,
@@ -360,9 +326,11 @@ class _Writer:
         room: tuple[Value, Value],
         masks: Sequence[Value | None],
         bias: Sequence[Value],
+        part: _Part,
     ) -> None:
-        """y = acc + bias, for the pixels of the tile that exist"""
+        """y = the epilogue of acc + bias, plus what earlier parts left in y, for the pixels of the tile that exist"""
         b, p, plan = self.b, self.p, self.plan
+        added = None if part.later is None else b.splat(part.later, plan.tile.lanes)
         for index, slots in enumerate(acc.slots):
             down, right = index // plan.tile_columns, index % plan.tile_columns
             exists = b.both(b.compare(">", room[0], down), b.compare(">", room[1], right))
@@ -370,4 +338,10 @@ class _Writer:
                 place = b.offset(item.y, corner + (down * p.y_row + right * p.y_column), p.scalar)
                 for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
                     value = slot.get() + bias[j] if bias else slot.get()
-                    b.store(value, place, j * plan.tile.lanes, mask)
+                    if added is not None:
+                        earlier = added if mask is None else b.both(mask, added)
+                        value = value + b.load(place, j * plan.tile.lanes, value.type, earlier)
+                    if self.epilogue is not None:
+                        column = item.channel + j * plan.tile.lanes
+                        value = self.epilogue.apply(b, value, self.extras, column, mask, part.whole)
+                    b.store(b.cast(value, p.scalar), place, j * plan.tile.lanes, mask)

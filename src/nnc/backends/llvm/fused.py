@@ -1,8 +1,8 @@
-"""Fused pointwise expressions as one chain of instructions: one pass over memory, everything between in registers."""
+"""Fused expressions as chains of instructions: one pass over memory, everything between in registers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from nnc.backends.llvm.pointwise import CONSTANT, CONVERT, Instruction
 from nnc.core.command import AnyCommand
@@ -10,29 +10,26 @@ from nnc.core.dtype import BF16, F16
 from nnc.ops.broadcast import BROADCAST_TO
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL
-from nnc.ops.fused import FusedAttrs
+from nnc.ops.fused import FusedAttrs, FusedStep
 from nnc.ops.pointwise import AFFINE, CAST
 
 
-@dataclass(slots=True)
-class Translation:
-    """The instructions of an expression; `places[v]` is the chain's number of the expression's value v."""
+def translate(steps: Sequence[FusedStep], values: Sequence[int]) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
+    """The chain of pointwise steps, and the chain's number of each value of the expression.
 
-    instructions: list[Instruction] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-
-
-def translate(attrs: FusedAttrs) -> tuple[tuple[Instruction, ...], int]:
-    """The chain of an expression, and the number of the value that is its result."""
-    found = Translation(places=list(range(attrs.inputs)))
-    for step in attrs.steps:
-        operands = tuple(found.places[operand] for operand in step.operands)
+    `values` are the chain's numbers of the values before the first step: those of the chain's operands, or -1.
+    """
+    instructions: list[Instruction] = []
+    places = list(values)
+    operands = max(places) + 1
+    for step in steps:
+        read = tuple(places[operand] for operand in step.operands)
         if step.command.op in (COPY, BROADCAST_TO):
-            found.places.append(operands[0])
+            places.append(read[0])
             continue
-        found.places.append(attrs.inputs + len(found.instructions))
-        found.instructions.append(_instruction(step.command, operands))
-    return tuple(found.instructions), found.places[-1]
+        places.append(operands + len(instructions))
+        instructions.append(_instruction(step.command, read))
+    return tuple(instructions), tuple(places)
 
 
 def _instruction(command: AnyCommand, operands: tuple[int, ...]) -> Instruction:

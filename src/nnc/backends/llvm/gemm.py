@@ -2,7 +2,8 @@
 
 Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Blocks of a
 and b are packed into the worker's scratch, unless so few tiles read an operand that packing does not pay. Items are
-panels along the longer side of c; every element of c is summed over k in one fixed order wherever it lies.
+panels along the longer side of c; every element of c is summed over k in one fixed order wherever it lies. Operands of
+16 bits become f32 where they are packed, and c is rounded once.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.access import Shape, locate
 from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.packing import Packing
+from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load_row, nanoseconds
 
@@ -27,7 +30,7 @@ FEW_TILES = 2
 class Gemm:
     """Sizes, and strides in elements: `*_batch` along the batch axes, `*_rows` etc. along the matrix axes.
 
-    c's columns are contiguous. Operands: a, b, bias when there is one, c.
+    c's columns are contiguous. Operands: a, b, bias when there is one, extras of the epilogue, c.
     """
 
     scalar: Scalar
@@ -44,6 +47,7 @@ class Gemm:
     c_batch: Shape
     c_rows: int
     bias: bool = False
+    epilogue: Epilogue | None = None
 
     def workspace(self, target: TargetDescription) -> int:
         """None: every worker packs for itself."""
@@ -61,7 +65,7 @@ class Gemm:
         with phase(module, name) as writer:
             if blocks.items:
                 _Writer(blocks, writer).write()
-        return (Phase(name, blocks.items, nanoseconds(module.target, self.scalar, products)),)
+        return (Phase(name, blocks.items, nanoseconds(module.target, computed(self.scalar), products)),)
 
 
 class _Blocks:
@@ -69,19 +73,23 @@ class _Blocks:
 
     def __init__(self, problem: Gemm, target: TargetDescription) -> None:
         self.problem = problem
-        self.tile = tile = choose_tile(target, problem.scalar, problem.rows, problem.columns)
-        size = problem.scalar.size
+        work = computed(problem.scalar)
+        self.tile = tile = choose_tile(target, work, problem.rows, problem.columns)
+        size, narrow = work.size, work != problem.scalar
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
         self.by_columns = column_tiles >= row_tiles
         self.panels = max(row_tiles, column_tiles) if min(row_tiles, column_tiles) else 0
         self.items = math.prod(problem.batch) * self.panels
-        self.a_direct = column_tiles <= FEW_TILES
-        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1
+        self.a_direct = column_tiles <= FEW_TILES and not narrow
+        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1 and not narrow
         limit = DIRECT_DEPTH if self.b_direct else min(MAX_DEPTH, target.level_one_bytes // (tile.columns * size))
-        self.depth = max(1, ceiling(problem.inner, ceiling(max(problem.inner, 1), limit)))
+        # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
+        parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
+        self.depth = max(1, ceiling(problem.inner, parts))
         fitting = target.level_two_bytes // 2 // (self.depth * size) // tile.rows * tile.rows
         self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
-        self.block_columns = min(column_tiles, max(1, BLOCK_COLUMNS // tile.columns)) * tile.columns
+        wide = target.level_two_bytes // (self.depth * size) if narrow else BLOCK_COLUMNS
+        self.block_columns = min(column_tiles, max(1, min(wide, BLOCK_COLUMNS) // tile.columns)) * tile.columns
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
         self.a_packing = Packing(
@@ -104,6 +112,7 @@ class _Matrices:
     b: Value
     c: Value
     bias: Value | None
+    extras: Sequence[Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +136,26 @@ class _Writer:
         self.b: Builder = writer.b
         self.problem = blocks.problem
         self.a_buffer = writer.scratch
-        self.b_buffer = self.b.offset(writer.scratch, aligned(blocks.a_bytes) // self.scalar.size, self.scalar)
+        self.b_buffer = self.b.offset(writer.scratch, aligned(blocks.a_bytes) // self.work.size, self.work)
 
     @property
     def scalar(self) -> Scalar:
         return self.problem.scalar
 
+    @property
+    def work(self) -> Scalar:
+        return computed(self.problem.scalar)
+
     def write(self) -> None:
         """for matrix of the batch: the panels of it that are in [begin, end)"""
         b, w, panels, problem = self.b, self.w, self.s.panels, self.problem
-        count = 4 if problem.bias else 3
-        pointers = [w.argument(index) for index in range(count)]
+        first = 3 if problem.bias else 2
+        count = first + (len(problem.epilogue.extras) if problem.epilogue else 0)
+        pointers = [w.argument(index) for index in range(count + 1)]
         bias = pointers[2] if problem.bias else None
+        extras = pointers[first:count]
         if not problem.batch:
-            self._matrix(_Matrices(pointers[0], pointers[1], pointers[-1], bias), w.begin, w.end)
+            self._matrix(_Matrices(pointers[0], pointers[1], pointers[-1], bias, extras), w.begin, w.end)
             return
         with b.loop(w.begin // panels, (w.end - 1) // panels + 1) as matrix:
             starts = locate(b, matrix, problem.batch, (problem.a_batch, problem.b_batch, problem.c_batch))
@@ -150,7 +165,7 @@ class _Writer:
             )
             low = b.greatest(w.begin - matrix * panels, 0)
             high = b.least(w.end - matrix * panels, panels)
-            self._matrix(_Matrices(a, right, c, bias), low, high)
+            self._matrix(_Matrices(a, right, c, bias, extras), low, high)
 
     def _matrix(self, m: _Matrices, low: Value, high: Value) -> None:
         """Panels [low, high) of one matrix: for columns, for k, for rows."""
@@ -179,14 +194,14 @@ class _Writer:
         b, s, problem = self.b, self.s, self.problem
         with b.loop(0, block.rows, s.tile.rows) as row:
             source = b.offset(m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar)
-            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.scalar)
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
             s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
 
     def _pack_b(self, m: _Matrices, column: Value, width: Value, k: Value, depth: Value) -> None:
         b, s, problem = self.b, self.s, self.problem
         with b.loop(0, width, s.tile.columns) as panel_column:
             start = (column + panel_column) * problem.b_columns + k * problem.b_inner
-            panel = b.offset(self.b_buffer, panel_column // s.tile.columns * s.b_panel, self.scalar)
+            panel = b.offset(self.b_buffer, panel_column // s.tile.columns * s.b_panel, self.work)
             s.b_packing.pack(b, b.offset(m.b, start, self.scalar), width - panel_column, depth, panel)
 
     def _tiles(self, m: _Matrices, block: _Block) -> None:
@@ -194,7 +209,7 @@ class _Writer:
         with b.loop(0, block.columns, tile.columns) as column:
             masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
             with b.loop(0, block.rows, tile.rows) as row:
-                acc = Accumulators.zeros(b, tile, self.scalar)
+                acc = Accumulators.zeros(b, tile, self.work)
                 self._sum(m, block, row, column, masks, acc)
                 self._finish(m, block, row, column, masks, acc)
 
@@ -202,7 +217,7 @@ class _Writer:
         self, m: _Matrices, block: _Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
     ) -> None:
         """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
-        b, s, problem, scalar = self.b, self.s, self.problem, self.scalar
+        b, s, problem, scalar = self.b, self.s, self.problem, self.work
         if s.a_direct:
             last = block.rows - 1
             lanes = [b.least(row + i, last) if s.ragged_rows else row + i for i in range(s.tile.rows)]
@@ -236,7 +251,9 @@ class _Writer:
                 place = b.offset(m.c, start, self.scalar)
                 for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
                     value = self._add_earlier(slot.get(), place, j * s.tile.lanes, block, mask)
-                    b.store(value + bias[j] if bias else value, place, j * s.tile.lanes, mask)
+                    value = value + bias[j] if bias else value
+                    value = self._conclude(m, block, value, column + j * s.tile.lanes, mask)
+                    b.store(b.cast(value, self.scalar), place, j * s.tile.lanes, mask)
 
     def _add_earlier(self, value: Value, place: Value, index: int, block: _Block, mask: Value | None) -> Value:
         if self.s.depth >= self.problem.inner:
@@ -244,6 +261,16 @@ class _Writer:
         b = self.b
         later = b.splat(b.compare(">", block.k, 0), value.type.lanes)
         return value + b.load(place, index, value.type, later if mask is None else b.both(mask, later))
+
+    def _conclude(self, m: _Matrices, block: _Block, value: Value, column: Value, mask: Value | None) -> Value:
+        """The epilogue of the sum, once it is whole."""
+        problem = self.problem
+        if problem.epilogue is None:
+            return value
+        whole = None
+        if self.s.depth < problem.inner:
+            whole = self.b.compare(">=", block.k + block.depth, problem.inner)
+        return problem.epilogue.apply(self.b, value, m.extras, block.column + column, mask, whole)
 
     def _bias(self, m: _Matrices, block: _Block, column: Value, masks: Sequence[Value | None]) -> list[Value]:
         """The bias in the last block of k; zero, not read, before."""
@@ -253,4 +280,6 @@ class _Writer:
         if self.s.depth < self.problem.inner:
             last = b.splat(b.compare(">=", block.k + block.depth, self.problem.inner), tile.lanes)
             masks = [last if mask is None else b.both(mask, last) for mask in masks]
-        return load_row(b, m.bias, block.column + column, tile, self.scalar, masks)
+        return [
+            b.cast(value, self.work) for value in load_row(b, m.bias, block.column + column, tile, self.scalar, masks)
+        ]

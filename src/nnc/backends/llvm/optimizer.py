@@ -1,5 +1,6 @@
 """Optimizer updates in one pass over memory: parameter and state are read once and written once.
 
+    gradient_descent: w' = w - rate * s
     sgd:  m' = momentum * m + (1 - dampening) * s, s = g + decay * w;  w' = w - rate * m'
           nesterov: m' = momentum * m + s;                             w' = w - rate * (s + momentum * m')
     adam: m' = b1 m + (1 - b1) s;  v' = b2 v + (1 - b2) s^2
@@ -24,6 +25,24 @@ CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
 
 Update = Callable[[Sequence[Value]], list[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDescent:
+    """The numbers of gradient descent without momentum."""
+
+    decay: float
+    states: int = 0
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight = values
+            return [weight - rate * decayed(b, gradient, weight, self.decay)]
+
+        return update
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,7 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
 class OptimizerUpdate:
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
-    rule: Sgd | Adam
+    rule: GradientDescent | Sgd | Adam
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]

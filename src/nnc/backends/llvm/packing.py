@@ -1,7 +1,7 @@
 """Packing: panel[k][lane] = source[lane * lane_stride + k * depth_stride], zero beyond the last lane.
 
 A panel is what a register tile reads in order: `width` lanes next to each other for every k. Where the source is
-contiguous along k, blocks are transposed in registers.
+contiguous along k, blocks are transposed in registers. Elements of 16 bits become f32 on the way.
 """
 
 from __future__ import annotations
@@ -10,18 +10,24 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import Builder, Scalar, Type, Value
 from nnc.backends.llvm.kernel import ceiling
+from nnc.backends.llvm.pointwise import computed
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
     """How panels of one operand are made; `ragged` tells that the last panel may have fewer lanes."""
 
-    scalar: Scalar
+    stored: Scalar
     lanes: int
     width: int
     lane_stride: int
     depth_stride: int
     ragged: bool
+
+    @property
+    def scalar(self) -> Scalar:
+        """The element type of a panel."""
+        return computed(self.stored)
 
     @property
     def groups(self) -> int:
@@ -30,8 +36,13 @@ class Packing:
 
     @property
     def kind(self) -> Type:
-        """The vector type."""
+        """A vector of a panel."""
         return Type(self.scalar, self.lanes)
+
+    @property
+    def read(self) -> Type:
+        """A vector of the source."""
+        return Type(self.stored, self.lanes)
 
     @property
     def transposes(self) -> bool:
@@ -57,15 +68,15 @@ class Packing:
         partial = [self.ragged or (g + 1) * self.lanes > self.width for g in range(self.groups)]
         masks = [b.mask(size, self.lanes) if part else None for size, part in zip(sizes, partial, strict=True)]
         with b.loop(0, depth) as k:
-            row = b.offset(source, k * self.depth_stride, self.scalar)
+            row = b.offset(source, k * self.depth_stride, self.stored)
             place = b.offset(panel, k * self.width, self.scalar)
             for group, mask in enumerate(masks):
                 start = group * self.lanes
                 if self.lane_stride == 1:
-                    value = b.load(row, start, self.kind, mask)
+                    value = b.load(row, start, self.read, mask)
                 else:
-                    value = b.gather(row, b.constant(start * self.lane_stride), self.lane_stride, self.kind, mask)
-                b.store(value, place, start)
+                    value = b.gather(row, b.constant(start * self.lane_stride), self.lane_stride, self.read, mask)
+                b.store(b.cast(value, self.scalar), place, start)
 
     def _transpose(self, b: Builder, source: Value, count: Value, depth: Value, panel: Value) -> None:
         """Square blocks of lanes x lanes."""
@@ -86,7 +97,7 @@ class Packing:
             return b.zero(self.kind)
         exists = b.compare("<", lane, b.least(count, self.width))
         mask = b.both(within, b.splat(exists, self.lanes)) if self.ragged or self.width % self.lanes else within
-        return b.load(source, lane * self.lane_stride + k, self.kind, mask)
+        return b.cast(b.load(source, lane * self.lane_stride + k, self.read, mask), self.scalar)
 
 
 def transpose(b: Builder, rows: list[Value]) -> list[Value]:

@@ -153,6 +153,21 @@ def computed(scalar: Scalar) -> Scalar:
     return F32 if scalar.floating and scalar.size == 2 else scalar
 
 
+def evaluate(b: Builder, instruction: Instruction, values: Sequence[Value], lanes: int) -> Value:
+    """The next value of a chain, a vector."""
+    if instruction.operation == CONVERT:
+        return b.cast(values[instruction.operands[0]], computed(SCALARS[instruction.result]))
+    if instruction.operation == CONSTANT:
+        return b.constant(instruction.numbers[0], Type(computed(SCALARS[instruction.result]), lanes))
+    operands = [values[index] for index in instruction.operands]
+    return OPERATIONS[instruction.operation].emit(b, operands, instruction.numbers)
+
+
+def work(instructions: Sequence[Instruction]) -> float:
+    """About how many vector instructions a chain takes per vector."""
+    return sum(OPERATIONS[i.operation].cost if i.operation in OPERATIONS else 1.0 for i in instructions)
+
+
 class _Loops:
     """The loops of one chain: rows of the outer axes, runs of the inner axis, vectors of a run."""
 
@@ -170,15 +185,12 @@ class _Loops:
         self.runs = ceiling(self.inner, CHUNK)
         self.items = 0 if 0 in chain.shape else math.prod(self.outer) * self.runs
         vectors = math.prod(self.outer) * ceiling(self.inner, self.lanes)
-        self.cost = vectors * NANOSECONDS_PER_UNIT * (len(operands) + self._work())
+        self.cost = vectors * NANOSECONDS_PER_UNIT * (len(operands) + work(chain.instructions))
 
     def _widths(self) -> list[int]:
         named = [SCALARS[i.result] for i in self.chain.instructions if i.result]
         wide = [computed(scalar).size for scalar in (*self.scalars, *named) if scalar != BOOL]
         return wide or [1]
-
-    def _work(self) -> float:
-        return sum(OPERATIONS[i.operation].cost if i.operation in OPERATIONS else 1.0 for i in self.chain.instructions)
 
     def write(self, w: PhaseWriter) -> None:
         """for item: for vector of the item's run: load, compute, store"""
@@ -244,18 +256,10 @@ class _Loops:
         ]
         for instruction in self.chain.instructions:
             for values in vectors:
-                values.append(self._evaluate(b, instruction, values))
+                values.append(evaluate(b, instruction, values, self.lanes))
         for position, result in enumerate(self.chain.results, len(self.chain.inputs)):
             for index, values in zip(indices, vectors, strict=True):
                 self._store(b, position, places[position], index, values[result], mask)
-
-    def _evaluate(self, b: Builder, instruction: Instruction, values: Sequence[Value]) -> Value:
-        if instruction.operation == CONVERT:
-            return b.cast(values[instruction.operands[0]], computed(SCALARS[instruction.result]))
-        if instruction.operation == CONSTANT:
-            return b.constant(instruction.numbers[0], Type(computed(SCALARS[instruction.result]), self.lanes))
-        operands = [values[index] for index in instruction.operands]
-        return OPERATIONS[instruction.operation].emit(b, operands, instruction.numbers)
 
     def _load(self, b: Builder, position: int, place: Value, index: Value, mask: Value | None) -> Value:
         scalar, stride = self.scalars[position], self.strides[position][-1]

@@ -1,4 +1,6 @@
-"""Reductions: y[kept] = finish(combine over reduced axes of prepare(x[kept, reduced])): sum, mean, max ...; argmax.
+"""Reductions: y[kept] = finish(combine over reduced axes of prepare(x[kept, reduced])): sum, mean, max ...
+
+x may be a pointwise chain of several operands, which is computed in registers where it is combined.
 
 Along a contiguous reduced axis the lanes of a few accumulators share the work and are folded in halves at the end;
 along a contiguous kept axis every lane is its own output. A long reduction with few outputs is cut into a fixed number
@@ -13,18 +15,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from nnc.backends.llvm.access import Access, Shape, collapse, locate
-from nnc.backends.llvm.builder import F64, I64, Builder, Module, Scalar, Type, Value, Variable
+from nnc.backends.llvm.builder import F64, Builder, Module, Scalar, Type, Value, Variable
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.backends.llvm.pointwise import computed
+from nnc.backends.llvm.pointwise import Instruction, computed, evaluate, work
 from nnc.backends.llvm.target import TargetDescription
 
 ACCUMULATORS = 4
 PARTS = 32
 PART_ELEMENTS = 4096
 FEW_ITEMS = 16
-NANOSECONDS_PER_VECTOR = 0.5
+NANOSECONDS_PER_VECTOR, NANOSECONDS_PER_UNIT = 0.5, 0.3
 
 Step = Callable[[Builder, Value], Value]
+# Where each operand of the chain is read, in elements.
+Places = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,18 @@ def neutral(b: Builder, rule: Rule, kind: Type) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """`rule` over the axes of `shape` marked in `reduced`; y is contiguous over the kept axes."""
+    """`rule` over the axes of `shape` marked in `reduced`; y, of `written`, is contiguous over the kept axes.
+
+    What is reduced is value number `result` of a chain: the operands, then one value per instruction.
+    """
 
     rule: str
     shape: Shape
-    x: Access
+    operands: tuple[Access, ...]
     reduced: tuple[bool, ...]
+    written: Scalar
+    instructions: tuple[Instruction, ...] = ()
+    result: int = 0
 
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
@@ -86,11 +96,22 @@ class Reduction:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two when the reduction is cut into parts."""
         nest = _Nest.of(self, module.target)
+        y = len(self.operands)
         if nest.parts == 1:
-            return (_write(module, name, nest, source=0, result=1, finished=True),)
-        first = _write(module, f"{name}_parts", nest, source=0, result=2, finished=False)
+            return (_write(module, name, nest, source=0, result=y, finished=True),)
+        first = _write(module, f"{name}_parts", nest, source=0, result=y + 1, finished=False)
         second = nest.combining()
-        return first, _write(module, f"{name}_whole", second, source=2, result=1, finished=True)
+        return first, _write(module, f"{name}_whole", second, source=y + 1, result=y, finished=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One operand of the chain: its strides along the merged kept and reduced axes."""
+
+    scalar: Scalar
+    offset: int
+    kept: Shape
+    reduced: Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +119,13 @@ class _Nest:
     """The loops: kept axes outside, reduced axes inside, the first reduced axis cut into parts."""
 
     rule: Rule
-    stored: Scalar
+    operands: tuple[_Operand, ...]
+    instructions: tuple[Instruction, ...]
+    chosen: int
     scalar: Scalar
     written: Scalar
-    offset: int
     kept: Shape
-    kept_strides: Shape
     reduced: Shape
-    reduced_strides: Shape
     lanes: int
     along_kept: bool
     count: int
@@ -119,12 +139,15 @@ class _Nest:
         axes = [axis for axis, size in enumerate(problem.shape) if size != 1]
         along_kept = bool(kept) and (not reduced or not problem.reduced[axes[-1]])
         rule = RULES[problem.rule]
-        scalar = F64 if rule.wide else computed(problem.x.scalar)
+        scalar = F64 if rule.wide else computed(problem.written)
         count = math.prod(size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone)
-        stored = problem.x.scalar
+        operands = tuple(
+            _Operand(access.scalar, access.offset, outer, inner if reduced else (0,))
+            for access, outer, inner in zip(problem.operands, kept_strides, reduced_strides, strict=True)
+        )
         nest = cls(
-            rule, stored, scalar, stored, problem.x.offset, kept, kept_strides,
-            reduced or (1,), reduced_strides or (0,), target.lanes(8 * scalar.size), along_kept, count, 1,
+            rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
+            target.lanes(8 * scalar.size), along_kept, count, 1,
         )  # fmt: skip
         return nest._cut()
 
@@ -140,8 +163,8 @@ class _Nest:
     def combining(self) -> _Nest:
         """The nest of the second phase: the parts' results, one row per part."""
         return replace(
-            self, rule=replace(self.rule, prepare=_same), stored=self.scalar, offset=0, kept=(self.outputs,),
-            kept_strides=(1,), reduced=(self.parts,), reduced_strides=(self.outputs,), along_kept=True, parts=1,
+            self, rule=replace(self.rule, prepare=_same), operands=(_Operand(self.scalar, 0, (1,), (self.outputs,)),),
+            instructions=(), chosen=0, kept=(self.outputs,), reduced=(self.parts,), along_kept=True, parts=1,
         )  # fmt: skip
 
     @property
@@ -166,17 +189,17 @@ class _Nest:
         return math.prod(self.kept[:-1]) * self.blocks if self.along_kept else self.outputs
 
 
-def _select(problem: Reduction, reduced: bool) -> tuple[Shape, Shape]:
-    """Sizes and strides of the reduced or of the kept axes, merged."""
+def _select(problem: Reduction, reduced: bool) -> tuple[Shape, tuple[Shape, ...]]:
+    """Sizes, and strides of each operand, of the reduced or of the kept axes, merged."""
     axes = [axis for axis, gone in enumerate(problem.reduced) if gone == reduced]
     sizes = tuple(problem.shape[axis] for axis in axes)
-    shape, (strides,) = collapse(sizes, [tuple(problem.x.strides[axis] for axis in axes)])
-    return shape, strides
+    return collapse(sizes, [tuple(access.strides[axis] for axis in axes) for access in problem.operands])
 
 
 def _write(module: Module, name: str, nest: _Nest, *, source: int, result: int, finished: bool) -> Phase:
     vectors = nest.parts * nest.items * max(nest.block // nest.lanes, 1) * ceiling(nest.count, nest.parts)
-    cost = vectors * NANOSECONDS_PER_VECTOR / (1 if nest.along_kept else nest.lanes)
+    each = NANOSECONDS_PER_VECTOR * len(nest.operands) + NANOSECONDS_PER_UNIT * work(nest.instructions)
+    cost = vectors * each / (1 if nest.along_kept else nest.lanes)
     with phase(module, name) as writer:
         if nest.outputs:
             _Writer(nest, writer, source, result, finished).write()
@@ -190,7 +213,10 @@ class _Writer:
         self.nest = nest
         self.b = writer.b
         self.w = writer
-        self.x = self.b.offset(writer.argument(source), nest.offset, nest.stored)
+        self.sources = [
+            self.b.offset(writer.argument(source + place), operand.offset, operand.scalar)
+            for place, operand in enumerate(nest.operands)
+        ]
         self.y = writer.argument(result)
         self.scalar = nest.scalar
         self.finished = finished
@@ -208,11 +234,31 @@ class _Writer:
             else:
                 self._row(part, place, low, high)
 
-    def _load(self, index: Value, stride: int, mask: Value | None) -> Value:
-        b, kind = self.b, Type(self.nest.stored, self.nest.lanes)
-        read = b.load(self.x, index, kind, mask) if stride == 1 else b.gather(self.x, index, stride, kind, mask)
-        value = self.nest.rule.prepare(b, b.cast(read, self.scalar))
-        return value if mask is None else b.choose(mask, value, neutral(b, self.nest.rule, value.type))
+    def _load(self, places: Places, strides: Sequence[int], mask: Value | None) -> Value:
+        """A vector of the chain's result, neutral where the mask is not set."""
+        b, nest = self.b, self.nest
+        pairs = enumerate(zip(places, strides, strict=True))
+        values = [self._read(operand, place, stride, mask) for operand, (place, stride) in pairs]
+        for instruction in nest.instructions:
+            values.append(evaluate(b, instruction, values, nest.lanes))
+        value = nest.rule.prepare(b, b.cast(values[nest.chosen], self.scalar))
+        return value if mask is None else b.choose(mask, value, neutral(b, nest.rule, value.type))
+
+    def _read(self, operand: int, index: Value, stride: int, mask: Value | None) -> Value:
+        b, source, scalar = self.b, self.sources[operand], self.nest.operands[operand].scalar
+        if stride == 0:
+            return b.splat(b.cast(b.load(source, index, Type(scalar)), computed(scalar)), self.nest.lanes)
+        kind = Type(scalar, self.nest.lanes)
+        read = b.load(source, index, kind, mask) if stride == 1 else b.gather(source, index, stride, kind, mask)
+        return b.cast(read, computed(scalar))
+
+    def _moved(self, places: Places, steps: Value | int, strides: Sequence[int]) -> Places:
+        """The places `steps` further along an axis."""
+        return tuple(place + steps * stride for place, stride in zip(places, strides, strict=True))
+
+    def _along(self, kept: bool, axis: int) -> list[int]:
+        """The operands' strides along a kept or a reduced axis."""
+        return [(operand.kept if kept else operand.reduced)[axis] for operand in self.nest.operands]
 
     def _store(self, value: Value, index: Value, mask: Value | None = None) -> None:
         b, nest = self.b, self.nest
@@ -227,18 +273,18 @@ class _Writer:
         kind = Type(self.scalar, self.nest.lanes)
         return [self.b.variable(neutral(self.b, self.nest.rule, kind)) for _ in range(count)]
 
-    def _reduced_loops(self, stack: ExitStack, start: Value, low: Value, high: Value, axes: int) -> Value:
-        """Open loops over the first `axes` reduced axes; the offset inside them."""
+    def _reduced_loops(self, stack: ExitStack, start: Places, low: Value, high: Value, axes: int) -> Places:
+        """Open loops over the first `axes` reduced axes; the places inside them."""
         nest = self.nest
         for axis in range(axes):
             bounds = (low, high) if axis == 0 else (self.b.constant(0), self.b.constant(nest.reduced[axis]))
-            start = start + stack.enter_context(self.b.loop(*bounds)) * nest.reduced_strides[axis]
+            start = self._moved(start, stack.enter_context(self.b.loop(*bounds)), self._along(False, axis))
         return start
 
     def _row(self, part: Value, place: Value, low: Value, high: Value) -> None:
         """One output: the lanes of the accumulators walk the last reduced axis."""
         b, nest = self.b, self.nest
-        (start,) = locate(b, place, nest.kept or (1,), (nest.kept_strides or (0,),))
+        start: Places = tuple(locate(b, place, nest.kept or (1,), [one.kept or (0,) for one in nest.operands]))
         last = len(nest.reduced) - 1
         unroll = ACCUMULATORS if nest.reduced[-1] >= ACCUMULATORS * nest.lanes else 1
         slots = self._slots(unroll)
@@ -251,25 +297,28 @@ class _Writer:
             total = b.combine(nest.rule.combine, total, slot.get())
         self._store(b.fold(total, nest.rule.combine), part * nest.outputs + place)
 
-    def _run(self, start: Value, low: Value, high: Value, slots: Sequence[Variable]) -> None:
-        b, lanes, stride = self.b, self.nest.lanes, self.nest.reduced_strides[-1]
+    def _run(self, start: Places, low: Value, high: Value, slots: Sequence[Variable]) -> None:
+        b, lanes, strides = self.b, self.nest.lanes, self._along(False, -1)
         step = lanes * len(slots)
         whole = (high - low) // step * step + low
         if len(slots) > 1:
             with b.loop(low, whole, step) as index:
                 for number, slot in enumerate(slots):
-                    self._accumulate(slot, self._load(start + (index + number * lanes) * stride, stride, None))
+                    places = self._moved(start, index + number * lanes, strides)
+                    self._accumulate(slot, self._load(places, strides, None))
         else:
             whole = low
         with b.loop(whole, high, lanes) as index:
             mask = b.mask(high - index, lanes)
-            self._accumulate(slots[0], self._load(start + index * stride, stride, mask))
+            self._accumulate(slots[0], self._load(self._moved(start, index, strides), strides, mask))
 
     def _columns(self, part: Value, place: Value, low: Value, high: Value) -> None:
         """A block of outputs: every lane is its own sum; few vectors are helped by reading several rows at once."""
         b, nest = self.b, self.nest
         row, column = place // nest.blocks, place % nest.blocks * nest.block
-        (start,) = locate(b, row, nest.kept[:-1] or (1,), (nest.kept_strides[:-1] or (0,),))
+        start: Places = tuple(
+            locate(b, row, nest.kept[:-1] or (1,), [operand.kept[:-1] or (0,) for operand in nest.operands])
+        )
         vectors = nest.block // nest.lanes
         rest = b.constant(nest.kept[-1]) - column
         ragged = nest.kept[-1] % nest.block != 0
@@ -278,8 +327,7 @@ class _Writer:
         slots = [self._slots(vectors) for _ in range(rows)]
         last = len(nest.reduced) - 1
         with ExitStack() as stack:
-            inner = start + column * nest.kept_strides[-1]
-            inner = self._reduced_loops(stack, inner, low, high, last)
+            inner = self._reduced_loops(stack, self._moved(start, column, self._along(True, -1)), low, high, last)
             bounds = (low, high) if last == 0 else (b.constant(0), b.constant(nest.reduced[-1]))
             self._walk(inner, *bounds, slots, masks)
         base = part * nest.outputs + row * nest.kept[-1] + column
@@ -290,7 +338,7 @@ class _Writer:
             self._store(total, base + j * nest.lanes, mask)
 
     def _walk(
-        self, start: Value, low: Value, high: Value, slots: Sequence[Sequence[Variable]], masks: Sequence[Value | None]
+        self, start: Places, low: Value, high: Value, slots: Sequence[Sequence[Variable]], masks: Sequence[Value | None]
     ) -> None:
         """Rows [low, high) of a block: len(slots) rows at a time, then the rest one by one."""
         b, rows = self.b, len(slots)
@@ -304,54 +352,10 @@ class _Writer:
         with b.loop(whole, high) as index:
             self._gather_row(start, index, slots[0], masks)
 
-    def _gather_row(self, start: Value, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]) -> None:
-        nest = self.nest
-        stride = nest.kept_strides[-1]
+    def _gather_row(
+        self, start: Places, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]
+    ) -> None:
+        strides = self._along(True, -1)
+        row = self._moved(start, index, self._along(False, -1))
         for j, (slot, mask) in enumerate(zip(group, masks, strict=True)):
-            place = start + index * nest.reduced_strides[-1] + j * nest.lanes * stride
-            self._accumulate(slot, self._load(place, stride, mask))
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """y[kept] = the first index of the largest (or smallest) x along `axis`, as i64; the first NaN wins."""
-
-    shape: Shape
-    x: Access
-    axis: int
-    smallest: bool = False
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        """One phase; an item is one output."""
-        kept = tuple(size for axis, size in enumerate(self.shape) if axis != self.axis)
-        strides = tuple(stride for axis, stride in enumerate(self.x.strides) if axis != self.axis)
-        items = math.prod(kept)
-        with phase(module, name) as w:
-            x = w.b.offset(w.argument(0), self.x.offset, self.x.scalar)
-            y = w.argument(1)
-            with w.b.loop(w.begin, w.end) as item:
-                (start,) = locate(w.b, item, kept or (1,), (strides or (0,),))
-                w.b.store(self._position(w.b, w.b.offset(x, start, self.x.scalar)), y, item)
-        return (Phase(name, items, float(items * self.shape[self.axis])),)
-
-    def _position(self, b: Builder, x: Value) -> Value:
-        stride, kind = self.x.strides[self.axis], Type(self.x.scalar)
-        best = b.variable(b.cast(b.load(x, 0, kind), computed(kind.scalar)))
-        position = b.variable(b.constant(0, Type(I64)))
-        with b.loop(1, self.shape[self.axis]) as index:
-            value, before = b.cast(b.load(x, index * stride, kind), computed(kind.scalar)), best.get()
-            better = b.compare("<" if self.smallest else ">", value, before)
-            if value.type.scalar.floating:
-                fresh = b.both(b.unordered(value), b.opposite(b.unordered(before)))
-                better = b.either(better, fresh)
-            best.set(b.choose(better, value, before))
-            position.set(b.choose(better, index, position.get()))
-        return position.get()
+            self._accumulate(slot, self._load(self._moved(row, j * self.nest.lanes, strides), strides, mask))

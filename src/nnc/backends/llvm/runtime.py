@@ -267,9 +267,11 @@ class NativeProgram:
 
     def __init__(self, pool: Pool, launches: Sequence[Launch], workers: int) -> None:
         self._pool = pool
-        addresses = [np.array(launch.addresses, dtype=np.int64) for launch in launches]
-        pairs = zip(launches, addresses, strict=True)
-        steps = [step for launch, table in pairs for step in steps_of(launch, int(table.ctypes.data))]
+        addresses = np.array([address for launch in launches for address in launch.addresses], dtype=np.int64)
+        steps, table_address = [], int(addresses.ctypes.data)
+        for launch in launches:
+            steps += steps_of(launch, table_address)
+            table_address += addresses.itemsize * len(launch.addresses)
         alone = all(step.owner == FIRST for step in steps)
         self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         flags = barriers(steps)

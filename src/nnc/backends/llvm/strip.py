@@ -1,7 +1,7 @@
 """Strips: strip[i, j, c] = image[first + i, j - left, c], zero outside the image: some padded rows of one image.
 
 Convolutions read a strip instead of the image where a window may reach outside it. A strip lies in a worker's own
-scratch and is small enough to stay in its cache.
+scratch and is small enough to stay in its cache. Elements of 16 bits become f32 on the way.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import Builder, Scalar, Type, Value
+from nnc.backends.llvm.pointwise import computed
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
     """Images of height x width x channels; strips of `rows` rows of `padded` columns, the image's first at `left`."""
 
-    scalar: Scalar
+    stored: Scalar
     lanes: int
     height: int
     width: int
@@ -23,6 +24,11 @@ class Strip:
     left: int
     padded: int
     rows: int
+
+    @property
+    def scalar(self) -> Scalar:
+        """The element type of a strip."""
+        return computed(self.stored)
 
     @property
     def row_elements(self) -> int:
@@ -44,7 +50,7 @@ class Strip:
             with b.when(inside):
                 start = self.left * self.channels
                 self._clear(b, place, 0, start)
-                self._copy(b, b.offset(image, source * length, self.scalar), b.offset(place, start, self.scalar))
+                self._copy(b, b.offset(image, source * length, self.stored), b.offset(place, start, self.scalar))
                 self._clear(b, place, start + length, self.row_elements - start - length)
             with b.when(b.opposite(inside)):
                 self._clear(b, place, 0, self.row_elements)
@@ -57,7 +63,7 @@ class Strip:
             b.store(zero, place, index + start, b.mask(count - index, self.lanes) if count % self.lanes else None)
 
     def _copy(self, b: Builder, source: Value, target: Value) -> None:
-        count, kind = self.width * self.channels, Type(self.scalar, self.lanes)
+        count, kind = self.width * self.channels, Type(self.stored, self.lanes)
         with b.loop(0, count, self.lanes) as index:
             mask = b.mask(count - index, self.lanes) if count % self.lanes else None
-            b.store(b.load(source, index, kind, mask), target, index, mask)
+            b.store(b.cast(b.load(source, index, kind, mask), self.scalar), target, index, mask)

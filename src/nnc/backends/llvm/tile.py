@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nnc.backends.llvm.builder import Builder, Scalar, Type, Value, Variable
 from nnc.backends.llvm.kernel import ceiling
@@ -37,7 +38,8 @@ class Tile:
         return max(self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
 
 
-def candidates(target: TargetDescription, scalar: Scalar) -> list[Tile]:
+@lru_cache(maxsize=64)
+def candidates(target: TargetDescription, scalar: Scalar) -> tuple[Tile, ...]:
     """Every tile that fits the registers, largest first."""
     lanes = target.lanes(8 * scalar.size)
     tiles = [
@@ -46,9 +48,10 @@ def candidates(target: TargetDescription, scalar: Scalar) -> list[Tile]:
         for rows in range(1, target.vector_registers)
         if rows * vectors + vectors + 1 <= target.vector_registers
     ]
-    return sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors, tile.vectors))
+    return tuple(sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors, tile.vectors)))
 
 
+@lru_cache(maxsize=1024)
 def choose_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int) -> Tile:
     """The tile that covers rows x columns in fewest cycles; the largest of equals."""
     return min(

@@ -42,7 +42,7 @@ from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUT
 from nnc.ops.copy import COPY
 from nnc.ops.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION
 from nnc.ops.fill import FILL
-from nnc.ops.fused import FUSED_POINTWISE
+from nnc.ops.fused import FUSED
 from nnc.ops.gemm import GEMM
 from nnc.ops.generate import ARANGE
 from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, SCATTER_ALONG
@@ -57,7 +57,7 @@ from nnc.ops.loss import (
 )
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE
 from nnc.ops.normalization import BATCH_NORM, LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT
-from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, LAMB, LION, RMSPROP, SGD
+from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, GRADIENT_DESCENT, LAMB, LION, RMSPROP, SGD
 from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K
 from nnc.ops.pointwise import (
     ABSOLUTE,
@@ -240,6 +240,7 @@ SINGLE: Mapping[Op[Any], ReferenceKernel] = {
     GRU_GRADIENT: recurrent.gru_gradient,
     RNN: recurrent.rnn,
     RNN_GRADIENT: recurrent.rnn_gradient,
+    GRADIENT_DESCENT: optimizer.gradient_descent,
     SGD: optimizer.sgd,
     ADAM: optimizer.adam,
     AMSGRAD: optimizer.amsgrad,
@@ -250,4 +251,4 @@ SINGLE: Mapping[Op[Any], ReferenceKernel] = {
 }
 
 # Fused expressions run on the kernels of their steps.
-KERNELS: Mapping[Op[Any], ReferenceKernel] = {**SINGLE, FUSED_POINTWISE: fused.fused(SINGLE)}
+KERNELS: Mapping[Op[Any], ReferenceKernel] = {**SINGLE, **dict.fromkeys(FUSED.values(), fused.fused(SINGLE))}

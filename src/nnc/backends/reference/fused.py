@@ -1,4 +1,4 @@
-"""Fused pointwise expressions, one step after another by the kernels of the steps' operators."""
+"""Fused expressions, one step after another by the kernels of the steps' operators."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fused(kernels: Mapping[Op[Any], ReferenceKernel]) -> ReferenceKernel:
     As every kernel does, it computes f16 and bf16 in f32 and rounds once, at the end; a cast on the way rounds too.
     """
 
-    def step(command: AnyCommand, operands: Sequence[Array]) -> Array:
-        specs = tuple(TensorSpec(operand.shape, dtype_of(operand.dtype)) for operand in operands)
+    def step(command: AnyCommand, operands: Sequence[Array | None]) -> Array:
+        specs = tuple(None if one is None else TensorSpec(one.shape, dtype_of(one.dtype)) for one in operands)
         (spec,) = infer(command.op, command.attrs, specs)
         result = np.empty(spec.shape, spec.dtype.numpy)
         if command.op is not CAST:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, write
-from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
 
 
 def transpose(attrs: TransposeAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -28,13 +28,18 @@ def concatenate(attrs: ConcatenateAttrs, inputs: Inputs, outputs: Outputs) -> No
 
 
 def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """y = zeros but for y.flat[offset + sum(i · strides)] = x[i…], in row-major order of y."""
+    """y = zeros, then y.flat[offset + sum(i · strides)] += x[i…], in row-major order of y."""
     (x,) = inputs
     assert x is not None
-    flat = np.zeros(math.prod(attrs.shape), x.dtype)
+    apart = lies_apart(x.shape, attrs.strides)
+    values = x if apart else widen(x)
+    flat = np.zeros(math.prod(attrs.shape), values.dtype)
     places: Array = np.full((), attrs.offset)
     indices: tuple[Array, ...] = np.indices(x.shape, sparse=True)
     for index, stride in zip(indices, attrs.strides, strict=True):
         places = places + index * stride
-    flat[places] = x
+    if apart:
+        flat[places] = values
+    else:
+        np.add.at(flat, places, values)
     write(outputs[0], flat.reshape(attrs.shape))

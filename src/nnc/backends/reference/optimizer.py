@@ -6,12 +6,26 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
 from nnc.backends.reference.pointwise import sign
-from nnc.ops.optimizer import AdagradAttrs, AdamAttrs, LambAttrs, LionAttrs, RmsPropAttrs, SgdAttrs
+from nnc.ops.optimizer import (
+    AdagradAttrs,
+    AdamAttrs,
+    GradientDescentAttrs,
+    LambAttrs,
+    LionAttrs,
+    RmsPropAttrs,
+    SgdAttrs,
+)
 
 
 def scalar(array: Array | None) -> float:
     """The one element, as a Python number."""
     return float(widen(array).item())
+
+
+def gradient_descent(attrs: GradientDescentAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · (g + decay · w)."""
+    g, w = (widen(array) for array in inputs[:2])
+    write(outputs[0], w - scalar(inputs[2]) * (g + attrs.decay * w))
 
 
 def sgd(attrs: SgdAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -9,16 +9,16 @@ import numpy as np
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
-from nnc.nn.initializers import Values
+from nnc.nn.initializers import Values, draw
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
 
 DEVIATION = 0.02
 
 
-def normal(generator: np.random.Generator, spec: TensorSpec) -> Values:
+def normal(generator: np.random.Generator, values: Values) -> None:
     """Normal with mean 0 and standard deviation 0.02 (Radford et al. 2019)."""
-    return generator.normal(0.0, DEVIATION, spec.shape)
+    draw(values, lambda count: generator.normal(0.0, DEVIATION, count))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,14 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
 )
 
 
-def network(name: str, *, optimizer: Optimizer | None = None, seed: int = 0, backend: str = "") -> Model:
+def network(
+    name: str,
+    *,
+    optimizer: Optimizer | None = None,
+    seed: int = 0,
+    backend: str = "",
+    memory_limit: int | None = None,
+) -> Model:
     """The model `name` of `NETWORKS`; its tensors are made when they are first needed.
 
     >>> network("digits").output_shape
@@ -61,5 +68,11 @@ def network(name: str, *, optimizer: Optimizer | None = None, seed: int = 0, bac
         raise AttributeValueError("network", got=name, need=", ".join(NETWORKS))
     row = NETWORKS[name]
     return Model(
-        row.build(), row.input_shape, optimizer=optimizer, seed=seed, input_dtype=row.input_dtype, backend=backend
+        row.build(),
+        row.input_shape,
+        optimizer=optimizer,
+        seed=seed,
+        input_dtype=row.input_dtype,
+        backend=backend,
+        memory_limit=memory_limit,
     )

@@ -6,10 +6,19 @@ window     the best order of a short stretch of execs
 order      which exec comes when (anti-dependencies of updates included), chosen for a low peak
 liveness   from when to when each tensor holds a value somebody needs, and who takes over whose memory
 memory     blocks → nnc.planning → offsets, checked by the independent verifier; the statement
+replay     a program whose values are let go of and computed again; the bytes alive then
+program    execs as such a program
+recompute  what to compute again: ever lower peaks
+repeat     execs that run again, written into a copy of the graph
+budget     a limit on memory, met by the above
+rooms      the memory that carried values of a loop take turns in
+bodies     loops and branches, planned before the graph around them
+build      a planned graph as a concrete one
 lower      tensors over one arena, a concrete graph that runs
 """
 
+from nnc.symbolic.compile.budget import Budget
 from nnc.symbolic.compile.lower import Compiled, compile
 from nnc.symbolic.compile.memory import MemoryStatement
 
-__all__ = ["Compiled", "MemoryStatement", "compile"]
+__all__ = ["Budget", "Compiled", "MemoryStatement", "compile"]

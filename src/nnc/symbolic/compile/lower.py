@@ -10,24 +10,53 @@ from numpy.typing import ArrayLike
 
 from nnc.concrete import ConcreteGraph, Place
 from nnc.core.settings import SETTINGS
+from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
-from nnc.errors import ShapeError, SymbolError
+from nnc.errors import MemoryLimitError, ShapeError, SymbolError, UsageError
+from nnc.ops.rules import INPLACE
 from nnc.planning import Plan, Problem
-from nnc.symbolic.compile.bodies import Builder, Scheme, plan_bodies, plan_workspaces, scratch_bytes, view_root
+from nnc.symbolic.compile.bodies import Scheme, plan_bodies, plan_workspaces, scratch_bytes
+from nnc.symbolic.compile.budget import Budget, Compilation, within
+from nnc.symbolic.compile.build import Builder, view_root
+from nnc.symbolic.compile.concurrency import Concurrency, run_side_by_side
 from nnc.symbolic.compile.liveness import (
     Life,
     Lives,
     carried_roots,
+    ends_at,
     enforced_carries,
     find_lives,
     fold_inplace,
+    life_of,
 )
-from nnc.symbolic.compile.memory import Layout, MemoryStatement, block_name, lay_out
-from nnc.symbolic.compile.order import choose_order, needs_of, orderable
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.compile.memory import Layout, MemoryStatement, lay_out
+from nnc.symbolic.compile.needs import Needs
+from nnc.symbolic.compile.order import choose_order, needs_of, orderable, predecessors
+from nnc.symbolic.compile.subrange import place_inputs, sites
+from nnc.symbolic.compile.watch import GUARD, POISON, exec_text
+from nnc.symbolic.ir import Duplicate, ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verify import verify
+
+# So many concatenations, and so many execs that write in place, are tried the other way.
+TRIALS = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copied:
+    """The graph that was compiled, when a copy of it runs, its symbols in the copy, and why there is a copy."""
+
+    graph: SymbolicGraph
+    tensors: Mapping[TensorKey, TensorKey]
+    budget: Budget
+
+    def own(self, symbol: Symbol) -> TensorKey:
+        """The key in the copy."""
+        key = self.graph.own(symbol)
+        if key not in self.tensors:
+            raise SymbolError("compiled", got=str(symbol), need="a symbol that was there at compile()")
+        return self.tensors[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +73,35 @@ class _Ground:
     layout: Layout
     inner: Mapping[ExecKey, tuple[Scheme, ...]]
     backend: str
+    concurrency: Concurrency | None
+    copied: _Copied | None = None
+
+    def own(self, symbol: Symbol) -> TensorKey:
+        """The key, in the graph that runs, of a symbol of the graph that was compiled."""
+        return self.graph.own(symbol) if self.copied is None else self.copied.own(symbol)
+
+    @property
+    def streams(self) -> int:
+        """How many streams the execs are on."""
+        return 1 if self.concurrency is None else self.concurrency.streams
+
+
+@dataclass(slots=True, eq=False)
+class _Arena:
+    """Memory for programs that run one after another; allocated when the first of them needs it."""
+
+    nbytes: int
+    storage: Storage | None = None
+    base: int = 0
+
+    def allocate(self) -> Storage:
+        """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
+        if self.storage is None:
+            self.base = GUARD if SETTINGS.debug else 0
+            self.storage = Storage.allocate(self.nbytes + 2 * self.base, "arena")
+            if SETTINGS.debug:
+                self.storage.bytes.fill(POISON)
+        return self.storage
 
 
 @dataclass(slots=True, eq=False)
@@ -52,13 +110,18 @@ class Compiled:
 
     ground: _Ground
     statement: MemoryStatement
+    _arena: _Arena
     _tensors: dict[TensorKey, Tensor] = field(default_factory=dict)
-    _arena: Storage | None = None
     _concrete: ConcreteGraph | None = None
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
         return self.statement
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the limit on memory costs; None where it was met without computing anything again."""
+        return None if self.ground.copied is None else self.ground.copied.budget
 
     def plan(self) -> tuple[Problem, Plan]:
         """The blocks of memory with their lives, and where each lies in the arena."""
@@ -67,14 +130,35 @@ class Compiled:
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
         if self._concrete is None:
-            self._arena = self._arena or Storage.allocate(self.statement.arena, "arena")
-            self._concrete = self._build(self._arena)
+            self._concrete = self._build(self._arena.allocate())
         return self._concrete
+
+    def clear(self) -> None:
+        """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""
+        self._tensors, self._concrete = {}, None
+        self._arena = _Arena(self.statement.arena)
+
+    def in_arena_of(self, other: Compiled) -> Compiled:
+        """The same program in the memory of `other`, such as for smaller shapes; the two must not run side by side.
+
+        MemoryLimitError when that memory is there already and too small.
+        """
+        arena, need = other._arena, self.statement.arena
+        if arena.storage is None:
+            arena.nbytes = max(arena.nbytes, need)
+        elif arena.nbytes < need:
+            raise MemoryLimitError(
+                "arena",
+                got=f"a program of {need} bytes",
+                need=f"at most {arena.nbytes} bytes",
+                fix="share the arena before the first run",
+            )
+        return Compiled(self.ground, self.statement, arena)
 
     def tensor(self, symbol: Symbol) -> Tensor:
         """The tensor that holds `symbol`; SymbolError when the plan gives it no memory."""
         self.allocate()
-        key = self.ground.graph.own(symbol)
+        key = self.ground.own(symbol)
         if self.ground.graph.root(key) not in self._tensors:
             raise SymbolError(
                 "compiled", got=str(symbol), need="a symbol that the wanted outputs need", fix="list it in outputs"
@@ -83,7 +167,9 @@ class Compiled:
 
     def write(self, symbol: Symbol, value: ArrayLike) -> None:
         """Put `value` into an input's memory; do it before each run unless the input is bound."""
-        tensor = self.tensor(symbol)
+        tensor, ground = self.tensor(symbol), self.ground
+        if any(ground.graph.root(ground.own(symbol)) in roots for roots in ground.lives.fills.values()):
+            raise SymbolError("write", got=f"{symbol}, which each run fills", need="an input without a fill")
         array = as_array(value)
         if array.shape != tensor.shape:
             raise ShapeError(
@@ -94,7 +180,8 @@ class Compiled:
     def rebind(self, tensors: Mapping[Symbol, Tensor]) -> Compiled:
         """The same program over other tensors for its given and bound symbols; the arena is shared."""
         ground = self.ground
-        named = _own_all(ground.graph, dict(tensors))
+        symbols = {ground.graph.symbol(ground.own(symbol)): tensor for symbol, tensor in tensors.items()}
+        named = _own_all(ground.graph, symbols)
         for key in named.keys() - ground.bound.keys():
             raise SymbolError(
                 "rebind", got=ground.graph.label(key), need="a symbol that compile() was given or told to bind"
@@ -102,8 +189,7 @@ class Compiled:
         bound: dict[TensorKey, Tensor | None] = {**ground.bound, **named}
         bound.update({new: bound[old] for new, old in ground.carried.items()})
         _check_bindings(ground.graph, bound)
-        self._arena = self._arena or Storage.allocate(self.statement.arena, "arena")
-        return Compiled(replace(ground, bound=bound), self.statement, {}, self._arena)
+        return Compiled(replace(ground, bound=bound), self.statement, self._arena)
 
     def run(self, stream: Stream | None = None) -> Signal | None:
         """Execute once; with a stream, return at once with the signal that fires at the end."""
@@ -113,7 +199,7 @@ class Compiled:
         """Write `values`, run, and return copies of `outputs`."""
         graph, kept = self.ground.graph, self.ground.kept
         for symbol in outputs:
-            if graph.root(graph.own(symbol)) not in kept:
+            if graph.root(self.ground.own(symbol)) not in kept:
                 raise SymbolError(
                     "compiled",
                     got=str(symbol),
@@ -129,8 +215,6 @@ class Compiled:
 
     def _build(self, arena: Storage) -> ConcreteGraph:
         ground = self.ground
-        if SETTINGS.debug:
-            arena.bytes.fill(0xFF)
         for root, tensor in ground.bound.items():
             if tensor is None:
                 raise SymbolError(
@@ -141,12 +225,21 @@ class Compiled:
                 )
             self._tensors[root] = tensor
         places: dict[TensorKey, Place] = {**self._tensors}
-        scheme = Scheme(ground.graph, ground.order, ground.lives, ground.layout, ground.inner, ground.backend)
-        builder = Builder(scheme, arena, 0, places, ConcreteGraph(backend=ground.backend)).build()
+        scheme = Scheme(
+            ground.graph,
+            ground.order,
+            ground.lives,
+            ground.layout,
+            ground.inner,
+            ground.backend,
+            concurrency=ground.concurrency,
+        )
+        builder = Builder(scheme, arena, self._arena.base, places, ConcreteGraph(backend=ground.backend)).build()
         for new, old in ground.copies:
             builder.copy(builder.place(new), builder.place(old))
         # Nothing moves outside of loops.
         self._tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
+        builder.concrete.set_default_streams(ground.streams)
         return builder.concrete
 
     def _tensor(self, key: TensorKey) -> Tensor:
@@ -164,6 +257,8 @@ def compile(
     bind: Mapping[Symbol, Tensor | None] | None = None,
     carry: Mapping[Symbol, Symbol] | None = None,
     backend: str = "",
+    streams: int = 1,
+    memory_limit: int | None = None,
 ) -> Compiled:
     """Plan and lower what `outputs` need.
 
@@ -171,16 +266,71 @@ def compile(
     computed symbols live in the caller's tensors. A tensor of None is named later, by `rebind`. `carry` maps a new
     value to the given old one whose memory it takes over at the end of the run (an updated parameter and the
     parameter). Inputs that are not given live in the arena and are overwritten once nobody needs them: write them
-    before each run.
+    before each run. A symbol with a fill that nobody gives is filled by the run, where the execs first use it.
+
+    With several `streams` execs that do not depend on each other run side by side; what is alive at the same time on
+    any of them shares no bytes. The statement says what that costs.
+
+    With a `memory_limit`, in bytes, the arena takes no more: where it must, execs run a second time instead of keeping
+    what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
+    names the smallest limit that can be met, and what is alive at its peak.
+    """
+    if streams < 1:
+        raise UsageError("compile", got=f"{streams} streams", need="at least 1")
+    asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams)
+    compiled, compilation = _compile(graph, asked)
+    if memory_limit is None or compiled.statement.arena <= memory_limit:
+        return compiled
+
+    def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
+        return _compile(copy.graph, asked.moved(graph, copy), 0, capacity)[0]
+
+    met, copy, budget = within(compilation, memory_limit, compile_copy, _arena_bytes, _peak_lines)
+    return Compiled(replace(met.ground, copied=_Copied(graph, copy.tensors, budget)), met.statement, met._arena)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What a caller asks of a compilation, in symbols of the graph."""
+
+    outputs: tuple[Symbol, ...]
+    given: Mapping[Symbol, Tensor | None]
+    bind: Mapping[Symbol, Tensor | None]
+    carry: Mapping[Symbol, Symbol]
+    backend: str
+    streams: int
+
+    def moved(self, graph: SymbolicGraph, copy: Duplicate) -> _Asked:
+        """The same of a copy of the graph."""
+
+        def move(symbol: Symbol) -> Symbol:
+            return copy.graph.symbol(copy.tensors[graph.own(symbol)])
+
+        return _Asked(
+            tuple(map(move, self.outputs)),
+            {move(symbol): tensor for symbol, tensor in self.given.items()},
+            {move(symbol): tensor for symbol, tensor in self.bind.items()},
+            {move(new): move(old) for new, old in self.carry.items()},
+            self.backend,
+            self.streams,
+        )
+
+
+def _compile(
+    graph: SymbolicGraph, asked: _Asked, trials: int = TRIALS, capacity: int | None = None
+) -> tuple[Compiled, Compilation]:
+    """The program, and what a search for a smaller one starts from.
+
+    So many sites are tried each way in the plan; a plan within the `capacity` is good enough.
     """
     if SETTINGS.debug:
         verify(graph, "compile's input")
-    known = _own_all(graph, given)
-    bound = {**known, **_own_all(graph, bind)}
-    carries = {graph.own(new): graph.own(old) for new, old in (carry or {}).items()}
+    known = _own_all(graph, asked.given)
+    bound = {**known, **_own_all(graph, asked.bind)}
+    carries = {graph.own(new): graph.own(old) for new, old in asked.carry.items()}
     _check_bindings(graph, bound)
     _check_carries(graph, known, carries)
-    wanted = [graph.own(symbol) for symbol in outputs]
+    wanted = [graph.own(symbol) for symbol in asked.outputs]
     execs = graph.needed_for([*wanted, *carries], known)
     carries.update(enforced_carries(graph, execs, known, carries))
     direct = carried_roots(graph, carries, bound)
@@ -188,21 +338,124 @@ def compile(
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
-    inner = plan_bodies(graph, execs, backend)
-    scratch = scratch_bytes(graph, execs, inner, backend)
+    inner = plan_bodies(graph, execs, asked.backend)
+    scratch = scratch_bytes(graph, execs, inner, asked.backend)
     needs = needs_of(graph, execs, bound, kept, scratch)
     order = choose_order(graph, execs, needs, direct)
-    lives = find_lives(graph, order, needs, frozenset(bound))
-    _keep_unwritten(graph, kept, lives, bound)
-    fold_inplace(graph, order, lives)
-    workspace = plan_workspaces(order, scratch, lives)
-    layout = lay_out(lives, {root: graph.label(root) for root in lives.of})
-    ground = _Ground(graph, order, bound, direct, copies, frozenset([*kept, *bound]), lives, layout, inner, backend)
-    return Compiled(ground, _statement(layout, lives, frozenset(bound) - frozenset(direct), workspace, graph))
+    memory = _Memory(graph, order, needs, frozenset(bound), frozenset(kept), inner, scratch, capacity)
+    concurrency, (lives, layout) = None, memory.choose(trials)
+    serial = layout
+    if asked.streams > 1:
+        before = predecessors(graph, execs, needs, direct)
+        concurrency = run_side_by_side(order, before, needs, memory.unfolded(), asked.streams)
+        lives, layout = memory.choose(trials, concurrency)
+    kept_or_bound = frozenset([*kept, *bound])
+    ground = _Ground(
+        graph, order, bound, direct, copies, kept_or_bound, lives, layout, inner, asked.backend, concurrency
+    )
+    outside = frozenset(bound) - frozenset(direct)
+    workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
+    statement = _statement(ground, outside, serial.plan.arena_bytes, workspace)
+    compiled = Compiled(ground, statement, _Arena(statement.arena))
+    return compiled, Compilation(graph, execs, needs, direct)
+
+
+def _arena_bytes(compiled: Compiled) -> int:
+    return compiled.statement.arena
+
+
+def _peak_lines(compiled: Compiled) -> str:
+    """The largest tensors at the peak of the memory, each with the line of its making."""
+    ground = compiled.ground
+    alive = (ground.layout.blocks[index] for index in ground.layout.plan.witness.blocks)
+    largest = sorted((life for life in alive if life.roots), key=lambda life: -life.nbytes)
+    roots = [life.roots[0] for life in largest[:4]]
+    return ", ".join(f"{ground.graph.label(root)} ({ground.graph.tensors[root].origin})" for root in roots)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memory:
+    """An order of execs, and how its lives and plan are found."""
+
+    graph: SymbolicGraph
+    order: tuple[ExecKey, ...]
+    needs: Needs
+    bound: frozenset[TensorKey]
+    kept: frozenset[TensorKey]
+    inner: Mapping[ExecKey, tuple[Scheme, ...]]
+    scratch: Mapping[ExecKey, int]
+    capacity: int | None
+
+    def unfolded(self) -> Lives:
+        """The lives of all roots, each with a block of its own."""
+        lives = find_lives(self.graph, self.order, self.needs, self.bound)
+        _keep_unwritten(self.graph, self.kept, lives, self.bound)
+        return lives
+
+    def lives(
+        self, concurrency: Concurrency | None = None, joined: Collection[int] = (), apart: Collection[int] = ()
+    ) -> Lives:
+        """The lives of blocks: outputs have taken over what ends at their execs, but for the steps `apart`.
+
+        The inputs of the concatenations `joined` are computed in their places.
+        """
+        lives = self.unfolded()
+        is_over = ends_at if concurrency is None else concurrency.is_over
+        fold_inplace(self.graph, self.order, lives, is_over, apart)
+        plan_workspaces(self.graph, self.order, self.inner, self.scratch, lives, is_over)
+        place_inputs(self.graph, self.order, lives, joined, is_over)
+        return lives
+
+    def lay_out(self, lives: Lives, concurrency: Concurrency | None = None) -> Layout:
+        """The plan of the blocks, checked."""
+        names = {root: self.graph.label(root) for root in lives.of}
+        return lay_out(lives, names, None if concurrency is None else concurrency.interference, self.capacity)
+
+    def choose(self, trials: int, concurrency: Concurrency | None = None) -> tuple[Lives, Layout]:
+        """The smallest plan over what may share memory: outputs with inputs, and inputs with what they are parts of.
+
+        Whatever may be written in place is, unless the plan is smaller without it. A concatenation finds its inputs in
+        their places where the plan is no larger for it, which saves their copies.
+        """
+        lives = self.lives(concurrency)
+        layout = self.lay_out(lives, concurrency)
+        joined: set[int] = set()
+        apart: set[int] = set()
+        for step in sites(self.graph, self.order)[:trials]:
+            found = self.lives(concurrency, {*joined, step})
+            if found.in_place.get(step):
+                trial = self.lay_out(found, concurrency)
+                if trial.plan.arena_bytes <= layout.plan.arena_bytes:
+                    joined.add(step)
+                    lives, layout = found, trial
+        folded = [step for step, key in enumerate(self.order) if self.needs.pairs[key] and not self._is_enforced(key)]
+        for step in folded[:trials]:
+            if layout.plan.arena_bytes == layout.plan.lower_bound:
+                break
+            found = self.lives(concurrency, joined, {*apart, step})
+            trial = self.lay_out(found, concurrency)
+            if trial.plan.arena_bytes < layout.plan.arena_bytes:
+                apart.add(step)
+                lives, layout = found, trial
+        return lives, layout
+
+    def _is_enforced(self, key: ExecKey) -> bool:
+        command = self.graph.execs[key].command
+        return bool(INPLACE[command.op](command.attrs).enforced)
 
 
 def _own_all(graph: SymbolicGraph, tensors: Mapping[Symbol, Tensor | None] | None) -> dict[TensorKey, Tensor | None]:
-    return {graph.own(symbol): tensor for symbol, tensor in (tensors or {}).items()}
+    """By key; an alias that is all of its root stands for the root."""
+    owned: dict[TensorKey, Tensor | None] = {}
+    for symbol, tensor in (tensors or {}).items():
+        key = graph.own(symbol)
+        root, region = graph.root(key), graph.region(key)
+        whole, spec = graph.tensors[root].spec, graph.tensors[key].spec
+        fits = tensor is None or (tensor.shape, tensor.dtype, tensor.is_contiguous) == (spec.shape, spec.dtype, True)
+        if fits and spec.elements == whole.elements and region.strides == contiguous_strides(spec.shape):
+            key, tensor = root, tensor if tensor is None or root == key else tensor.reshape(whole.shape)
+        owned[key] = tensor
+    return owned
 
 
 def _check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None]) -> None:
@@ -212,7 +465,7 @@ def _check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | Non
             continue
         got = "an alias" if tensor is None else str(tensor.spec)
         raise ShapeError(
-            "bind", got=f"{got} for {graph.label(key)}", need=f"a tensor of {spec} for a symbol that is no alias"
+            "bind", got=f"{got} for {graph.label(key)}", need=f"a contiguous tensor of {spec} for all of a root"
         )
 
 
@@ -231,19 +484,23 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
 
 
 def _keep_unwritten(
-    graph: SymbolicGraph, kept: Iterable[TensorKey], lives: Lives, bound: Mapping[TensorKey, Tensor | None]
+    graph: SymbolicGraph, kept: Iterable[TensorKey], lives: Lives, bound: Collection[TensorKey]
 ) -> None:
-    """A wanted output that no exec touches (an input passed through) still needs memory."""
+    """A wanted output that no exec touches (an input passed through, a fill) still needs memory."""
     for root in kept:
-        if root not in lives.of and root not in bound:
-            lives.of[root] = Life([root], 0, lives.steps + 1, graph.tensors[root].spec.nbytes)
+        if root in lives.of or root in bound:
+            continue
+        record, end = graph.tensors[root], lives.steps
+        if record.fill is None:
+            lives.of[root] = life_of(graph, root, 0, end + 1)
+            lives.of[root].outside = True
+        else:
+            lives.of[root] = life_of(graph, root, end, end + 1)
+            lives.fills.setdefault(end, []).append(root)
 
 
-def _statement(
-    layout: Layout, lives: Lives, bound: frozenset[TensorKey], workspace: int, graph: SymbolicGraph
-) -> MemoryStatement:
-    plan, blocks = layout.plan, layout.blocks
-    names = {root: graph.label(root) for root in lives.of}
+def _statement(ground: _Ground, outside: Collection[TensorKey], serial: int, workspace: int) -> MemoryStatement:
+    graph, lives, plan, blocks = ground.graph, ground.lives, ground.layout.plan, ground.layout.blocks
     largest = sorted(plan.witness.blocks, key=lambda index: -blocks[index].nbytes)[:8]
     tensors = sum(graph.tensors[root].spec.nbytes for root in lives.of)
     return MemoryStatement(
@@ -251,8 +508,23 @@ def _statement(
         lower_bound=plan.lower_bound,
         without_reuse=tensors + sum(life.nbytes for life in lives.workspaces.values()),
         workspace=workspace,
-        bound=sum(graph.tensors[root].spec.nbytes for root in bound),
+        bound=sum(graph.tensors[root].spec.nbytes for root in outside),
         optimal=plan.optimal,
         peak_step=plan.witness.step,
-        peak_tensors=tuple(block_name(blocks[index], names) for index in largest),
+        peak_tensors=tuple(_peak_text(ground, blocks[index]) for index in largest),
+        streams=ground.streams,
+        one_stream=serial,
+        inputs=sum(life.nbytes for life in blocks if life.outside),
+        outputs=sum(life.nbytes for life in blocks if life.upper > lives.steps),
+        arenas=dict(plan.arenas),
+        copies_saved=len(lives.parts),
+        copied_bytes_saved=sum(graph.tensors[part].spec.nbytes for part in lives.parts),
     )
+
+
+def _peak_text(ground: _Ground, life: Life) -> str:
+    """The first tensor of a block, or whose workspace it is, and the user's line."""
+    if not life.roots:
+        return f"workspace of {exec_text(ground.graph, ground.graph.execs[ground.order[life.lower]])}"
+    record, label = ground.graph.tensors[life.roots[0]], ground.graph.label(life.roots[0])
+    return f"{label} ({record.origin})" if record.origin else label

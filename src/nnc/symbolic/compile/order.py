@@ -4,6 +4,7 @@ Candidates are the order of appending and greedy orders, built from the front (t
 memory least, or else the first) and from the back (the same, read backwards: what is not needed yet waits). The
 lowest peak wins; ties go to the order of appending. Then the stretch around the peak is rearranged as well as it
 can be, again and again, until that lowers nothing; a small graph is one stretch, and its order is the best there is.
+A larger one is then rearranged at random (`shuffle`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,20 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nnc.symbolic.compile.needs import Needs, bytes_by_step, needs_of, peak_bytes
+from nnc.symbolic.compile.shuffle import search_order
 from nnc.symbolic.compile.window import best_stretch
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
-__all__ = ["Needs", "bytes_by_step", "choose_order", "needs_of", "orderable", "peak_bytes"]
+__all__ = [
+    "Needs",
+    "bytes_by_step",
+    "choose_order",
+    "needs_of",
+    "orderable",
+    "peak_bytes",
+    "predecessors",
+    "several_orders",
+]
 
 Before = Mapping[ExecKey, set[ExecKey]]
 Rank = Callable[[int, ExecKey], tuple[int, int]]
@@ -28,9 +39,22 @@ def choose_order(
     graph: SymbolicGraph, execs: Sequence[ExecKey], needs: Needs, carries: Mapping[TensorKey, TensorKey]
 ) -> tuple[ExecKey, ...]:
     """An order in which each new value in `carries` is written after the last other read of the old one."""
-    before = _predecessors(graph, execs, needs, carries)
+    before = predecessors(graph, execs, needs, carries)
     order = min(_candidates(before, needs), key=lambda candidate: peak_bytes(candidate, needs))
-    return _improve(order, needs, before)
+    order = _improve(order, needs, before)
+    enough = max((_least_bytes(key, needs) for key in order), default=0)
+    return order if len(order) <= STRETCH else search_order(order, needs, before, enough)
+
+
+def several_orders(
+    graph: SymbolicGraph, execs: Sequence[ExecKey], needs: Needs, carries: Mapping[TensorKey, TensorKey]
+) -> tuple[tuple[ExecKey, ...], ...]:
+    """Orders as `choose_order` finds them, low throughout and not at the peak alone: what a budget starts from."""
+    before = predecessors(graph, execs, needs, carries)
+    backwards = Needs(needs.writes, needs.reads, dict.fromkeys(before, ()), needs.nbytes, frozenset())
+    late = _Greedy(_turned(before), backwards, _latest(_shrinkers_first), needs.kept).order()
+    candidates = (_as_appended(before), tuple(reversed(late)))
+    return tuple(dict.fromkeys(_improve(candidate, needs, before) for candidate in candidates))
 
 
 def orderable(
@@ -38,13 +62,13 @@ def orderable(
 ) -> dict[TensorKey, TensorKey]:
     """The carries that an order exists for; where two values swap places, the others are left to a copy."""
     while True:
-        reached = set(_as_appended(_predecessors(graph, execs, needs, carries)))
+        reached = set(_as_appended(predecessors(graph, execs, needs, carries)))
         if len(reached) == len(execs):
             return carries
         carries = {new: old for new, old in carries.items() if reached.issuperset(graph.writers(new))}
 
 
-def _predecessors(
+def predecessors(
     graph: SymbolicGraph, execs: Sequence[ExecKey], needs: Needs, carries: Mapping[TensorKey, TensorKey]
 ) -> dict[ExecKey, set[ExecKey]]:
     """Per exec those that come first: writers of what it reads, and readers of an old value that it overwrites."""

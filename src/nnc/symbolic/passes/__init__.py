@@ -1,8 +1,23 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
+from nnc.symbolic.passes.catalog import Pass
 from nnc.symbolic.passes.groups import fuse
+from nnc.symbolic.passes.invariants import hoist
+from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.prune import prune
-from nnc.symbolic.passes.simplify import Pass, Report, simplify
+from nnc.symbolic.passes.simplify import DEFAULT, Report, simplify
 from nnc.symbolic.passes.subexpressions import eliminate_common
 
-__all__ = ["Pass", "Report", "eliminate_common", "fuse", "prune", "simplify"]
+__all__ = [
+    "DEFAULT",
+    "Pass",
+    "Report",
+    "assign_layouts",
+    "eliminate_common",
+    "fuse",
+    "hoist",
+    "lower_precision",
+    "prune",
+    "simplify",
+]

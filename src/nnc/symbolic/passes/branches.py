@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from nnc.core.command import Command
+from nnc.ops.copy import COPY
+from nnc.ops.rules import NoAttrs
 from nnc.symbolic.control import CASE_OF, CaseAttrs
 from nnc.symbolic.ir import Body
 from nnc.symbolic.passes.constants import uniform
@@ -21,7 +24,12 @@ def _known_choice(match: Match) -> Replacement | None:
         return None
     mapped = {inner: outer for inner, outer in zip(body.parameters, operands, strict=True) if outer is not None}
     graph.graft(body.graph, body.graph.execs.toposort(), body.results, mapped)
-    return tuple(graph.symbol(mapped[key]) for key in body.results)
+    results = (graph.symbol(mapped[key]) for key in body.results)
+    # What the branch hands on is copied: a wanted output needs memory of its own, and data transfer drops the others.
+    return tuple(
+        graph.apply(Command(COPY, NoAttrs()), [symbol])[0] if key in body.parameters else symbol
+        for key, symbol in zip(body.results, results, strict=True)
+    )
 
 
 def _chosen(attrs: CaseAttrs, choice: float) -> Body | None:

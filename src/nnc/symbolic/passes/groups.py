@@ -1,23 +1,33 @@
-"""Fusion groups: neighbouring pointwise execs become one command, and what lies between them needs no memory.
+"""Fusion groups: neighbouring execs become one command, and what lies between them needs no memory.
 
     group = an exec, and every exec all of whose readers are in the group and whose result has the shape of the group's
 
+| class of the operator            | its part in a group                                                   |
+| elementwise, broadcast           | anywhere; fills and copies also from smaller shapes                   |
+| reduction                        | the last exec: the others compute what it reads                       |
+| fusable output                   | the first exec, at most one: the others work on its result            |
+| injective, opaque                | none                                                                  |
+
 Nothing is computed twice: a result that somebody outside reads, that is wanted, or that is repeated along an axis
-stays outside. Only fills and copies are taken in from smaller shapes. Members read nothing that depends on the
-group, so a group can always run where its last exec ran.
+stays outside. Members read nothing that depends on the group, so a group can always run where its last exec ran.
+
+A reduction or a product joins only where that pays: where the backend that would serve it alone serves the whole group.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from nnc.core.command import Command
+from nnc.core.command import AnyCommand, Command
+from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import BF16, F16
+from nnc.core.spec import Shape, contiguous_strides
 from nnc.ops.fill import FILL
-from nnc.ops.fused import FUSED_POINTWISE, MOVES, FusedAttrs, FusedStep, is_fusable
+from nnc.ops.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
 from nnc.ops.pointwise import CAST
+from nnc.ops.rules import Pattern
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # Registers and the time to compile a kernel grow with the group; beyond this nothing is gained.
@@ -30,7 +40,15 @@ class _Group:
     """Execs that become one, the last one first, and the symbols that they read from outside."""
 
     members: list[ExecKey]
+    shape: Shape
     inputs: dict[TensorKey, None] = field(default_factory=dict)
+    head: ExecKey | None = None
+
+    @property
+    def execs(self) -> tuple[ExecKey, ...]:
+        """The members in the order of their steps: the product first, then as the graph has them."""
+        rest = tuple(key for key in reversed(self.members) if key != self.head)
+        return rest if self.head is None else (self.head, *rest)
 
 
 def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
@@ -42,44 +60,75 @@ def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
     grouped: set[ExecKey] = set()
     groups = []
     for key in reversed(order):
-        if key in grouped or not _is_member(graph, graph.execs[key]) or graph.execs[key].command.op is FILL:
-            continue
-        group = _grow(graph, key, kept, positions)
-        grouped.update(group.members)
-        if len(group.members) > 1 and group.inputs:
+        group = None if key in grouped else _group(graph, key, kept, positions)
+        if group is not None:
+            grouped.update(group.members)
             groups.append(group)
     inner: set[TensorKey] = set()
     for group in reversed(groups):
-        records = [graph.execs[key] for key in reversed(group.members)]
-        _replace(graph, records, group)
-        inner.update(record.outputs[0] for record in records[:-1])
+        inner.update(graph.execs[key].outputs[0] for key in group.members[1:])
+        _replace(graph, group)
     _forget(graph, inner)
     return before - len(graph.execs)
 
 
-def _grow(graph: SymbolicGraph, last: ExecKey, kept: Collection[TensorKey], positions: Mapping[ExecKey, int]) -> _Group:
+def _group(
+    graph: SymbolicGraph, last: ExecKey, kept: Collection[TensorKey], positions: Mapping[ExecKey, int]
+) -> _Group | None:
+    """The group that ends with `last`, when there is one that pays."""
+    record = graph.execs[last]
+    if record.command.op is FILL or not (_is_member(graph, record) or _is_end(graph, record)):
+        return None
+    for with_head in (True, False):
+        group = _grow(graph, last, kept, positions, with_head and not is_reduction(record.command.op))
+        if len(group.members) > 1 and group.inputs and _pays(graph, group):
+            return group
+        if group.head is None:
+            return None
+    return None
+
+
+def _grow(
+    graph: SymbolicGraph,
+    last: ExecKey,
+    kept: Collection[TensorKey],
+    positions: Mapping[ExecKey, int],
+    with_head: bool,
+) -> _Group:
     """The group that ends with `last`: producers are tried from the latest, so that their readers come before them."""
-    shape = graph.tensors[graph.execs[last].outputs[0]].spec.shape
-    group = _Group([last])
-    members = {last}
+    record = graph.execs[last]
+    whole = record.inputs[0] if is_reduction(record.command.op) else record.outputs[0]
+    assert whole is not None
+    group = _Group([last], graph.tensors[whole].spec.shape)
     waiting: list[tuple[int, ExecKey]] = []
     seen: set[ExecKey] = set()
     _read(graph, last, group, waiting, seen, positions)
-    while waiting and len(members) < MOST_STEPS:
+    while waiting and len(group.members) < MOST_STEPS:
         _, key = heapq.heappop(waiting)
         record = graph.execs[key]
-        (result,) = record.outputs
-        fits = graph.tensors[result].spec.shape == shape or record.command.op in MOVES
-        if not fits or result in kept or not members.issuperset(graph.readers(result)):
+        product = is_head(record.command.op)
+        if not _joins(graph, record, group, kept) or (product and (not with_head or group.head is not None)):
             continue
-        added = {tensor for tensor in record.inputs if tensor is not None} - group.inputs.keys()
-        if len(group.inputs) - 1 + len(added) > MOST_INPUTS:
-            continue
-        members.add(key)
         group.members.append(key)
-        group.inputs.pop(result)
-        _read(graph, key, group, waiting, seen, positions)
+        group.inputs.pop(record.outputs[0])
+        if product:
+            # What the product reads is computed before the group's first step.
+            group.head = key
+            group.inputs.update((tensor, None) for tensor in record.inputs if tensor is not None)
+        else:
+            _read(graph, key, group, waiting, seen, positions)
     return group
+
+
+def _joins(graph: SymbolicGraph, record: ExecSymbol, group: _Group, kept: Collection[TensorKey]) -> bool:
+    """True when the exec's result is read inside the group alone, has its shape, and the group stays small."""
+    (result,) = record.outputs
+    fits = graph.tensors[result].spec.shape == group.shape or record.command.op in MOVES
+    readers = graph.readers(result)
+    if not fits or result in kept or group.head in readers or not set(group.members).issuperset(readers):
+        return False
+    added = {tensor for tensor in record.inputs if tensor is not None} - group.inputs.keys()
+    return len(group.inputs) - 1 + len(added) <= MOST_INPUTS
 
 
 def _read(
@@ -98,8 +147,9 @@ def _read(
         writers = graph.writers(tensor)
         if graph.root(tensor) != tensor or len(writers) != 1 or writers[0] in seen:
             continue
-        few = len(graph.readers(tensor)) <= MOST_STEPS
-        if few and _is_member(graph, graph.execs[writers[0]]) and not _is_read_in_part(graph, tensor):
+        few, writer = len(graph.readers(tensor)) <= MOST_STEPS, graph.execs[writers[0]]
+        may_join = _is_member(graph, writer) or _is_head(graph, writer)
+        if few and may_join and not _is_read_in_part(graph, tensor):
             seen.add(writers[0])
             heapq.heappush(waiting, (-positions[writers[0]], writers[0]))
 
@@ -112,28 +162,79 @@ def _is_read_in_part(graph: SymbolicGraph, root: TensorKey) -> bool:
 
 def _is_member(graph: SymbolicGraph, record: ExecSymbol) -> bool:
     """A pointwise exec on floats and truth values that writes a whole tensor and rounds no earlier than it must."""
-    if not is_fusable(record.command.op) or any(graph.root(tensor) != tensor for tensor in record.outputs):
-        return False
     if record.command.op is CAST and record.command.attrs.dtype in (F16, BF16):
         return False
+    return is_fusable(record.command.op) and _is_whole(graph, record, ("float", "bool"))
+
+
+def _is_end(graph: SymbolicGraph, record: ExecSymbol) -> bool:
+    """A reduction of floats that reads and writes whole tensors."""
+    if not is_reduction(record.command.op) or not _is_whole(graph, record, ("float", "int")):
+        return False
+    (x,) = record.inputs
+    return x is not None and graph.tensors[x].spec.dtype.is_float
+
+
+def _is_head(graph: SymbolicGraph, record: ExecSymbol) -> bool:
+    """A product of floats that lie in memory in order."""
+    if not is_head(record.command.op) or not _is_whole(graph, record, ("float",)):
+        return False
+    read = [graph.symbol(key) for key in record.inputs if key is not None]
+    return all(symbol.strides == contiguous_strides(symbol.shape) for symbol in read)
+
+
+def _is_whole(graph: SymbolicGraph, record: ExecSymbol, kinds: tuple[str, ...]) -> bool:
+    """The exec may be changed, writes no part of a tensor, and works on these kinds of elements, all on one device."""
     specs = [graph.tensors[tensor].spec for tensor in (*record.inputs, *record.outputs) if tensor is not None]
-    return all(spec.dtype.kind in ("float", "bool") for spec in specs) and len({spec.device for spec in specs}) == 1
+    one_device = len({spec.device for spec in specs}) == 1
+    whole = all(graph.root(tensor) == tensor for tensor in record.outputs)
+    return record.optimize and whole and one_device and all(spec.dtype.kind in kinds for spec in specs)
 
 
-def _replace(graph: SymbolicGraph, records: Sequence[ExecSymbol], group: _Group) -> None:
-    """Put one exec in the place of the group's."""
-    inputs = tuple(sorted(group.inputs))
+def _pays(graph: SymbolicGraph, group: _Group) -> bool:
+    """True when the backend of the group's reduction or product serves the group; a pointwise group always pays."""
+    command, inputs = _fused(graph, group)
+    if command.attrs.pattern is Pattern.BROADCAST:
+        return True
+    record = graph.execs[group.members[0] if group.head is None else group.head]
+    outputs = graph.execs[group.members[0]].outputs
+    return _server(graph, command, inputs, outputs) == _server(graph, record.command, record.inputs, record.outputs)
+
+
+def _server(
+    graph: SymbolicGraph, command: AnyCommand, inputs: Sequence[TensorKey | None], outputs: Sequence[TensorKey]
+) -> str:
+    """The name of the first backend that serves a command on these symbols."""
+    given = tuple(None if key is None else graph.tensors[key].spec for key in inputs)
+    results = tuple(graph.tensors[key].spec for key in outputs)
+    serving = (one.name for one in DISPATCHER.candidates() if not one.refusal(command, given, results))
+    return next(serving, "")
+
+
+def _fused(graph: SymbolicGraph, group: _Group) -> tuple[Command[FusedAttrs], tuple[TensorKey, ...]]:
+    """The group as one command, and what it reads: the product's operands in their order, then all others'."""
+    records = [graph.execs[key] for key in group.execs]
+    head = () if group.head is None else tuple(key for key in graph.execs[group.head].inputs if key is not None)
+    members = {record.outputs[0] for record in records}
+    later = {key for record in records[bool(head) :] for key in record.inputs if key is not None}
+    inputs = (*head, *sorted(later - members))
     places = {tensor: place for place, tensor in enumerate(inputs)}
-    steps = []
+    steps: list[FusedStep] = []
     for record in records:
-        operands = tuple(places[tensor] for tensor in record.inputs if tensor is not None)
-        places[record.outputs[0]] = len(places)
-        steps.append(FusedStep(record.command, operands))
-    for key in group.members:
+        given = tuple(places[tensor] for tensor in record.inputs if tensor is not None)
+        steps.append(FusedStep(record.command, tuple(range(len(head))) if head and not steps else given))
+        places[record.outputs[0]] = len(inputs) + len(steps) - 1
+    attrs = FusedAttrs(len(inputs), tuple(steps))
+    return Command(FUSED[attrs.pattern], attrs), inputs
+
+
+def _replace(graph: SymbolicGraph, group: _Group) -> None:
+    """Put one exec in the place of the group's last."""
+    command, inputs = _fused(graph, group)
+    last, *others = group.members
+    for key in others:
         graph.remove_exec(key)
-    last = records[-1]
-    command = Command(FUSED_POINTWISE, FusedAttrs(len(inputs), tuple(steps)))
-    graph.add_exec(ExecSymbol(command, inputs, last.outputs, last.name, last.origin))
+    graph.replace_exec(last, replace(graph.execs[last], command=command, inputs=inputs))
 
 
 def _forget(graph: SymbolicGraph, roots: Collection[TensorKey]) -> None:

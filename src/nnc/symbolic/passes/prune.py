@@ -1,23 +1,67 @@
-"""Pruning: take out execs that no wanted output depends on, and symbols that nobody names any more."""
+"""Pruning: take out execs that no wanted output depends on, and symbols that nobody names any more.
+
+Of loops and branches that stay, `trim` takes out what nobody needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
-from nnc.symbolic.control import drop_unread_tapes
-from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.passes.trim import trim
 
 
-def prune(graph: SymbolicGraph, outputs: Sequence[Symbol]) -> int:
+def prune(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
     """Remove what `outputs` do not need; inputs stay. Returns how many execs went."""
-    kept = {graph.own(symbol) for symbol in outputs}
-    needed = set(graph.needed_for(kept))
-    dead = [key for key in reversed(graph.execs.toposort()) if key not in needed]
-    orphans = {tensor for key in dead for tensor in graph.execs[key].outputs} - kept
-    for key in dead:
-        graph.remove_exec(key)
-    aliases = [key for key, record in graph.tensors.items() if record.alias and record.alias.root in orphans]
-    drop_unread_tapes(graph, kept)
-    for tensor in (*aliases, *sorted(orphans.difference(aliases), reverse=True)):
-        graph.remove_tensor(tensor)
-    return len(dead)
+    before = len(graph.execs)
+    _Pruning(graph, {graph.root(graph.own(symbol)) for symbol in outputs}).run()
+    return before - len(graph.execs)
+
+
+@dataclass(slots=True)
+class _Pruning:
+    """Execs are looked at from the last one on, and again when a reader of theirs has gone."""
+
+    graph: SymbolicGraph
+    kept: Collection[TensorKey]
+    orphans: set[TensorKey] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Take out all that can go."""
+        graph = self.graph
+        waiting = list(graph.execs)
+        while waiting:
+            key = waiting.pop()
+            if key in graph.execs:
+                freed = self._visit(key)
+                waiting.extend(writer for tensor in freed for writer in graph.writers(tensor))
+        self._forget()
+
+    def _visit(self, key: ExecKey) -> tuple[TensorKey, ...]:
+        """Remove the exec, or what nobody needs of it; the symbols that it read and perhaps reads no more."""
+        record = self.graph.execs[key]
+        used = tuple(map(self._is_used, record.outputs))
+        if any(used):
+            changed = trim(record, used)
+            if changed is record:
+                return ()
+            self.graph.replace_exec(key, changed)
+        else:
+            changed = self.graph.remove_exec(key)
+        self.orphans.update(output for output, is_used in zip(record.outputs, used, strict=True) if not is_used)
+        self.orphans.difference_update(changed.outputs if any(used) else ())
+        return tuple(tensor for tensor in record.inputs if tensor is not None)
+
+    def _is_used(self, key: TensorKey) -> bool:
+        root = self.graph.root(key)
+        return root in self.kept or bool(self.graph.readers(root))
+
+    def _forget(self) -> None:
+        """Remove the symbols that were written for nobody, behind their aliases."""
+        orphans = self.orphans
+        if not orphans:
+            return
+        aliases = [key for key, record in self.graph.tensors.items() if record.alias and record.alias.root in orphans]
+        for tensor in (*aliases, *sorted(orphans.difference(aliases), reverse=True)):
+            self.graph.remove_tensor(tensor)

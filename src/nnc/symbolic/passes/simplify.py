@@ -1,43 +1,28 @@
-"""Simplification: passes in the order the caller gives, each of which leaves a valid graph with the same values."""
+"""Simplification: passes in the order the caller gives, each of which leaves a valid graph with the same values.
+
+A pass is a transform of one graph. It runs on the bodies of loops and branches, from the innermost one out, and then
+on the graph around them: there a body's results, and what the loop's test and outputs read of it, are wanted.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from nnc.core.settings import SETTINGS
-from nnc.symbolic.ir import Symbol, SymbolicGraph
-from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
-from nnc.symbolic.passes.batch_norm import BATCH_NORM
-from nnc.symbolic.passes.branches import BRANCHES
-from nnc.symbolic.passes.constants import CONSTANTS
-from nnc.symbolic.passes.fusion import FUSION
-from nnc.symbolic.passes.groups import fuse
-from nnc.symbolic.passes.prune import prune
-from nnc.symbolic.passes.subexpressions import eliminate_common
-from nnc.symbolic.rewrite import Rule, rewrite
-from nnc.symbolic.verify import verify
+from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
+from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
+from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.passes.catalog import Pass
+from nnc.symbolic.rewrite import WANTED
+from nnc.symbolic.verify import faults
 
-
-class Pass(Enum):
-    """The passes by name; the first four are NNC's."""
-
-    COMMON_SUBEXPRESSIONS = "common sub-expressions"
-    DATA_TRANSFER = "data transfer"
-    FUSION = "fusion"
-    PRUNING = "pruning"
-    ALGEBRA = "algebra"
-    GROUPS = "fusion groups"
-    CONSTANTS = "constants"
-    BATCH_NORM = "batch norm"
-    BRANCHES = "branches"
+Analyses = Sequence[Provider[SymbolicGraph]]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pass did: execs before and after, and how often each rule fired."""
+    """What a pass did: execs before and after, those in bodies too, and how often each rule fired."""
 
     name: str
     before: int
@@ -45,44 +30,81 @@ class Report:
     fired: Mapping[str, int]
 
 
-DEFAULT = (Pass.ALGEBRA, Pass.COMMON_SUBEXPRESSIONS, Pass.DATA_TRANSFER, Pass.FUSION, Pass.PRUNING)
+# What `benchmarks/symbolic.py networks` finds to take away nodes without adding memory. Left out are fusion groups: they
+# take a third of a transformer's arena for inference, but add up to 0.1 % elsewhere. So are batch-norm folding, which
+# scales weights in each run, and loop invariants, which live longer than one iteration.
+DEFAULT = (
+    Pass.BRANCHES,
+    Pass.CONSTANTS,
+    Pass.ALGEBRA,
+    Pass.COMMON_SUBEXPRESSIONS,
+    Pass.DATA_TRANSFER,
+    Pass.FUSION,
+    Pass.PRUNING,
+)
 
 
-def simplify(graph: SymbolicGraph, outputs: Iterable[Symbol], passes: Sequence[Pass] = DEFAULT) -> tuple[Report, ...]:
-    """Run `passes` in this order. `outputs` keep their symbols and their values."""
+def simplify(
+    graph: SymbolicGraph,
+    outputs: Iterable[Symbol],
+    passes: Iterable[Pass | Transform[SymbolicGraph]] = DEFAULT,
+    analyses: Analyses = (),
+) -> tuple[Report, ...]:
+    """Run `passes` in this order. `outputs` keep their symbols and their values.
+
+    A pass of one's own is a `Transform`; `analyses` give the facts that it requires beside `WANTED`. In debug mode the
+    graph is verified behind each pass, and VerificationError names the one that broke it.
+    """
     wanted = tuple(outputs)
+    manager = PassManager(graph, [_wanting(wanted), *analyses], faults if SETTINGS.debug else None)
     reports = []
     for each in passes:
-        before = len(graph.execs)
-        fired = _RUN[each](graph, wanted)
-        reports.append(Report(each.value, before, len(graph.execs), dict(fired)))
-        if SETTINGS.debug:
-            verify(graph, each.value)
+        one = each.value if isinstance(each, Pass) else each
+        before = size(graph)
+        changed = manager.run(_inside(one, analyses), one)
+        reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
     return tuple(reports)
 
 
-def _rules(rules: Sequence[Rule]) -> Callable[[SymbolicGraph, tuple[Symbol, ...]], Counter[str]]:
-    def run(graph: SymbolicGraph, outputs: tuple[Symbol, ...]) -> Counter[str]:
-        fired = rewrite(graph, rules, outputs)
-        prune(graph, outputs)
-        return fired
-
-    return run
-
-
-def _groups(graph: SymbolicGraph, outputs: tuple[Symbol, ...]) -> Counter[str]:
-    dead = prune(graph, outputs)
-    return +Counter(removed=dead, fused=fuse(graph, outputs))
+def size(graph: SymbolicGraph) -> int:
+    """How many execs there are, those in bodies too."""
+    count = 0
+    waiting = [graph]
+    while waiting:
+        one = waiting.pop()
+        count += len(one.execs)
+        waiting.extend(body.graph for _, record in one.execs.items() for _, body in bodies_of(record.command))
+    return count
 
 
-_RUN: Mapping[Pass, Callable[[SymbolicGraph, tuple[Symbol, ...]], Counter[str]]] = {
-    Pass.COMMON_SUBEXPRESSIONS: lambda graph, outputs: Counter(removed=eliminate_common(graph, outputs)),
-    Pass.DATA_TRANSFER: _rules(TRANSFERS),
-    Pass.FUSION: _rules(FUSION),
-    Pass.PRUNING: lambda graph, outputs: Counter(removed=prune(graph, outputs)),
-    Pass.ALGEBRA: _rules(ALGEBRA),
-    Pass.GROUPS: _groups,
-    Pass.CONSTANTS: _rules(CONSTANTS),
-    Pass.BATCH_NORM: _rules(BATCH_NORM),
-    Pass.BRANCHES: _rules(BRANCHES),
-}
+def _wanting(symbols: tuple[Symbol, ...]) -> Provider[SymbolicGraph]:
+    def wanted(graph: SymbolicGraph) -> tuple[Symbol, ...]:
+        return symbols
+
+    return Analysis(wanted.__name__, WANTED, (), wanted)
+
+
+def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[SymbolicGraph]:
+    """The pass on all bodies of a graph: each is copied, and the copy is taken when something changed in it."""
+
+    def run(graph: SymbolicGraph) -> Changed:
+        total = Changed()
+
+        def change(body: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
+            nonlocal total
+            copy, renamed = copy_body(body, body.graph.execs.toposort(), named)
+            kept = (*copy.results, *(renamed[key] for key in named))
+            manager = PassManager(copy.graph, [_wanting(tuple(map(copy.graph.symbol, kept))), *analyses])
+            changed = manager.run(_inside(one, analyses), one)
+            total += changed
+            return (copy, renamed) if changed.count else (body, {key: key for key in named})
+
+        before = graph.version
+        for key, record in tuple(graph.execs.items()):
+            edits = total.count
+            command = change_bodies(record.command, change) if record.optimize else record.command
+            if total.count > edits:
+                graph.replace_exec(key, replace(record, command=command))
+        return Changed(graph.version - before, total.fired)
+
+    return Transform(one.name, (), (), run)

@@ -18,7 +18,7 @@ def eliminate_common(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
     first: dict[Hashable, ExecSymbol] = {}
     for key in graph.execs.toposort():
         record = graph.execs[key]
-        if any(graph.root(output) != output for output in record.outputs):
+        if not record.optimize or any(graph.root(output) != output for output in record.outputs):
             continue
         earlier = first.setdefault((record.command, tuple(_place(graph, tensor) for tensor in record.inputs)), record)
         if earlier is not record:

@@ -1,0 +1,123 @@
+"""Training steps below a limit on memory, one JSON line per network and limit, in bytes.
+
+    python benchmarks/budgets.py [--only NAME ...] [--limit BYTES ...] [--batch N] [--optimizer NAME] [--run]
+
+Without options: the limits of CASES, planned at their batch sizes and not run. `unlimited` is the arena without limit,
+`arena` with it, `work_ratio` floating-point operations with what runs again over those without (`nnc.ops.work`), and
+`seconds` the time to plan. An infeasible limit gives `smallest`, the least one that can be met.
+
+With `--run` each line is also run, in two processes of its own, with the limit and without: `time_ratio` of the mean of
+three steps behind a first one, and `real`, how much the high-water mark (VmHWM) rises above that after the imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from time import perf_counter
+
+import numpy as np
+from memory import OPTIMIZERS, high_water
+
+from nnc.core.dtype import I32
+from nnc.errors import MemoryLimitError
+from nnc.nn.zoo import NETWORKS, network
+
+# Network, batch size, limit, and the work ratio that is not to be exceeded.
+CASES = (
+    ("resnet50", 32, 1_622_000_000, 1.03),
+    ("resnet50", 32, 790_000_000, 1.30),
+    ("densenet121", 32, 1_368_000_000, 1.07),
+    ("unet", 8, 1_818_000_000, 1.01),
+    ("gpt2_small", 8, 3_600_000_000, 1.20),
+)
+STEPS = 3
+
+
+def planned(name: str, batch: int, limit: int, optimizer: str, backend: str) -> dict[str, object]:
+    """The statement of one step below the limit, before anything is allocated."""
+    model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend)
+    row: dict[str, object] = {"network": name, "batch": batch, "optimizer": optimizer, "limit": limit}
+    row["unlimited"] = model.memory(batch).step.arena
+    begin = perf_counter()
+    try:
+        memory = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend, memory_limit=limit).memory(batch)
+    except MemoryLimitError as error:
+        return row | {"smallest": error.smallest, "seconds": round(perf_counter() - begin, 2)}
+    statement, budget = memory.step, memory.budget
+    return row | {
+        "arena": statement.arena,
+        "lower_bound": statement.lower_bound,
+        "workspace": statement.workspace,
+        "work_ratio": round(budget.work_ratio, 4) if budget else 1.0,
+        "repeated": budget.repeated if budget else 0,
+        "seconds": round(perf_counter() - begin, 2),
+    }
+
+
+def run_here(name: str, batch: int, limit: int, optimizer: str, backend: str) -> tuple[int, float]:
+    """Bytes by which steps raise the high-water mark of this process, and the mean seconds of one."""
+    before = high_water()
+    bound = limit or None
+    model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend, memory_limit=bound)
+    inputs = np.zeros((batch, *model.input_shape), model.input_dtype.numpy)
+    if model.input_dtype is not I32:
+        inputs += np.linspace(-1.0, 1.0, inputs.size, dtype=inputs.dtype).reshape(inputs.shape)
+    labels = np.zeros((batch, *model.output_shape[:-1]), np.int32)
+    model.train_on_batch(inputs, labels)
+    begin = perf_counter()
+    for _ in range(STEPS):
+        model.train_on_batch(inputs, labels)
+    return high_water() - before, (perf_counter() - begin) / STEPS
+
+
+def measured(row: dict[str, object], backend: str) -> dict[str, object]:
+    """The step in processes of its own, with the limit and without."""
+    found = []
+    for limit in (row["limit"], 0):
+        words = [str(word) for word in (row["network"], row["batch"], limit, row["optimizer"], backend)]
+        command = [sys.executable, __file__, "--measure", *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+        if done.returncode:
+            return {"error": done.stderr.strip().splitlines()[-1:]}
+        real, seconds = done.stdout.split()
+        found.append((int(real), float(seconds)))
+    (real, seconds), (unlimited, before) = found
+    return {
+        "real": real,
+        "real_unlimited": unlimited,
+        "step_seconds": round(seconds, 4),
+        "time_ratio": round(seconds / before, 3),
+    }
+
+
+def main() -> None:
+    """Read the options, print the lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--limit", type=int, nargs="+", default=[])
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
+    parser.add_argument("--backend", default="")
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        name, batch, limit, optimizer, backend = options.measure
+        print(*run_here(name, int(batch), int(limit), optimizer, backend))
+        return
+    given = [(name, options.batch, limit, None) for name in options.only for limit in options.limit]
+    for name, batch, limit, goal in given or [case for case in CASES if case[0] in options.only]:
+        row = planned(name, batch, limit, options.optimizer, options.backend)
+        if goal is not None:
+            row["goal"] = goal
+        if options.run and "arena" in row:
+            row |= measured(row, options.backend)
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

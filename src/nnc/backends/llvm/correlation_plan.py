@@ -1,0 +1,243 @@
+"""The plan of a correlation: its problem, the register tile, the blocks of images, and how weights are packed.
+
+Weights are packed into panels, unless they already are one. Where images are large, a first phase packs all of them
+into the workspace. Where weights are much larger than the images, they are read once or a few times only, and a worker
+packs pieces of its panels into its own scratch just before it uses them: no copy of the weights exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nnc.backends.llvm.builder import Scalar
+from nnc.backends.llvm.kernel import aligned, ceiling
+from nnc.backends.llvm.packing import Packing
+from nnc.backends.llvm.pointwise import computed
+from nnc.backends.llvm.strip import Strip
+from nnc.backends.llvm.target import TargetDescription
+from nnc.backends.llvm.tile import Tile, candidates
+
+# Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
+# in pieces.
+PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
+# A piece is this part of the second-level cache: its rows are far apart in memory, so they fall on few of its sets.
+PIECE_SHARE = 16
+STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Outputs rows x columns whose first lies at element `start` of y; taps as (row, column, index of the weights)."""
+
+    taps: tuple[tuple[int, int, int], ...]
+    start: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Where w[t, k, f] is: bases[t] + group * group_stride + k * depth_stride + f * lane_stride."""
+
+    bases: tuple[int, ...]
+    group_stride: int
+    depth_stride: int
+    lane_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
+
+    `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
+    when there is one, y.
+    """
+
+    scalar: Scalar
+    batch: int
+    height: int
+    width: int
+    channels: int
+    top: int
+    left: int
+    padded: int
+    reach: int
+    row_step: int
+    column_step: int
+    groups: int
+    group_channels: int
+    depth: int
+    filters: int
+    cores: tuple[Core, ...]
+    weights: Weights
+    y_image: int
+    y_row: int
+    y_column: int
+    bias: bool = False
+
+    @property
+    def work(self) -> Scalar:
+        """The element type of sums, of strips and of packed weights."""
+        return computed(self.scalar)
+
+    @property
+    def outputs(self) -> int:
+        """Output pixels of one image."""
+        return sum(core.rows * core.columns for core in self.cores)
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds, about."""
+        taps = max(len(core.taps) for core in self.cores)
+        return self.batch * self.outputs * self.groups * self.filters * self.depth * taps
+
+    @property
+    def weight_elements(self) -> int:
+        """Elements of the weights."""
+        return self.groups * self.filters * self.depth * len(self.weights.bases)
+
+    @property
+    def data_elements(self) -> int:
+        """Elements of all images and outputs."""
+        return self.batch * (self.height * self.width * self.channels + self.outputs * self.groups * self.filters)
+
+    @property
+    def rows(self) -> int:
+        """Output rows of the tallest core."""
+        return max(core.rows for core in self.cores)
+
+    @property
+    def is_inside(self) -> bool:
+        """True when no window leaves the image, so that it is read where it is, unless its elements are converted."""
+        tallest = (self.rows - 1) * self.row_step + self.reach
+        return (
+            self.work == self.scalar
+            and self.top == 0
+            and self.left == 0
+            and self.padded == self.width
+            and tallest <= self.height
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tile, blocks and layouts chosen for one correlation on one target.
+
+    `piece` is how many steps of k are packed at a time, 0 when weights are not packed in pieces.
+    """
+
+    problem: Problem
+    tile: Tile
+    tile_rows: int
+    tile_columns: int
+    block_rows: int
+    strip: Strip
+    packing: Packing
+    piece: int
+
+    @classmethod
+    def of(cls, problem: Problem, target: TargetDescription) -> Plan:
+        """The tile with fewest cycles; blocks of rows whose strip fits a quarter of the second-level cache.
+
+        Where weights are packed in pieces a strip is filled for each piece, so it may take the whole of that cache.
+        """
+        tile, tile_rows, tile_columns = choose_pixels(problem, target)
+        size = problem.work.size
+        packed_bytes = problem.weight_elements * size
+        # Parts of a sum that are left in y of 16 bits would be rounded.
+        in_pieces = problem.work == problem.scalar and packed_bytes > max(
+            PIECES_BYTES, PIECES_RATIO * problem.data_elements * size
+        )
+        pieces = ceiling(problem.depth * tile.columns * size, target.level_two_bytes // PIECE_SHARE)
+        piece = ceiling(problem.depth, pieces) if in_pieces else 0
+        row_bytes = problem.padded * problem.channels * size
+        room = target.level_two_bytes // (1 if in_pieces else 4)
+        fitting = (room // row_bytes - problem.reach) // problem.row_step + 1
+        most = ceiling(problem.rows, tile_rows) * tile_rows
+        block_rows = min(most, max(fitting // tile_rows * tile_rows, tile_rows))
+        strip = Strip(
+            problem.scalar, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
+            (block_rows - 1) * problem.row_step + problem.reach,
+        )  # fmt: skip
+        ragged = problem.filters % tile.columns != 0
+        weights = problem.weights
+        packing = Packing(problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged)
+        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece)
+
+    @property
+    def shared(self) -> bool:
+        """True when all workers read weights that a first phase packed."""
+        return not self.packed and not self.piece
+
+    @property
+    def strip_bytes(self) -> int:
+        """Bytes of scratch that hold a strip."""
+        return 0 if self.problem.is_inside else aligned(self.strip.bytes)
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of scratch that hold a piece of a panel."""
+        return aligned(self.packing.elements(self.piece) * self.problem.work.size) if self.piece else 0
+
+    @property
+    def packed(self) -> bool:
+        """True when the weights are one panel as they are."""
+        p, w = self.problem, self.problem.weights
+        order = tuple(t * p.depth * p.filters for t in range(len(w.bases)))
+        exact = p.filters == self.tile.columns == w.depth_stride
+        return p.work == p.scalar and p.groups == 1 and w.lane_stride == 1 and exact and w.bases == order
+
+    @property
+    def panels(self) -> int:
+        return ceiling(self.problem.filters, self.tile.columns)
+
+    @property
+    def tap_elements(self) -> int:
+        """Elements between the packed weights of neighbouring taps."""
+        return self.packing.extent(self.problem.depth)
+
+    @property
+    def panel_elements(self) -> int:
+        return self.tap_elements * len(self.problem.weights.bases)
+
+    @property
+    def packed_elements(self) -> int:
+        return self.panel_elements * self.panels * self.problem.groups
+
+    @property
+    def blocks(self) -> int:
+        return ceiling(self.problem.rows, self.block_rows)
+
+    @property
+    def places(self) -> int:
+        """Blocks of rows of all images."""
+        return self.problem.batch * self.blocks
+
+    @property
+    def items(self) -> int:
+        return self.places * self.problem.groups * self.panels
+
+    @property
+    def ragged_pixels(self) -> bool:
+        """True when some tile has fewer pixels."""
+        cores = self.problem.cores
+        return any(core.rows % self.tile_rows or core.columns % self.tile_columns for core in cores)
+
+
+@lru_cache(maxsize=1024)
+def choose_pixels(problem: Problem, target: TargetDescription) -> tuple[Tile, int, int]:
+    """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
+    steps = problem.depth * max(len(core.taps) for core in problem.cores)
+    best: tuple[float, Tile, int, int] | None = None
+    for tile in candidates(target, problem.work):
+        panels = ceiling(problem.filters, tile.columns)
+        cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+        for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
+            width = tile.rows // height
+            tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
+            cost = panels * tiles * cycles
+            if best is None or cost < best[0]:
+                best = (cost, tile, height, width)
+    assert best is not None
+    return best[1:]

@@ -1,0 +1,221 @@
+"""Depthwise convolution: one filter per channel, so the lanes of a vector are neighbouring channels.
+
+    forward, data gradient:  y[n, r, q, c] = sum over taps t of p[n, pixel(r, q) + tap(t), c] * w[t, c] + bias[c]
+    weight gradient:         w'[k, c] = sum_{n, o} x[n, o*stride + k*dilation - before, c] * g[n, o, c]
+
+The first is a correlation (correlation_plan.py) whose channels do not mix; its items are (image, block of rows). The
+items of the second are vectors of channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value, Variable
+from nnc.backends.llvm.correlation_plan import Core, Problem
+from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.strip import Strip
+from nnc.backends.llvm.target import TargetDescription
+
+TILE_COLUMNS = 4
+NANOSECONDS_PER_VECTOR = 0.5
+
+Pair = tuple[int, int]
+
+
+def is_depthwise(problem: Problem) -> bool:
+    """True when every channel of the image makes one channel of y."""
+    alone = problem.depth == problem.filters == problem.group_channels == 1
+    return alone and problem.groups > 1 and problem.weights.group_stride == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Depthwise:
+    """The correlation of a problem that `is_depthwise`. Operands: image, weights, bias when there is one, y."""
+
+    problem: Problem
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """A strip of one image."""
+        strip, _ = self.blocks(target)
+        return 0 if self.problem.is_inside else aligned(strip.bytes)
+
+    def blocks(self, target: TargetDescription) -> tuple[Strip, int]:
+        """Strips that fit a quarter of the second-level cache, and the output rows of each."""
+        p = self.problem
+        row_bytes = p.padded * p.channels * p.work.size
+        fitting = (target.level_two_bytes // 4 // row_bytes - p.reach) // p.row_step + 1
+        rows = min(p.rows, max(fitting, 1))
+        lanes = target.lanes(8 * p.work.size)
+        height = (rows - 1) * p.row_step + p.reach
+        return Strip(p.scalar, lanes, p.height, p.width, p.channels, p.left, p.padded, height), rows
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase."""
+        p = self.problem
+        strip, rows = self.blocks(module.target)
+        items = p.batch * ceiling(p.rows, rows)
+        with phase(module, name) as writer:
+            _Correlation(p, strip, rows, writer).write()
+        return (Phase(name, items, NANOSECONDS_PER_VECTOR * p.products / strip.lanes),)
+
+
+class _Correlation:
+    """Writes the loops of a depthwise correlation."""
+
+    def __init__(self, problem: Problem, strip: Strip, rows: int, writer: PhaseWriter) -> None:
+        self.p = problem
+        self.strip = strip
+        self.rows = rows
+        self.w = writer
+        self.b: Builder = writer.b
+        self.kind = Type(problem.work, strip.lanes)
+        self.read = self.kind.of(problem.scalar)
+
+    def write(self) -> None:
+        """for item: fill its strip; for core: for vector of channels: for row"""
+        b, p, w = self.b, self.p, self.w
+        blocks = ceiling(p.rows, self.rows)
+        with b.loop(w.begin, w.end) as item:
+            number, row = item // blocks, item % blocks * self.rows
+            image = self._image(number, row)
+            y = b.offset(w.argument(3 if p.bias else 2), number * p.y_image, p.scalar)
+            for core in p.cores:
+                corner = b.offset(y, row * p.y_row + core.start, p.scalar)
+                height = b.least(core.rows - row, self.rows)
+                with b.loop(0, p.channels, self.kind.lanes) as channel:
+                    self._channels(core, image, corner, height, channel)
+
+    def _image(self, number: Value, row: Value) -> Value:
+        b, p = self.b, self.p
+        picture = b.offset(self.w.argument(0), number * (p.height * p.width * p.channels), p.scalar)
+        first = row * p.row_step
+        if p.is_inside:
+            return b.offset(picture, first * (p.width * p.channels), p.scalar)
+        self.strip.fill(b, picture, first - p.top, self.w.scratch)
+        return self.w.scratch
+
+    def _channels(self, core: Core, image: Value, corner: Value, height: Value, channel: Value) -> None:
+        """One vector of channels of all rows of a block."""
+        b, p, lanes = self.b, self.p, self.kind.lanes
+        mask = b.mask(p.channels - channel, lanes) if p.channels % lanes else None
+        source = self.w.argument(1)
+        places = [channel + p.weights.bases[tap[2]] for tap in core.taps]
+        weights = [b.cast(b.load(source, place, self.read, mask), p.work) for place in places]
+        start = b.zero(self.kind)
+        if p.bias:
+            start = b.cast(b.load(self.w.argument(2), channel, self.read, mask), p.work)
+        whole = core.columns // TILE_COLUMNS * TILE_COLUMNS
+        with b.loop(0, height) as row:
+            left = b.offset(image, row * (p.row_step * p.padded * p.channels) + channel, p.work)
+            right = b.offset(corner, row * p.y_row + channel, p.scalar)
+            for first, last, count in ((0, whole, TILE_COLUMNS), (whole, core.columns, 1)):
+                with b.loop(first, last, count) as column:
+                    for step in range(count):
+                        place = b.offset(left, (column + step) * (p.column_step * p.channels), p.work)
+                        total = self._sum(core, place, weights, start, mask)
+                        b.store(b.cast(total, p.scalar), right, (column + step) * p.y_column, mask)
+
+    def _sum(self, core: Core, place: Value, weights: Sequence[Value], start: Value, mask: Value | None) -> Value:
+        b, p = self.b, self.p
+        total = start
+        for (row, column, _), weight in zip(core.taps, weights, strict=True):
+            total = b.fma(b.load(place, (row * p.padded + column) * p.channels, self.kind, mask), weight, total)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseWeightGradient:
+    """Operands: x, g, w'."""
+
+    scalar: Scalar
+    batch: int
+    sizes: Pair
+    channels: int
+    kernel: Pair
+    outputs: Pair
+    strides: Pair
+    before: Pair
+    dilations: Pair
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase."""
+        lanes = module.target.lanes(8 * self.scalar.size)
+        items = ceiling(self.channels, lanes)
+        with phase(module, name) as writer:
+            _WeightGradient(self, lanes, writer).write()
+        products = self.batch * self.outputs[0] * self.outputs[1] * self.kernel[0] * self.kernel[1]
+        return (Phase(name, items, NANOSECONDS_PER_VECTOR * items * products),)
+
+    def inside(self, axis: int, tap: int) -> Pair:
+        """Outputs [first, last) along an axis whose input at kernel position `tap` is inside the image."""
+        shift = tap * self.dilations[axis] - self.before[axis]
+        first = min(max(0, ceiling(-shift, self.strides[axis])), self.outputs[axis])
+        last = min(self.outputs[axis], ceiling(self.sizes[axis] - shift, self.strides[axis]))
+        return first, max(first, last)
+
+
+class _WeightGradient:
+    """Writes the loops of a depthwise weight gradient."""
+
+    def __init__(self, problem: DepthwiseWeightGradient, lanes: int, writer: PhaseWriter) -> None:
+        self.p = problem
+        self.w = writer
+        self.b: Builder = writer.b
+        self.kind = Type(problem.scalar, lanes)
+
+    def write(self) -> None:
+        """for vector of channels: for image: for kernel row: for row of g that meets it"""
+        b, p, w, lanes = self.b, self.p, self.w, self.kind.lanes
+        x_image, g_image = (sizes[0] * sizes[1] * p.channels for sizes in (p.sizes, p.outputs))
+        with b.loop(w.begin, w.end) as item:
+            channel = item * lanes
+            mask = b.mask(p.channels - channel, lanes) if p.channels % lanes else None
+            sums = [[b.variable(b.zero(self.kind)) for _ in range(p.kernel[1])] for _ in range(p.kernel[0])]
+            with b.loop(0, p.batch) as number:
+                x = b.offset(w.argument(0), number * x_image + channel, p.scalar)
+                g = b.offset(w.argument(1), number * g_image + channel, p.scalar)
+                for tap, row_sums in enumerate(sums):
+                    self._rows(x, g, tap, row_sums, mask)
+            for tap, row_sums in enumerate(sums):
+                for column, total in enumerate(row_sums):
+                    place = (tap * p.kernel[1] + column) * p.channels
+                    b.store(total.get(), w.argument(2), channel + place, mask)
+
+    def _rows(self, x: Value, g: Value, tap: int, sums: Sequence[Variable], mask: Value | None) -> None:
+        """All output rows that one kernel row meets: columns inside for all kernel columns at once, then the rest."""
+        b, p = self.b, self.p
+        first, last = p.inside(0, tap)
+        ranges = [p.inside(1, column) for column in range(p.kernel[1])]
+        low, high = max(first for first, _ in ranges), min(last for _, last in ranges)
+        low = min(low, high)
+        with b.loop(first, last) as row:
+            source = row * p.strides[0] + (tap * p.dilations[0] - p.before[0])
+            x_row = b.offset(x, source * (p.sizes[1] * p.channels), p.scalar)
+            g_row = b.offset(g, row * (p.outputs[1] * p.channels), p.scalar)
+            with b.loop(low, high) as column:
+                self._add(x_row, g_row, column, dict(enumerate(sums)), mask)
+            for number, (begin, end) in enumerate(ranges):
+                for start, stop in ((begin, min(low, end)), (max(high, begin), end)):
+                    with b.loop(start, stop) as column:
+                        self._add(x_row, g_row, column, {number: sums[number]}, mask)
+
+    def _add(self, x: Value, g: Value, column: Value, sums: dict[int, Variable], mask: Value | None) -> None:
+        b, p = self.b, self.p
+        factor = b.load(g, column * p.channels, self.kind, mask)
+        for number, total in sums.items():
+            source = column * p.strides[1] + (number * p.dilations[1] - p.before[1])
+            total.set(b.fma(b.load(x, source * p.channels, self.kind, mask), factor, total.get()))

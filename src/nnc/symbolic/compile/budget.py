@@ -1,0 +1,121 @@
+"""A limit on memory: the order of execs, what shares memory, and what is computed again, chosen to stay below it.
+
+    trail   = points of falling peaks and rising work, from several orders (`recompute`); no limit has a part in it
+    chosen  = the point of the least work whose plan, made by the planner and checked, takes no more than the limit
+
+A larger limit therefore never costs more work, and the least of all plans is the least limit that can be met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnc.errors import MemoryLimitError
+from nnc.symbolic.compile.needs import Needs
+from nnc.symbolic.compile.order import several_orders
+from nnc.symbolic.compile.program import Numbered, number
+from nnc.symbolic.compile.recompute import Point, descend
+from nnc.symbolic.compile.repeat import write_replay
+from nnc.symbolic.compile.replay import replay
+from nnc.symbolic.ir import Duplicate, ExecKey, SymbolicGraph, TensorKey
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a limit costs: execs that run again, and floating-point operations with them and without (`nnc.ops.work`).
+
+    `work_ratio` = (work + extra_work) / work.
+    """
+
+    limit: int
+    work: int
+    extra_work: int
+    repeated: int
+
+    @property
+    def work_ratio(self) -> float:
+        """Work with what runs again, over the work without."""
+        return (self.work + self.extra_work) / self.work if self.work else 1.0
+
+    def __str__(self) -> str:
+        return f"limit {self.limit} B, {self.repeated} execs again, work × {self.work_ratio:.3f}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compilation:
+    """What a compilation found out: the execs that are needed, what they touch, and what is written over what."""
+
+    graph: SymbolicGraph
+    execs: Sequence[ExecKey]
+    needs: Needs
+    carries: Mapping[TensorKey, TensorKey]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """A point of a trail, and the order that it belongs to."""
+
+    point: Point
+    numbered: Numbered
+
+    def written(self, graph: SymbolicGraph) -> tuple[Duplicate, int]:
+        """A copy of the graph that runs as the point says, and how many execs run again."""
+        found = replay(self.numbered.program, self.point.choice)
+        assert found is not None
+        copy = graph.duplicate()
+        order = tuple(copy.execs[key] for key in self.numbered.order)
+        roots = tuple(copy.tensors[key] for key in self.numbered.roots)
+        write_replay(copy.graph, Numbered(self.numbered.program, order, roots), found)
+        return copy, sum(found.repeats)
+
+
+def options(compilation: Compilation) -> tuple[Option, ...]:
+    """What there is to choose from: ever more work, for ever lower peaks."""
+    found: list[Option] = []
+    graph, needs, carries = compilation.graph, compilation.needs, compilation.carries
+    for order in several_orders(graph, compilation.execs, needs, carries):
+        numbered = number(graph, order, needs, carries)
+        found.extend(Option(point, numbered) for point in descend(numbered.program))
+    found.sort(key=lambda option: (option.point.extra, option.point.peak))
+    kept = found[:1]
+    for option in found:
+        if option.point.peak < kept[-1].point.peak:
+            kept.append(option)
+    return tuple(kept)
+
+
+def within(
+    compilation: Compilation,
+    limit: int,
+    compile_copy: Callable[[Duplicate, int | None], C],
+    arena: Callable[[C], int],
+    peak: Callable[[C], str],
+) -> tuple[C, Duplicate, Budget]:
+    """The program compiled to at most `limit` bytes of arena, the copy of the graph that it runs, and what that costs.
+
+    MemoryLimitError with the least limit that can be met, and with what is alive at its peak.
+    """
+    found = options(compilation)
+    for option in found:
+        if option.point.peak > limit:
+            continue
+        copy, repeated = option.written(compilation.graph)
+        try:
+            compiled = compile_copy(copy, limit)
+        except MemoryLimitError:
+            continue
+        return compiled, copy, Budget(limit, sum(option.numbered.program.work), option.point.extra, repeated)
+    least = compile_copy(found[-1].written(compilation.graph)[0], None)
+    smallest = max(arena(least), found[-1].point.peak)
+    error = MemoryLimitError(
+        "compile",
+        got=f"memory_limit={limit}",
+        need=f"at least {smallest} bytes: at the peak are " + peak(least),
+        fix="raise the limit, or use a smaller batch",
+    )
+    error.smallest = smallest
+    raise error

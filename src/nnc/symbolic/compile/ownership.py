@@ -1,0 +1,116 @@
+"""Each read of a plan, checked without running it: whose value is in the bytes at that moment?
+
+a root holds its bytes from its first writing (or from outside, or by its fill) until another block is written there
+an exec may write over what it reads where its operator allows that, and nowhere else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nnc.errors import VerificationError
+from nnc.symbolic.compile.inplace import shareable
+from nnc.symbolic.compile.liveness import Hosting, Life, Lives
+from nnc.symbolic.compile.watch import Span, exec_text
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+
+
+def check_reads(
+    graph: SymbolicGraph, order: Sequence[ExecKey], lives: Lives, blocks: Iterable[tuple[Life, int]]
+) -> None:
+    """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold."""
+    bytes_of = {id(life): (offset, offset + life.nbytes) for life, offset in blocks}
+    spans = {
+        root: _span(graph, root, bytes_of[id(life)][0] + lives.shifts.get(root, 0))
+        for root, life in lives.of.items()
+        if id(life) in bytes_of
+    }
+    holders = _Holders(spans, lives.parts)
+    for life in lives.of.values():
+        if life.outside:
+            holders.take(life.roots[0], "what comes from outside")
+    for step, key in enumerate(order):
+        record = graph.execs[key]
+        text = exec_text(graph, record)
+        for root in lives.fills.get(step, ()):
+            holders.take(root, f"the fill before {text}")
+        read = {graph.root(other) for other in record.inputs if other is not None}
+        for root in sorted(read):
+            holders.check(graph, root, text)
+        hosting = lives.hosts.get(step, Hosting())
+        _check_sharing(graph, record, read, holders, text, hosting)
+        if step in lives.workspaces and id(lives.workspaces[step]) in bytes_of:
+            holders.evict(bytes_of[id(lives.workspaces[step])], f"the workspace of {text}")
+        for root in {graph.root(other): None for other in record.outputs}:
+            holders.take(root, text)
+    for root, life in lives.of.items():
+        if life.upper > lives.steps and life.lower < lives.steps and _last_of(life, lives) == root:
+            holders.check(graph, root, "the end of the run")
+
+
+def _last_of(life: Life, lives: Lives) -> TensorKey:
+    return [root for root in life.roots if root not in lives.shifts][-1]
+
+
+@dataclass(slots=True)
+class _Holders:
+    """Which roots hold their bytes, and who has taken those of the others."""
+
+    spans: Mapping[TensorKey, Span]
+    parts: Mapping[TensorKey, TensorKey]
+    now: dict[TensorKey, None] = field(default_factory=dict)
+    taken_by: dict[TensorKey, str] = field(default_factory=dict)
+
+    def take(self, root: TensorKey, text: str) -> None:
+        """`root` is written; who else had bytes there has lost them."""
+        if root in self.spans and root not in self.now:
+            self.evict(self.spans[root], text, root)
+            self.now[root] = None
+
+    def evict(self, span: Span, text: str, by: TensorKey | None = None) -> None:
+        """These bytes are written, by a root that its own parts do not lose them to."""
+        for other in [other for other in self.now if _meet(self.spans[other], span)]:
+            if not self.is_part(other, by):
+                del self.now[other]
+                self.taken_by[other] = text
+
+    def is_part(self, root: TensorKey, whole: TensorKey | None) -> bool:
+        """True when `root` is a part of `whole`, or a part of its parts."""
+        while root in self.parts:
+            root = self.parts[root]
+            if root == whole:
+                return True
+        return False
+
+    def check(self, graph: SymbolicGraph, root: TensorKey, text: str) -> None:
+        """VerificationError when `root` does not hold its bytes."""
+        if root not in self.spans or root in self.now:
+            return
+        lost = self.taken_by.get(root)
+        why = f"whose bytes {lost} has written over" if lost else "which nothing has written before"
+        raise VerificationError(f"memory plan: {text} reads {graph.label(root)}, {why}")
+
+
+def _check_sharing(
+    graph: SymbolicGraph, record: ExecSymbol, read: Iterable[TensorKey], holders: _Holders, text: str, hosting: Hosting
+) -> None:
+    """What an exec writes over while it reads it; a loop may end where it began."""
+    written = {graph.root(key) for key in record.outputs} & holders.spans.keys()
+    allowed = {*shareable(graph, record), *((root, result) for result, root in hosting.found.items())}
+    for root in sorted(read):
+        for other in sorted(written):
+            if root == other or (root, other) in allowed or holders.is_part(root, other):
+                continue
+            if root in holders.spans and _meet(holders.spans[root], holders.spans[other]):
+                raise VerificationError(
+                    f"memory plan: {text} writes over {graph.label(root)}, which it reads out of step"
+                )
+
+
+def _span(graph: SymbolicGraph, root: TensorKey, begin: int) -> Span:
+    return (begin, begin + graph.tensors[root].spec.nbytes)
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]

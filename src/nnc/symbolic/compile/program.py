@@ -1,0 +1,78 @@
+"""The execs of a compilation as a `Program` of numbers, for the search of what to run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnc.ops.repetition import stand_ins
+from nnc.ops.work import work
+from nnc.symbolic.compile.needs import Needs
+from nnc.symbolic.compile.replay import NEVER, Program, Root
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered:
+    """A program, and what its steps and roots are in the graph."""
+
+    program: Program
+    order: tuple[ExecKey, ...]
+    roots: tuple[TensorKey, ...]
+
+
+def number(
+    graph: SymbolicGraph, order: Sequence[ExecKey], needs: Needs, carries: Mapping[TensorKey, TensorKey]
+) -> Numbered:
+    """The execs in this order; each new value in `carries` is written over the old one."""
+    roots: dict[TensorKey, Root] = {}
+    for key in order:
+        for root in needs.touched(key):
+            roots.setdefault(root, len(roots))
+    steps = {key: step for step, key in enumerate(order)}
+    again = [_reads_again(graph, graph.execs[key]) for key in order]
+    overwritten: dict[int, tuple[Root, ...]] = {}
+    for new, old in carries.items():
+        step = steps[graph.writers(new)[0]]
+        if old in roots:
+            overwritten[step] = (*overwritten.get(step, ()), roots[old])
+    program = Program(
+        reads=[tuple(roots[root] for root in needs.reads[key]) for key in order],
+        again=[() if read is None else tuple(roots[root] for root in read) for read in again],
+        writes=[tuple(roots[root] for root in needs.writes[key]) for key in order],
+        pairs=[tuple((roots[one], roots[two]) for one, two in needs.pairs[key]) for key in order],
+        scratch=[needs.scratch.get(key, 0) for key in order],
+        work=[work_of(graph, graph.execs[key]) for key in order],
+        repeatable=[read is not None for read in again],
+        nbytes=[needs.nbytes[root] for root in roots],
+        maker=[_maker(graph, root, needs, steps) for root in roots],
+        lasting=[root in needs.kept for root in roots],
+        overwritten=overwritten,
+    )
+    return Numbered(program, tuple(order), tuple(roots))
+
+
+def work_of(graph: SymbolicGraph, record: ExecSymbol) -> int:
+    """Floating-point operations of an exec; those of one iteration of a loop, and of all branches."""
+    bodies = bodies_of(record.command)
+    if bodies:
+        return sum(work_of(body.graph, inner) for _, body in bodies for _, inner in body.graph.execs.items())
+    inputs = [None if key is None else graph.tensors[key].spec for key in record.inputs]
+    return work(record.command, inputs, [graph.tensors[key].spec for key in record.outputs])
+
+
+def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
+    """The roots that an exec reads when it runs again; None where it must not."""
+    instead = None if bodies_of(record.command) or not record.optimize else stand_ins(record.command)
+    if instead is None or any(graph.root(key) != key or len(graph.writers(key)) > 1 for key in record.outputs):
+        return None
+    read = (record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
+    return tuple(dict.fromkeys(graph.root(key) for key in read if key is not None))
+
+
+def _maker(graph: SymbolicGraph, root: TensorKey, needs: Needs, steps: Mapping[ExecKey, int]) -> int:
+    """The step that writes all of a root which takes memory of its own; NEVER for any other root."""
+    writers = [key for key in graph.writers(root) if key in steps]
+    if len(writers) != 1 or not needs.nbytes[root] or root not in graph.execs[writers[0]].outputs:
+        return NEVER
+    return steps[writers[0]]

@@ -1,0 +1,42 @@
+"""Scopes of names: what is made inside is named after them.
+
+    with scope("encoder"), scope("block1"):
+        x = graph.input(spec((4, 8)), "x")      encoder.block1.x
+        y = tanh(x @ w)                         execs encoder.block1.gemm and encoder.block1.tanh
+
+Names are labels for texts and messages, never identity, so nothing numbers them. A scope is that of its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+from nnc.core.origin import caller_origin
+from nnc.errors import AttributeValueError
+
+_SCOPE: ContextVar[str] = ContextVar("scope", default="")
+
+
+def scope(name: str) -> AbstractContextManager[str]:
+    """Names given inside stand behind `name` and a dot, and execs without one get that of their operator."""
+    if not name:
+        raise AttributeValueError("scope", got="an empty name", need="a name", origin=caller_origin())
+    return _opened(name)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[str]:
+    token = _SCOPE.set(f"{_SCOPE.get()}{name}.")
+    try:
+        yield _SCOPE.get().removesuffix(".")
+    finally:
+        _SCOPE.reset(token)
+
+
+def scoped(name: str, otherwise: str = "") -> str:
+    """`name`, or `otherwise` inside a scope, behind the scopes that are open; nothing for nothing."""
+    opened = _SCOPE.get()
+    chosen = name or (otherwise if opened else "")
+    return opened + chosen if chosen else ""

@@ -1,0 +1,62 @@
+"""The source text of every kernel is as recorded: a change that is meant to change no kernel changes no hash.
+
+After a change that is meant to change kernels, write the record anew and look at which rows differ:
+
+    python -m tests.backends.llvm.test_kernel_hashes
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conformance.cases import CASES, Case
+
+from nnc.backends.llvm.builder import Module
+from nnc.backends.llvm.catalog import ROWS
+from nnc.backends.llvm.row import view_of
+from nnc.backends.llvm.target import TargetDescription
+from nnc.ops.rules import infer
+
+RECORD = Path(__file__).parent / "kernel_hashes.txt"
+DIGITS = 12
+TARGETS = (
+    TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, fused=True),
+    TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, fused=True),
+)
+
+
+def source(case: Case, target: TargetDescription) -> str | None:
+    """The kernel of a row for the first element type that is claimed."""
+    row = ROWS.get(case.op)
+    if row is None:
+        return None
+    for dtype in case.dtypes:
+        inputs = [spec for spec in case.specs(dtype) if spec is not None]
+        results = infer(case.op, case.attrs, case.specs(dtype))
+        if not row.refuse(case.attrs, inputs, results):
+            views = [view_of(spec) for spec in inputs], [view_of(spec) for spec in results]
+            generator = row.generate(case.attrs, *views)
+            module = Module(target)
+            phases = generator.emit(module, "kernel")
+            return "\n".join([str(module), *map(str, phases), str(generator.workspace(target))])
+    return None
+
+
+def lines() -> Iterator[str]:
+    """One line per row of the conformance table: its name and the hash."""
+    for case in CASES:
+        texts = [text for target in TARGETS if (text := source(case, target)) is not None]
+        if texts:
+            digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+            yield f"{case}: {digest[:DIGITS]}"
+
+
+def test_kernels_are_as_recorded() -> None:
+    found, recorded = sorted(lines()), RECORD.read_text(encoding="utf-8").splitlines()
+    assert sorted(set(found) ^ set(recorded)) == []
+
+
+if __name__ == "__main__":
+    RECORD.write_text("\n".join(sorted(lines())) + "\n", encoding="utf-8")

@@ -1,0 +1,77 @@
+"""The smallest forms of graphs that campaigns found to be at fault."""
+
+from __future__ import annotations
+
+import pytest
+from tests.symbolic.evaluation import values_of
+
+from nnc import ops
+from nnc.concrete import CountBelow
+from nnc.core.command import Command
+from nnc.core.dtype import I64
+from nnc.core.spec import TensorSpec, spec
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.pointwise import AFFINE, AffineAttrs
+from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, faults, while_loop
+from nnc.symbolic.passes import Pass, simplify
+from nnc.symbolic.text import dump, parse
+
+pytestmark = pytest.mark.usefixtures("debug")
+
+
+@pytest.fixture
+def debug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnc.core.settings.SETTINGS.debug", True)
+
+
+def test_two_new_symbols_on_one_line_of_text() -> None:
+    graph = SymbolicGraph()
+    ops.sort(graph.input(spec((4,))))
+    assert dump(parse(dump(graph))) == dump(graph)
+
+
+def test_the_writer_of_a_part_is_not_the_writer_of_the_whole() -> None:
+    graph = SymbolicGraph()
+    x, whole = graph.input(spec((4, 1))), graph.input(spec((8, 1)), "whole")
+    graph.apply(Command(AFFINE, AffineAttrs(0.5, 0.25)), [x], [whole[4:]])
+    y = ops.affine(whole, 0.5)
+    (report,) = simplify(graph, [y], [Pass.ALGEBRA])
+    assert report.fired == {}
+    assert faults(graph) == ()
+
+
+def test_a_known_branch_of_several_results_leaves_no_edges_behind() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2, 3)))
+    (zero,) = graph.apply(Command(FILL, FillAttrs(0.0, TensorSpec((), I64))), ())
+
+    def branch(x: Symbol) -> tuple[Symbol, Symbol]:
+        return ops.tanh(x), ops.sin(x)
+
+    one, other = case_of(graph, zero, [branch, branch], [x])
+    y = ops.exp(other)
+    simplify(graph, [one, y], [Pass.BRANCHES])
+    assert faults(graph) == ()
+
+
+def test_a_gradient_of_a_result_computed_in_front_of_the_test() -> None:
+    """Its seed is a part of another tensor; the body that it enters takes whole ones."""
+    graph = SymbolicGraph()
+    x = graph.input(spec((), "f64"))
+    with while_loop(graph, CountBelow(2)) as outer:
+        a = outer.carry(x)
+        with while_loop(outer.body, CountBelow(1)) as inner:
+            b = inner.carry(a)
+            inner.next(b, b * 2.0)
+        doubled = inner.result(b)
+        outer.next(a, doubled)
+    y = ops.reduce_sum(ops.square(ops.reshape(outer.result(doubled), (1,))))
+    (slope,) = backward(graph, [y], [x])
+    assert faults(graph) == ()
+    assert [float(value) for value in values_of(graph, [y, slope], {x: 0.5})] == [16.0, 64.0]
+
+
+def test_a_memory_limit_for_a_graph_without_commands() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((4,)))
+    assert compile(graph, [x], memory_limit=64, backend="reference").memory().arena <= 64
