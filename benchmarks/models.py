@@ -1,6 +1,6 @@
 """Milliseconds of whole training steps and predictions, ours and the peers' in turns; one JSON line per case.
 
-    python benchmarks/models.py [--threads N] [--repeats N] [--only TEXT] [--peers NAME ...]
+    python benchmarks/models.py [--threads N] [--repeats N] [--only TEXT] [--peers NAME ...] [--processor]
 
 Peers are torch eager, torch.compile, onnxruntime and JAX; one that is absent or cannot run a case is skipped, and
 `skipped` says why. All run in this process, on as many threads, on inputs of the same shapes, in f32; training is plain
@@ -8,7 +8,8 @@ stochastic gradient descent. `ratio` is ours / the best peer's, of medians; `rat
 
 A ratio needs an otherwise idle machine: with other work on its cores, threads that meet at barriers wait for those that
 the system does not let run, and the sides suffer unequally. `load` is the system's load at the start, and `disturbed`
-names the sides whose median is more than SPREAD times their best: such a row is no evidence for any of them.
+names the sides whose median is more than SPREAD times their best: such a row is no evidence for any of them. On a busy
+machine `--threads 1 --processor` counts the milliseconds in which the process had a processor, on all of its threads.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from nnc import nn
 from nnc.core.dtype import dtype_of
 from nnc.core.settings import SETTINGS
 from nnc.nn.zoo import NETWORKS, bert_base, gpt_6x384, resnet20
+
+Clock = Callable[[], float]
 
 PAUSE = 0.02
 SPREAD = 1.5
@@ -108,10 +111,10 @@ def predictions() -> Iterator[Case]:
     yield Case("predict bert_base b1 t128", our_prediction(bert_base, x), Offer(twins.bert, x))
 
 
-def milliseconds(run: Run) -> float:
-    start = time.perf_counter()
+def milliseconds(run: Run, clock: Clock) -> float:
+    start = clock()
     run()
-    return (time.perf_counter() - start) * 1e3
+    return (clock() - start) * 1e3
 
 
 def sides_of(case: Case, names: Sequence[str], threads: int) -> tuple[dict[str, Run], dict[str, str]]:
@@ -128,13 +131,13 @@ def sides_of(case: Case, names: Sequence[str], threads: int) -> tuple[dict[str, 
     return sides, skipped
 
 
-def measure(case: Case, names: Sequence[str], threads: int, repeats: int) -> dict[str, object]:
+def measure(case: Case, names: Sequence[str], threads: int, repeats: int, clock: Clock) -> dict[str, object]:
     """Medians of runs in turns; pauses, because idle workers spin for a while."""
     sides, skipped = sides_of(case, names, threads)
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, run in sides.items():
-            times[name].append(milliseconds(run))
+            times[name].append(milliseconds(run, clock))
             time.sleep(PAUSE)
     row: dict[str, object] = {"case": case.name}
     medians = {name: statistics.median(values) for name, values in times.items()}
@@ -154,15 +157,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
     parser.add_argument("--repeats", type=int, default=15, help="runs per case; the median counts")
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
+    parser.add_argument("--processor", action="store_true", help="count the process's own time on processors")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="whom to compare with")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     threads = SETTINGS.worker_count()
-    print(json.dumps({"threads": threads, "load": round(os.getloadavg()[0], 2)}))
+    clock = time.process_time if options.processor else time.perf_counter
+    print(json.dumps({"threads": threads, "clock": clock.__name__, "load": round(os.getloadavg()[0], 2)}))
     for cases in (trainings, predictions):
         for case in cases():
             if options.only in case.name:
-                print(json.dumps(measure(case, options.peers, threads, options.repeats)), flush=True)
+                print(json.dumps(measure(case, options.peers, threads, options.repeats, clock)), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +15,7 @@ from tests.ops.eager import Array, Eager, check_gradients
 import nnc
 from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.errors import AttributeValueError, ShapeError, SymbolError
 from nnc.ops.arithmetic import Index
 from nnc.ops.pointwise import square
 from nnc.symbolic import SymbolicGraph, backward, compile
@@ -109,3 +113,31 @@ def test_positions_outside_are_refused(index: Index | tuple[Index, ...]) -> None
 def test_at_most_eight_axes() -> None:
     with pytest.raises(ShapeError, match="at most 8"):
         Eager(X)[(None,) * 6]
+
+
+COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (operator.lt, operator.le, operator.gt, operator.ge)
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_comparisons_are_numpys(compare: Callable[[Any, Any], Any]) -> None:
+    x, y = Eager(X), Eager(X[::-1].copy())
+    np.testing.assert_array_equal(compare(x, y).array, compare(x.array, y.array))
+    np.testing.assert_array_equal(compare(x, 7).array, compare(x.array, 7))
+    np.testing.assert_array_equal(compare(7, x).array, compare(7, x.array))
+    np.testing.assert_array_equal(abs(x - 30.0).array, abs(X - 30))
+
+
+def test_a_variable_is_true_as_its_element_is() -> None:
+    graph = DynamicGraph()
+    x = graph.variable(np.float32(2))
+    assert x < 3.0
+    assert not x * 2.0 < 3.0
+    assert float(x) == 2.0
+    with pytest.raises(ShapeError, match="one element"):
+        bool(graph.variable(X) < 3.0)
+
+
+def test_a_symbol_has_no_truth() -> None:
+    x = SymbolicGraph().input(spec((2,)))
+    with pytest.raises(SymbolError, match=r"case_of\(\)"):
+        bool(x < 1.0)

@@ -179,3 +179,11 @@ def test_limits_are_above_zero(limits: dict[str, float]) -> None:
     parameters, loss = quadratic(graph)
     with pytest.raises(AttributeValueError, match="need limits above 0"):
         minimize(graph, EVERY[0], [loss], parameters, **limits)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def test_a_loss_scale_is_finite_and_above_zero(scale: float) -> None:
+    graph = SymbolicGraph()
+    parameters, loss = quadratic(graph)
+    with pytest.raises(AttributeValueError, match="need a finite scale above 0"):
+        minimize(graph, EVERY[0], [loss], parameters, loss_scale=scale)

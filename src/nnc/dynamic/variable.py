@@ -77,6 +77,12 @@ class Variable(ArithmeticOperand):
             raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
         return float(self.tensor.numpy().item())
 
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return self.item()
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return self.tensor.__array__(dtype, copy)
 

@@ -1,4 +1,4 @@
-"""Python's operators on operands: `a + b`, `2 * a`, `a @ b`, `a[:, 1:8:3]`."""
+"""Python's operators on operands: `a + b`, `2 * a`, `a @ b`, `a < b`, `a[:, 1:8:3]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,21 @@ from nnc.ops.fill import scalar_like
 from nnc.ops.gemm import gemm
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import Operand, T
-from nnc.ops.pointwise import add, affine, divide, multiply, power, reciprocal, square, subtract
+from nnc.ops.pointwise import (
+    absolute,
+    add,
+    affine,
+    divide,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    power,
+    reciprocal,
+    square,
+    subtract,
+)
 from nnc.ops.sampling import flip
 
 Index = SupportsIndex | slice | EllipsisType | None
@@ -61,6 +75,21 @@ class ArithmeticOperand(Operand):
     def __neg__(self) -> Self:
         return affine(self, -1.0)
 
+    def __abs__(self) -> Self:
+        return absolute(self)
+
+    def __lt__(self, other: Self | float) -> Self:
+        return less(self, _operand(other, self))
+
+    def __le__(self, other: Self | float) -> Self:
+        return less_equal(self, _operand(other, self))
+
+    def __gt__(self, other: Self | float) -> Self:
+        return greater(self, _operand(other, self))
+
+    def __ge__(self, other: Self | float) -> Self:
+        return greater_equal(self, _operand(other, self))
+
     def __matmul__(self, other: Self) -> Self:
         return gemm(self, other)
 
@@ -91,6 +120,10 @@ class ArithmeticOperand(Operand):
         """The same elements without an axis of size 1: a view, no copy."""
         spec = replace(self.spec, shape=(*self.shape[:axis], *self.shape[axis + 1 :]))
         return self.alias(spec, self.offset, (*self.strides[:axis], *self.strides[axis + 1 :]))
+
+
+def _operand(value: T | float, like: T) -> T:
+    return value if isinstance(value, Operand) else scalar_like(like, value)
 
 
 def _expanded(index: Index | tuple[Index, ...], spec: TensorSpec) -> list[int | slice | None]:

@@ -35,7 +35,8 @@ class Gradients(tuple[Symbol, ...]):
     @classmethod
     def found_by(cls, work: _Backward, inputs: Sequence[Symbol]) -> Gradients:
         """The gradients of `inputs`, with zeros where nothing arrived."""
-        self = cls(work.total(symbol.key) or fill_like(symbol, 0.0) for symbol in inputs)
+        totals = ((symbol, work.total(symbol.key)) for symbol in inputs)
+        self = cls(fill_like(symbol, 0.0) if total is None else total for symbol, total in totals)
         self.execs = {key: tuple(made) for key, made in work.made.items()}
         self._work = work
         return self

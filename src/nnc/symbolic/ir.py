@@ -600,6 +600,15 @@ class Symbol(ArithmeticOperand):
         """This symbol, with a name for texts and messages."""
         return self.graph.rename(self, name)
 
+    def __bool__(self) -> bool:
+        raise SymbolError(
+            "truth",
+            got=str(self),
+            need="a value, which a symbol has only in a run",
+            fix="choose with where(), case_of() or while_loop()",
+            origin=caller_origin(),
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Symbol) and other.graph is self.graph and other.key == self.key
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import F32, F64, DType
@@ -78,12 +79,16 @@ def minimize(
     `rates` of single parameters: a schedule may be computed in the graph. AttributeValueError for a command that is no
     optimizer, a parameter without one, and a limit that is not above 0.
 
-    Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8.
+    Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. It is finite
+    and above 0, or AttributeValueError.
     """
     commands = _commands(optimizer, parameters)
     if any(isinstance(limit, float | int) and not limit > 0.0 for limit in (clip_norm, clip_value)):
         got = f"clip_norm={clip_norm}, clip_value={clip_value}"
         raise AttributeValueError("minimize", got=got, need="limits above 0", origin=caller_origin())
+    if not 0.0 < loss_scale < inf:
+        got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
+        raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
     seeds = None if loss_scale == 1.0 else [fill_like(loss, loss_scale) for loss in losses]
     found = tuple(backward(graph, losses, [*parameters, *inputs], seeds))
     if seeds is not None:

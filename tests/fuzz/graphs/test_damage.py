@@ -86,7 +86,7 @@ def is_refused(compiled: Compiled, lives: Lives) -> tuple[Problem, Plan, bool]:
     assert faults(layout.problem, layout.plan) == ()
     blocks = zip(layout.blocks, layout.plan.offsets, strict=True)
     try:
-        check_reads(ground.graph, ground.order, lives, blocks)
+        check_reads(ground.graph, ground.order, lives, blocks, ground.kept)
     except VerificationError:
         return layout.problem, layout.plan, True
     return layout.problem, layout.plan, False

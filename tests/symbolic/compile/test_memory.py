@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -102,19 +102,9 @@ def test_scratch_memory_is_planned_and_touches_nothing_alive(monkeypatch: pytest
 
 
 def test_a_plan_with_a_fault_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(problem: Problem) -> Plan:
-        plan = solve(problem)
-        return Plan(
-            tuple(0 for _ in plan.offsets),
-            plan.arena_bytes,
-            plan.lower_bound,
-            plan.solver,
-            plan.optimal,
-            plan.seconds,
-            plan.witness,
-            plan.arenas,
-            plan.witnesses,
-        )
+    def careless(problem: Problem, *, capacity: int | None) -> Plan:
+        plan = solve(problem, capacity=capacity)
+        return replace(plan, offsets=tuple(0 for _ in plan.offsets))
 
     monkeypatch.setattr(memory_module, "solve", careless)
     graph = SymbolicGraph()

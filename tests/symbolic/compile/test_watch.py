@@ -90,12 +90,12 @@ def test_a_step_that_reads_what_another_has_written_over_is_named() -> None:
     compiled = compile(graph, [z], backend="reference")
     ground = compiled.ground
     placed = {id(life): (life, offset) for life, offset in ground.layout.placed()}
-    check_reads(graph, ground.order, ground.lives, placed.values())
+    check_reads(graph, ground.order, ground.lives, placed.values(), ground.kept)
     (_, offset), (life, _) = placed[id(ground.lives.of[x.key])], placed[id(ground.lives.of[y.key])]
     placed[id(life)] = (life, offset)
     message = r"gemm of %2: f32\[4, 4\] \(test_watch.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, ground.order, ground.lives, placed.values())
+        check_reads(graph, ground.order, ground.lives, placed.values(), ground.kept)
 
 
 def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None:
@@ -111,4 +111,17 @@ def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None
     moved = [(life, place if life is late else offset) for life, offset in ground.layout.placed()]
     message = r"gemm of .* reads %1 a: f32\[8, 8\], whose bytes broadcast_to of .*wide.* has written over"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, ground.order, ground.lives, moved)
+        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+
+
+def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((8,)), "x")
+    a = ops.sin(x).named("a")
+    y = ops.broadcast_to(ops.reduce_sum(x), (16,))
+    ground = compile(graph, [a, y], backend="reference").ground
+    early, late = ground.lives.of[a.key], ground.lives.of[y.key]
+    place = next(offset for life, offset in ground.layout.placed() if life is early)
+    moved = [(life, place if life is late else offset) for life, offset in ground.layout.placed()]
+    with pytest.raises(VerificationError, match=r"the end of the run reads %1 a: f32\[8\], whose bytes"):
+        check_reads(graph, ground.order, ground.lives, moved, ground.kept)

@@ -35,8 +35,8 @@ from nnc.symbolic.ir import Body, ExecKey, SymbolicGraph, TensorKey, bodies_of
 class Scheme:
     """A graph with everything fixed before memory exists; `inner` are the schemes of the bodies of its execs.
 
-    The first `tested` execs are those that a loop's test needs. Without `concurrency` each step waits for the one in
-    front of it.
+    The roots `kept` hold their values behind the last step. The first `tested` execs are those that a loop's test
+    needs. Without `concurrency` each step waits for the one in front of it.
     """
 
     graph: SymbolicGraph
@@ -45,6 +45,7 @@ class Scheme:
     layout: Layout
     inner: Mapping[ExecKey, tuple[Scheme, ...]]
     backend: str
+    kept: frozenset[TensorKey] = frozenset()
     tested: int = 0
     concurrency: Concurrency | None = None
     rooms: Rooms = field(default_factory=Rooms)
@@ -131,7 +132,8 @@ def _plan_loop(attrs: WhileAttrs, backend: str) -> Scheme:
     execs = graph.needed_for([*kept, *early], given)
     inner = plan_bodies(graph, execs, backend)
     scratch = scratch_bytes(graph, execs, inner, backend)
-    needs = needs_of(graph, execs, outside, [graph.root(key) for key in kept], scratch)
+    roots = frozenset(graph.root(key) for key in kept)
+    needs = needs_of(graph, execs, outside, roots, scratch)
     first = set(graph.needed_for(early, given))
     order = tuple(sorted(choose_order(graph, execs, needs, {}), key=lambda key: key not in first))
     lives = find_lives(graph, order, needs, frozenset(outside))
@@ -142,7 +144,7 @@ def _plan_loop(attrs: WhileAttrs, backend: str) -> Scheme:
     rooms = assign_rooms(attrs, order, lives)
     rest = {root: life for root, life in lives.of.items() if root not in rooms.of}
     layout = lay_out(replace(lives, of=rest), {root: graph.label(root) for root in rest})
-    return Scheme(graph, order, lives, layout, inner, backend, len(first), rooms=rooms)
+    return Scheme(graph, order, lives, layout, inner, backend, roots, len(first), rooms=rooms)
 
 
 def _handed_on(graph: SymbolicGraph, order: Sequence[ExecKey], parameters: Sequence[TensorKey]) -> frozenset[TensorKey]:

@@ -220,7 +220,7 @@ class Builder:
     def _watch(self) -> Watch:
         """Over the arena, and over the guards around one that has its storage for itself."""
         scheme, memory, base = self.scheme, self.storage.bytes, self.base
-        check_reads(scheme.graph, scheme.order, scheme.lives, scheme.layout.placed())
+        check_reads(scheme.graph, scheme.order, scheme.lives, scheme.layout.placed(), scheme.kept)
         if self.is_body:
             memory, base = memory[base : base + scheme.nbytes], 0
         return watch(memory, base, scheme.graph, scheme.order, scheme.lives, scheme.layout.placed())

@@ -232,6 +232,7 @@ class Compiled:
             ground.layout,
             ground.inner,
             ground.backend,
+            ground.kept,
             concurrency=ground.concurrency,
         )
         builder = Builder(scheme, arena, self._arena.base, places, ConcreteGraph(backend=ground.backend)).build()

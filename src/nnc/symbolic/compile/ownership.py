@@ -17,9 +17,16 @@ from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
 
 
 def check_reads(
-    graph: SymbolicGraph, order: Sequence[ExecKey], lives: Lives, blocks: Iterable[tuple[Life, int]]
+    graph: SymbolicGraph,
+    order: Sequence[ExecKey],
+    lives: Lives,
+    blocks: Iterable[tuple[Life, int]],
+    kept: Iterable[TensorKey],
 ) -> None:
-    """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold."""
+    """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold.
+
+    The roots `kept` are read at the end of the run.
+    """
     bytes_of = {id(life): (offset, offset + life.nbytes) for life, offset in blocks}
     spans = {
         root: _span(graph, root, bytes_of[id(life)][0] + lives.shifts.get(root, 0))
@@ -44,13 +51,10 @@ def check_reads(
             holders.evict(bytes_of[id(lives.workspaces[step])], f"the workspace of {text}")
         for root in {graph.root(other): None for other in record.outputs}:
             holders.take(root, text)
-    for root, life in lives.of.items():
-        if life.upper > lives.steps and life.lower < lives.steps and _last_of(life, lives) == root:
-            holders.check(graph, root, "the end of the run")
-
-
-def _last_of(life: Life, lives: Lives) -> TensorKey:
-    return [root for root in life.roots if root not in lives.shifts][-1]
+    for root in lives.fills.get(len(order), ()):
+        holders.take(root, "the fill at the end of the run")
+    for root in sorted(kept):
+        holders.check(graph, root, "the end of the run")
 
 
 @dataclass(slots=True)
@@ -63,8 +67,8 @@ class _Holders:
     taken_by: dict[TensorKey, str] = field(default_factory=dict)
 
     def take(self, root: TensorKey, text: str) -> None:
-        """`root` is written; who else had bytes there has lost them."""
-        if root in self.spans and root not in self.now:
+        """`root` is written; who else had bytes there has lost them. What is lost does not come back by a part."""
+        if root in self.spans and root not in self.now and root not in self.taken_by:
             self.evict(self.spans[root], text, root)
             self.now[root] = None
 

@@ -1,172 +1,33 @@
-"""Loops and branches: commands whose attributes hold graphs.
-
-    while:     (initial values…, invariants…) -> (count at the exit, values at the exit and rows of all iterations…)
-    case..of:  (choice…, operands…) -> what the chosen branch gives
-
-    with while_loop(graph, CountBelow(5)) as loop:
-        x = loop.carry(x0)
-        y = tanh(x)
-        loop.next(x, y * weight)        # weight belongs to the graph around: an invariant
-    a, b = loop.result(x), loop.result(y)
-
-    y, = case_of(graph, index, [double, square], [x], bypass=[x])
-
-A loop breaks at its test, and the test may stand anywhere in the body: what the test and the results read runs before
-it, once more than the rest. So `result(x)` is x after five iterations, with nothing in front of the test, and
-`result(y)` has tanh in front of it, run six times. With the next value of x as a result it is a `do … while`.
-
-A command is a plain value, so passes, plans and gradients treat loops and branches like every other operator.
-"""
+"""`while`: the command, how one is built, and its gradient."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TypeAlias
 
 from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
-from nnc.errors import ArityError, AttributeValueError, NotDifferentiableError, ShapeError, SymbolError
-from nnc.graph import Registry
-from nnc.ops.copy import contiguous
+from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
 from nnc.ops.fill import fill_like
 from nnc.ops.indexing import INDEX_SELECT, index_select, scatter_add
 from nnc.ops.pointwise import add, less
-from nnc.ops.rules import Applied, Gradients, Specs, operator
-from nnc.symbolic.gradient import backward
+from nnc.ops.rules import Applied, Gradients, operator
+from nnc.symbolic.control.commands import (
+    CONTROL_REGISTRY,
+    Holds,
+    Kept,
+    PythonHolds,
+    Test,
+    WhileAttrs,
+    infer_while,
+    kept_spec,
+)
+from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back, result_of_its_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
-
-# Not the default one: a tool that goes through all operators could make nothing of these without bodies.
-CONTROL_REGISTRY = Registry("control")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Holds:
-    """Go on while the single element of the body's `symbol` is not zero."""
-
-    symbol: TensorKey
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PythonHolds:
-    """Go on while `function` of the tensors of the body's `inputs` is true."""
-
-    function: Callable[..., object]
-    inputs: tuple[TensorKey, ...]
-
-
-Test: TypeAlias = CountBelow | Holds | PythonHolds
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a loop gives back of the body's `symbol`: its value at the failed test, or a row per whole iteration."""
-
-    symbol: TensorKey
-    rows: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WhileAttrs:
-    """`body`'s first `carried` parameters get its results of the iteration before; the others never change.
-
-    `count` is the body's symbol of the loop count, i64[]: the number of whole iterations so far. Outputs are the count
-    at the failed test and one for each of `kept`; rows are `limit` many, those that no iteration wrote are zero.
-    """
-
-    body: Body
-    carried: int
-    count: TensorKey
-    test: Test
-    at_most: int | None = None
-    kept: tuple[Kept, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.carried == len(self.body.results) <= len(self.body.parameters):
-            got = f"{self.carried} carried values, a body with {len(self.body.results)} results"
-            raise AttributeValueError("while", got=got, need="as many, and at least one")
-
-    @property
-    def limit(self) -> int | None:
-        """The largest number of whole iterations, None when nobody knows."""
-        return max(self.test.limit, 0) if isinstance(self.test, CountBelow) else self.at_most
-
-    def asked(self) -> tuple[TensorKey, ...]:
-        """The body's symbols that the test reads."""
-        match self.test:
-            case CountBelow():
-                return ()
-            case Holds():
-                return (self.test.symbol,)
-            case PythonHolds():
-                return self.test.inputs
-
-    def named(self) -> tuple[TensorKey, ...]:
-        """All symbols of the body that stand here beside its parameters and results."""
-        return (self.count, *self.asked(), *(kept.symbol for kept in self.kept))
-
-    def exits(self) -> tuple[TensorKey, ...]:
-        """The body's symbols whose values at the failed test are outputs."""
-        return tuple(kept.symbol for kept in self.kept if not kept.rows)
-
-    def stacked(self) -> tuple[TensorKey, ...]:
-        """The body's symbols whose values in all iterations are outputs."""
-        return tuple(kept.symbol for kept in self.kept if kept.rows)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CaseAttrs:
-    """The branch that the first input names (or `function` of the first `chosen` inputs); `otherwise` for others."""
-
-    branches: tuple[Body, ...]
-    otherwise: Body | None = None
-    function: Callable[..., int] | None = None
-    chosen: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.branches or self.chosen < 1:
-            raise AttributeValueError("case..of", got="no branch, or no input to choose by", need="both")
-
-    def bodies(self) -> tuple[tuple[str, Body], ...]:
-        """All branches, with names."""
-        named = tuple((f"case {index}", body) for index, body in enumerate(self.branches))
-        return named if self.otherwise is None else (*named, ("otherwise", self.otherwise))
-
-
-def _infer_while(attrs: WhileAttrs, specs: Specs) -> Specs:
-    body = attrs.body
-    _check_specs("while", specs, _specs(body.graph, body.parameters))
-    _check_specs("while", _specs(body.graph, body.results), specs[: attrs.carried])
-    return (TensorSpec((), I64), *(_kept_spec(attrs, kept) for kept in attrs.kept))
-
-
-def _kept_spec(attrs: WhileAttrs, kept: Kept) -> TensorSpec:
-    spec = attrs.body.graph.tensors[kept.symbol].spec
-    return replace(spec, shape=(attrs.limit or 0, *spec.shape)) if kept.rows else spec
-
-
-def _infer_case(attrs: CaseAttrs, specs: Specs) -> Specs:
-    (_, first), *others = attrs.bodies()
-    for body in (first, *(body for _, body in others)):
-        _check_specs("case..of", specs[attrs.chosen :], _specs(body.graph, body.parameters))
-        _check_specs("case..of", _specs(body.graph, body.results), _specs(first.graph, first.results))
-    return _specs(first.graph, first.results)
-
-
-def _specs(graph: SymbolicGraph, keys: Sequence[TensorKey]) -> Specs:
-    return tuple(graph.tensors[key].spec for key in keys)
-
-
-def _check_specs(subject: str, got: Specs, need: Specs) -> None:
-    if [(spec.shape, spec.dtype) for spec in got] != [(spec.shape, spec.dtype) for spec in need]:
-        raise ShapeError(subject, got=", ".join(map(str, got)), need=", ".join(map(str, need)) or "nothing")
-
-
-# ---- building
 
 
 @dataclass(slots=True, eq=False)
@@ -275,14 +136,14 @@ class Loop:
         results: list[TensorKey] = []
         for new in self._next.values():
             handed_on = new in self._initial or new in self.body.captured.values()
-            results.append(new if handed_on else _result_of_its_own(self.body, new, results))
+            results.append(new if handed_on else result_of_its_own(self.body, new, results))
         ordered = dict(zip(self._next, results, strict=True))
         carried = tuple(self._initial)
         body = Body(self.body, (*carried, *self.body.captured.values()), tuple(ordered[key] for key in carried))
         attrs = WhileAttrs(body, len(carried), self.count.key, self.test, self.at_most)
         invariants = [self.outside.symbol(key) for key in self.body.captured]
         self.body.enclosing = None
-        initial = [_whole(symbol) for symbol in self._initial.values()]
+        initial = [whole_of(symbol) for symbol in self._initial.values()]
         (self._exit_count,) = self.outside.apply(Command(WHILE, attrs), [*initial, *invariants])
 
 
@@ -300,7 +161,7 @@ def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
         )
     if kept not in attrs.kept:
         grown = replace(attrs, kept=(*attrs.kept, kept))
-        graph.add_outputs(key, Command(WHILE, grown), [_kept_spec(grown, kept)])
+        graph.add_outputs(key, Command(WHILE, grown), [kept_spec(grown, kept)])
         attrs = grown
     return graph.symbol(graph.execs[key].outputs[1 + attrs.kept.index(kept)])
 
@@ -314,113 +175,7 @@ def while_loop(graph: SymbolicGraph, test: CountBelow | None = None, *, at_most:
     return Loop(graph, test, at_most, caller_origin())
 
 
-def case_of(
-    graph: SymbolicGraph,
-    choice: Symbol | tuple[Callable[..., int], Sequence[Symbol]],
-    branches: Sequence[Callable[..., Symbol | tuple[Symbol, ...]]],
-    operands: Sequence[Symbol] = (),
-    *,
-    bypass: Sequence[Symbol] | None = None,
-) -> tuple[Symbol, ...]:
-    """What branch number `choice` gives for the operands, or `bypass` when there is no such branch.
-
-    `choice` is a symbol of one integer, or a function with the symbols whose tensors it gets; a gradient calls the
-    function again. Branches are functions of the operands' symbols; symbols of graphs around may be used in them.
-    Without `bypass` a choice without a branch is an IndexRangeError of the run.
-    """
-    function, asked = (None, (choice,)) if isinstance(choice, Symbol) else (choice[0], tuple(choice[1]))
-    if not branches or not asked:
-        raise ArityError("case..of", got="no branch, or no symbol to choose by", need="both", origin=caller_origin())
-    built = [_build_branch(graph, branch, operands) for branch in branches]
-    if bypass is not None:
-        built.append(_build_branch(graph, lambda *_: tuple(bypass), operands))
-    captured = tuple(dict.fromkeys(key for inner, _ in built for key in inner.captured))
-    bodies = [_close_branch(inner, results, [graph.symbol(key) for key in captured]) for inner, results in built]
-    count, otherwise = len(branches), None if bypass is None else bodies[-1]
-    attrs = CaseAttrs(tuple(bodies[:count]), otherwise, function, len(asked))
-    whole = [_whole(graph.symbol(graph.own(symbol))) for symbol in asked]
-    return graph.apply(Command(CASE_OF, attrs), [*whole, *(graph.symbol(key) for key in captured)])
-
-
-def _build_branch(
-    graph: SymbolicGraph, branch: Callable[..., Symbol | tuple[Symbol, ...]], operands: Sequence[Symbol]
-) -> tuple[SymbolicGraph, tuple[Symbol, ...]]:
-    inner = SymbolicGraph(enclosing=graph)
-    given = branch(*(inner.symbol(inner.own(symbol)) for symbol in operands))
-    results = (given,) if isinstance(given, Symbol) else tuple(given)
-    return inner, tuple(inner.symbol(inner.own(symbol)) for symbol in results)
-
-
-def _close_branch(inner: SymbolicGraph, results: Sequence[Symbol], captured: Sequence[Symbol]) -> Body:
-    """The branch with the parameters of all branches."""
-    parameters = tuple(inner.own(symbol) for symbol in captured)
-    inner.enclosing = None
-    return Body(inner, parameters, _branch_results(inner, parameters, results))
-
-
-def _branch_results(
-    graph: SymbolicGraph, parameters: Sequence[TensorKey], results: Sequence[Symbol]
-) -> tuple[TensorKey, ...]:
-    """Parameters that are handed on, and others in memory of their own."""
-    taken: list[TensorKey] = []
-    for symbol in results:
-        taken.append(symbol.key if symbol.key in parameters else _result_of_its_own(graph, symbol.key, taken))
-    return tuple(taken)
-
-
-def _result_of_its_own(graph: SymbolicGraph, key: TensorKey, taken: Sequence[TensorKey]) -> TensorKey:
-    """`key`, or a copy of it unless one exec writes all of it and nobody else gives it back."""
-    writers = graph.writers(key)
-    if graph.root(key) == key and key not in taken and len(writers) == 1 and key in graph.execs[writers[0]].outputs:
-        return key
-    return contiguous(graph.symbol(key)).key
-
-
-def _whole(symbol: Symbol) -> Symbol:
-    """The symbol, or a copy of it when it is a part of another."""
-    return symbol if symbol.graph.root(symbol.key) == symbol.key else contiguous(symbol)
-
-
-# ---- gradients
-
-
-@dataclass(frozen=True, slots=True)
-class _Pullback:
-    """A copy of a body with its gradient: `graph`, old → new keys, seeds, what it gives, and the execs for that."""
-
-    graph: SymbolicGraph
-    mapped: dict[TensorKey, TensorKey]
-    seeds: tuple[TensorKey, ...]
-    given_back: tuple[TensorKey, ...]
-    execs: tuple[ExecKey, ...]
-
-    def into(self, graph: SymbolicGraph, given: dict[TensorKey, TensorKey]) -> tuple[Symbol, ...]:
-        """Append the gradient to another graph; `given` says what the copy's inputs are there."""
-        known = dict(given)
-        graph.graft(self.graph, self.execs, self.given_back, known)
-        return tuple(graph.symbol(known[key]) for key in self.given_back)
-
-    def reads(self) -> set[TensorKey]:
-        """Roots of the copy that come from outside."""
-        found = {self.graph.root(key) for key in self.given_back}
-        return found | set(self.graph.inputs_of(self.execs))
-
-
-def _pull_back(
-    body: Body,
-    outputs: Sequence[TensorKey],
-    inputs: Sequence[TensorKey],
-    beside: Sequence[TensorKey] = (),
-    keep: Sequence[TensorKey] = (),
-) -> _Pullback:
-    """(parameters…, seeds…) -> gradients by `inputs`, and the values `beside` them; `keep` are symbols to be mapped."""
-    graph = body.graph
-    copy, mapped = graph.subgraph(graph.execs.toposort(), (*body.parameters, *outputs, *inputs, *beside, *keep))
-    results = [copy.symbol(mapped[key]) for key in outputs]
-    seeds = [copy.input(symbol.spec, "seed") for symbol in results]
-    gradients = backward(copy, results, [copy.symbol(mapped[key]) for key in inputs], seeds)
-    keys = (*(symbol.key for symbol in gradients), *(mapped[key] for key in beside))
-    return _Pullback(copy, dict(mapped), tuple(symbol.key for symbol in seeds), keys, copy.needed_for(keys))
+# ---- the gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +240,7 @@ def _exit_gradients(
     """Positions, with the gradients of the values and invariants that the last, broken iteration began with."""
     attrs, body = call.attrs, call.attrs.body
     seeded = [
-        (kept.symbol, _symbol(gradient))
+        (kept.symbol, as_symbol(gradient))
         for kept, gradient in zip(attrs.kept, gradients[1:], strict=True)
         if not kept.rows and gradient is not None and body.graph.tensors[kept.symbol].spec.dtype.is_float
     ]
@@ -497,18 +252,18 @@ def _exit_gradients(
         return
     invariants = dict.fromkeys((*flow.summed, *(place for place, _ in flow.selections)))
     places = (*flow.carried, *invariants)
-    pullback = _pull_back(body, computed, [body.parameters[place] for place in places], keep=[attrs.count])
-    count = _symbol(call.outputs[0])
+    pullback = pull_back(body, computed, [body.parameters[place] for place in places], keep=[attrs.count])
+    count = as_symbol(call.outputs[0])
     given = {pullback.mapped[attrs.count]: count.key}
     read = pullback.reads()
     for place, parameter in enumerate(body.parameters):
         key = pullback.mapped[parameter]
         if place >= attrs.carried:
-            given[key] = _symbol(call.inputs[place]).key
+            given[key] = as_symbol(call.inputs[place]).key
         elif key in read:
             given[key] = keep(count.graph, count.graph.writers(count.key)[0], Kept(parameter)).key
     seeds = dict(zip(pullback.seeds, (seed for key, seed in seeded if key not in body.parameters), strict=True))
-    given.update((key, _whole(seed).key) for key, seed in seeds.items())
+    given.update((key, whole_of(seed).key) for key, seed in seeds.items())
     yield places, pullback.into(count.graph, given)
 
 
@@ -519,9 +274,9 @@ def _loop_gradients(
 
     `sums` are the gradients by position in front of the loop.
     """
-    attrs, body, inputs = call.attrs, call.attrs.body, tuple(map(_symbol, call.inputs))
+    attrs, body, inputs = call.attrs, call.attrs.body, tuple(map(as_symbol, call.inputs))
     stacks = [
-        (kept.symbol, _symbol(gradient))
+        (kept.symbol, as_symbol(gradient))
         for kept, gradient in zip(attrs.kept, gradients[1:], strict=True)
         if kept.rows and gradient is not None
     ]
@@ -530,15 +285,16 @@ def _loop_gradients(
     rows = [record.outputs[0] for _, record in flow.selections]
     indices = [number for _, record in flow.selections if (number := record.inputs[1]) is not None]
     wanted = [*(body.parameters[place] for place in summed), *rows]
-    pullback = _pull_back(body, outputs, wanted, indices, keep=[attrs.count])
+    pullback = pull_back(body, outputs, wanted, indices, keep=[attrs.count])
     loop = _start_backward(attrs, inputs[0].graph)
     tape = _tape(call, pullback)
-    trips = _symbol(call.outputs[0])
+    trips = as_symbol(call.outputs[0])
     with loop:
         if loop.test is None:
             loop.go_on_while(less(loop.count, trips))
         index = trips - 1 - loop.count
-        carried = [loop.carry(sums.get(place) or fill_like(inputs[place], 0.0)) for place in summed]
+        initial = (sums[place] if place in sums else fill_like(inputs[place], 0.0) for place in summed)
+        carried = [loop.carry(symbol) for symbol in initial]
         seeds = [*carried[: len(flow.carried)], *(index_select(gradient, index) for _, gradient in stacks)]
         given = {pullback.mapped[attrs.count]: index.key}
         for place, key in enumerate(body.parameters):
@@ -573,9 +329,9 @@ def _start_backward(attrs: WhileAttrs, graph: SymbolicGraph) -> Loop:
     return while_loop(graph, at_most=limit)
 
 
-def _tape(call: Applied[WhileAttrs], pullback: _Pullback) -> dict[int, Symbol]:
+def _tape(call: Applied[WhileAttrs], pullback: Pullback) -> dict[int, Symbol]:
     """Rows of the carried values that the gradient reads, by position; the loop gets those that it has not yet."""
-    attrs, count = call.attrs, _symbol(call.outputs[0])
+    attrs, count = call.attrs, as_symbol(call.outputs[0])
     read, key = pullback.reads(), count.graph.writers(count.key)[0]
     parameters = attrs.body.parameters[: attrs.carried]
     return {
@@ -585,61 +341,14 @@ def _tape(call: Applied[WhileAttrs], pullback: _Pullback) -> dict[int, Symbol]:
     }
 
 
-def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
-    """The same choice again, of the gradients of the branches."""
-    attrs = call.attrs
-    inputs = tuple(_symbol(operand) for operand in call.inputs)
-    operands = inputs[attrs.chosen :]
-    wanted = [place for place in range(len(operands)) if call.needed[attrs.chosen + place]]
-    seeded = [place for place, gradient in enumerate(gradients) if gradient is not None]
-    bodies = [_branch_gradient(body, wanted, seeded) for _, body in attrs.bodies()]
-    count = len(attrs.branches)
-    changed = replace(attrs, branches=tuple(bodies[:count]), otherwise=None if attrs.otherwise is None else bodies[-1])
-    seeds = [_whole(_symbol(gradients[place])) for place in seeded]
-    found = inputs[0].graph.apply(Command(CASE_OF, changed), [*inputs, *seeds])
-    results: list[Symbol | None] = [None] * len(inputs)
-    for place, symbol in zip(wanted, found, strict=True):
-        results[attrs.chosen + place] = symbol
-    return tuple(results)
-
-
-def _branch_gradient(body: Body, wanted: Sequence[int], seeded: Sequence[int]) -> Body:
-    """(operands…, seeds…) -> gradients of the wanted operands."""
-    outputs, inputs = [body.results[place] for place in seeded], [body.parameters[place] for place in wanted]
-    pullback = _pull_back(body, outputs, inputs)
-    graph = SymbolicGraph()
-    given = {
-        key: graph.input(pullback.graph.tensors[key].spec).key
-        for key in (*(pullback.mapped[parameter] for parameter in body.parameters), *pullback.seeds)
-    }
-    parameters = tuple(given.values())
-    return Body(graph, parameters, _branch_results(graph, parameters, pullback.into(graph, given)))
-
-
-def _symbol(operand: object) -> Symbol:
-    assert isinstance(operand, Symbol)
-    return operand
-
-
 WHILE = operator(
     "while",
     WhileAttrs,
     (),
-    infer=_infer_while,
+    infer=infer_while,
     gradient=_while_gradient,
     variadic=True,
     registry=CONTROL_REGISTRY,
     doc="x = next(x) while the test holds",
 )
-CASE_OF = operator(
-    "case_of",
-    CaseAttrs,
-    (),
-    infer=_infer_case,
-    gradient=_case_gradient,
-    variadic=True,
-    registry=CONTROL_REGISTRY,
-    doc="y = branch[choice](x…)",
-)
 BODIES.set(WHILE, lambda attrs: (("body", attrs.body),))
-BODIES.set(CASE_OF, CaseAttrs.bodies)

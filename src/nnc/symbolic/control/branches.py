@@ -1,0 +1,115 @@
+"""`case..of`: the command, how one is built, and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from nnc.core.command import Command
+from nnc.core.origin import caller_origin
+from nnc.errors import ArityError
+from nnc.ops.rules import Applied, Gradients, operator
+from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
+from nnc.symbolic.control.parts import as_symbol, pull_back, result_of_its_own, whole_of
+from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph, TensorKey
+
+
+def case_of(
+    graph: SymbolicGraph,
+    choice: Symbol | tuple[Callable[..., int], Sequence[Symbol]],
+    branches: Sequence[Callable[..., Symbol | tuple[Symbol, ...]]],
+    operands: Sequence[Symbol] = (),
+    *,
+    bypass: Sequence[Symbol] | None = None,
+) -> tuple[Symbol, ...]:
+    """What branch number `choice` gives for the operands, or `bypass` when there is no such branch.
+
+    `choice` is a symbol of one integer, or a function with the symbols whose tensors it gets; a gradient calls the
+    function again. Branches are functions of the operands' symbols; symbols of graphs around may be used in them.
+    Without `bypass` a choice without a branch is an IndexRangeError of the run.
+    """
+    function, asked = (None, (choice,)) if isinstance(choice, Symbol) else (choice[0], tuple(choice[1]))
+    if not branches or not asked:
+        raise ArityError("case..of", got="no branch, or no symbol to choose by", need="both", origin=caller_origin())
+    built = [_build_branch(graph, branch, operands) for branch in branches]
+    if bypass is not None:
+        built.append(_build_branch(graph, lambda *_: tuple(bypass), operands))
+    captured = tuple(dict.fromkeys(key for inner, _ in built for key in inner.captured))
+    bodies = [_close_branch(inner, results, [graph.symbol(key) for key in captured]) for inner, results in built]
+    count, otherwise = len(branches), None if bypass is None else bodies[-1]
+    attrs = CaseAttrs(tuple(bodies[:count]), otherwise, function, len(asked))
+    whole = [whole_of(graph.symbol(graph.own(symbol))) for symbol in asked]
+    return graph.apply(Command(CASE_OF, attrs), [*whole, *(graph.symbol(key) for key in captured)])
+
+
+def _build_branch(
+    graph: SymbolicGraph, branch: Callable[..., Symbol | tuple[Symbol, ...]], operands: Sequence[Symbol]
+) -> tuple[SymbolicGraph, tuple[Symbol, ...]]:
+    inner = SymbolicGraph(enclosing=graph)
+    given = branch(*(inner.symbol(inner.own(symbol)) for symbol in operands))
+    results = (given,) if isinstance(given, Symbol) else tuple(given)
+    return inner, tuple(inner.symbol(inner.own(symbol)) for symbol in results)
+
+
+def _close_branch(inner: SymbolicGraph, results: Sequence[Symbol], captured: Sequence[Symbol]) -> Body:
+    """The branch with the parameters of all branches."""
+    parameters = tuple(inner.own(symbol) for symbol in captured)
+    inner.enclosing = None
+    return Body(inner, parameters, results_of_their_own(inner, parameters, results))
+
+
+def results_of_their_own(
+    graph: SymbolicGraph, parameters: Sequence[TensorKey], results: Sequence[Symbol]
+) -> tuple[TensorKey, ...]:
+    """Parameters that are handed on, and others in memory of their own."""
+    taken: list[TensorKey] = []
+    for symbol in results:
+        taken.append(symbol.key if symbol.key in parameters else result_of_its_own(graph, symbol.key, taken))
+    return tuple(taken)
+
+
+# ---- the gradient
+
+
+def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
+    """The same choice again, of the gradients of the branches."""
+    attrs = call.attrs
+    inputs = tuple(as_symbol(operand) for operand in call.inputs)
+    operands = inputs[attrs.chosen :]
+    wanted = [place for place in range(len(operands)) if call.needed[attrs.chosen + place]]
+    seeded = [place for place, gradient in enumerate(gradients) if gradient is not None]
+    bodies = [_branch_gradient(body, wanted, seeded) for _, body in attrs.bodies()]
+    count = len(attrs.branches)
+    changed = replace(attrs, branches=tuple(bodies[:count]), otherwise=None if attrs.otherwise is None else bodies[-1])
+    seeds = [whole_of(as_symbol(gradients[place])) for place in seeded]
+    found = inputs[0].graph.apply(Command(CASE_OF, changed), [*inputs, *seeds])
+    results: list[Symbol | None] = [None] * len(inputs)
+    for place, symbol in zip(wanted, found, strict=True):
+        results[attrs.chosen + place] = symbol
+    return tuple(results)
+
+
+def _branch_gradient(body: Body, wanted: Sequence[int], seeded: Sequence[int]) -> Body:
+    """(operands…, seeds…) -> gradients of the wanted operands."""
+    outputs, inputs = [body.results[place] for place in seeded], [body.parameters[place] for place in wanted]
+    pullback = pull_back(body, outputs, inputs)
+    graph = SymbolicGraph()
+    given = {
+        key: graph.input(pullback.graph.tensors[key].spec).key
+        for key in (*(pullback.mapped[parameter] for parameter in body.parameters), *pullback.seeds)
+    }
+    parameters = tuple(given.values())
+    return Body(graph, parameters, results_of_their_own(graph, parameters, pullback.into(graph, given)))
+
+
+CASE_OF = operator(
+    "case_of",
+    CaseAttrs,
+    (),
+    infer=infer_case,
+    gradient=_case_gradient,
+    variadic=True,
+    registry=CONTROL_REGISTRY,
+    doc="y = branch[choice](x…)",
+)
+BODIES.set(CASE_OF, CaseAttrs.bodies)
