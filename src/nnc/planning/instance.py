@@ -60,13 +60,15 @@ class Instance:
 class Effort:
     """How far to go: stop at an arena of `target` bytes or when the clock passes `deadline`; `seed` for random choices.
 
-    `known` is the smallest arena found so far by others, `None` for none.
+    `known` is the smallest arena found so far by others, `None` for none. `places` are how many times a
+    search may put a block somewhere, `None` for its own limit: unlike a deadline it gives one plan on all machines.
     """
 
     target: int = 0
     deadline: float | None = None
     seed: int = 0
     known: int | None = None
+    places: int | None = None
 
     @property
     def expired(self) -> bool:

@@ -59,7 +59,7 @@ ROWS = (
     Row("size_best_fit", greedy.best_fit(greedy.by_size), ANY, largest=6_000, turn=12),
     Row("area_first_fit", greedy.first_fit(greedy.by_area), ANY, largest=6_000, turn=13),
     Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), ANY, largest=6_000, turn=14),
-    Row("reference_coded", reference_coded, frozenset({COMPANIONS, EXPLICIT}), largest=2_000, turn=15),
+    Row("reference_coded", reference_coded, frozenset({COMPANIONS, EXPLICIT}), largest=300, turn=15),
     Row("local_search", local_search, ANY, largest=3_000, turn=16),
     Row("width_first_fit", greedy.first_fit(greedy.by_width), ANY, largest=6_000),
     Row("birth_first_fit", greedy.first_fit(greedy.by_birth), ANY, largest=6_000),
@@ -89,9 +89,12 @@ def solve(
     solver: str = PORTFOLIO_NAME,
     time_limit: float | None = 10.0,
     capacity: int | None = None,
+    places: int | None = None,
     seed: int = 0,
 ) -> Plan:
     """The smallest plan of `problem` that `solver` finds within `time_limit` seconds (`None`: no limit).
+
+    In each part of it a search puts blocks somewhere at most `places` times (`None`: its own limit).
 
     The first plan is made without hurry, so that the portfolio always has one. With a `capacity`, in bytes over all
     arenas, a plan that fits is good enough and the search stops there.
@@ -110,7 +113,7 @@ def solve(
         for state in states:
             unhurried = solver == PORTFOLIO_NAME and state.offsets is None
             limit = None if unhurried else deadline
-            _advance(state, row, Effort(targets[state.part.memory], limit, seed, state.arena))
+            _advance(state, row, Effort(targets[state.part.memory], limit, seed, state.arena, places))
     arenas = {memory: max(_values(states, memory, "arena"), default=0) for memory in bounds}
     proven = {memory: max(_values(states, memory, "proven"), default=0) for memory in bounds}
     plan = Plan(

@@ -16,13 +16,14 @@ PLACEMENTS = 100_000
 
 
 def local_search(instance: Instance, effort: Effort) -> Layout:
-    """At most `PLACEMENTS` blocks are placed in all; random choices come from the seed alone."""
+    """At most `PLACEMENTS` blocks, or `effort.places`, are placed in all; random choices come from the seed alone."""
     draw = Random(effort.seed)
     neighbours = conflicts(instance)
     order = by_size(instance)
     best = place(instance, order, neighbours, tightest=False)
     arena = instance.arena(best)
-    for _ in range(PLACEMENTS // max(instance.count, 1)):
+    placements = PLACEMENTS if effort.places is None else min(effort.places, PLACEMENTS)
+    for _ in range(placements // max(instance.count, 1)):
         if arena <= effort.target or effort.expired:
             break
         highest = [turn for turn, i in enumerate(order) if best[i] + instance.size[i] == arena]

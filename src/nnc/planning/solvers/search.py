@@ -12,6 +12,7 @@ into parts, searched one by one, each ranked anew; if one fails, the search retu
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +32,8 @@ ROUNDS = 12
 NATIVE_ROUNDS = 20
 NEVER = 1 << 62
 REMEMBERED = 4_000_000
+RESTS = 16  # cells for the rests that one node refutes
+SMALL = 24  # so few blocks are searched before a loop is compiled
 STRIDE = 20_000  # nodes of a native dive between looks at the clock
 
 
@@ -83,11 +86,11 @@ def search(instance: Instance, effort: Effort) -> Layout:
     tables = Tables.of(instance)
     unit = gcd(*instance.size, *instance.alignment)
     hunt = Hunt(tables, effort, unit, max(tables.totals, default=0), known, None if effort.known else best)
-    if not hunt.over:
+    if instance.count <= SMALL and not hunt.over:
         _round(hunt, 2 * instance.count)
     if not hunt.over and plunge.fits_cells(tables, hunt.ceiling):
         hunt.loop = compiled(plunge.plunge)
-    for turn in range(1, NATIVE_ROUNDS if hunt.loop else ROUNDS):
+    for turn in range(NATIVE_ROUNDS if hunt.loop else ROUNDS):
         if hunt.over:
             break
         _round(hunt, 2 * instance.count << turn)
@@ -109,11 +112,22 @@ class Hunt:
     best: list[int] | None
     loop: Callable[..., int] | None = None
     board: plunge.Board | None = None
+    nodes: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many nodes may still be tried."""
+        return NEVER if self.effort.places is None else max(self.effort.places - self.nodes, 0)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the effort is at its end."""
+        return self.left == 0 or self.effort.expired
 
     @property
     def over(self) -> bool:
         """Whether nothing smaller is wanted, possible or affordable."""
-        return self.ceiling <= max(self.fence, self.effort.target) or self.effort.expired
+        return self.ceiling <= max(self.fence, self.effort.target) or self.spent
 
 
 def _round(hunt: Hunt, limit: int) -> None:
@@ -135,7 +149,8 @@ def _round(hunt: Hunt, limit: int) -> None:
 def _attempt(hunt: Hunt, capacity: int, limit: int) -> bool:
     """Whether one of the orders finds a plan within `capacity` and `limit` nodes."""
     for keys in ORDERS:
-        result = _dive(hunt, keys, capacity, limit)
+        result = _dive(hunt, keys, capacity, min(limit, hunt.left))
+        hunt.nodes += result.nodes
         if result.outcome is Outcome.FOUND:
             hunt.best = result.offsets
             hunt.ceiling = max(map(add, result.offsets, hunt.tables.size))
@@ -143,7 +158,7 @@ def _attempt(hunt: Hunt, capacity: int, limit: int) -> bool:
         if result.outcome is Outcome.REFUTED:
             hunt.fence = max(hunt.fence, capacity + hunt.unit)
             return False
-        if hunt.effort.expired:
+        if hunt.spent:
             return False
     return False
 
@@ -155,12 +170,18 @@ def _dive(hunt: Hunt, keys: str, capacity: int, limit: int) -> Dive:
         return dive(tables, keys, capacity, limit, hunt.effort.deadline)
     if max(tables.totals) > capacity:
         return Dive(Outcome.REFUTED, [], 0)
-    board = hunt.board = hunt.board or plunge.make_board(tables, REMEMBERED // 4, REMEMBERED // 2)
+    board = hunt.board = hunt.board or _make_board(hunt)
     plunge.prepare(board, tables, keys, capacity)
     code = plunge.STOPPED
     while code == plunge.STOPPED and not board.full and board.nodes < limit and not hunt.effort.expired:
         code = loop(board, min(board.nodes + STRIDE, limit))
     return Dive(CODES[code], list(board.taken) if code == plunge.FOUND else [], board.nodes)
+
+
+def _make_board(hunt: Hunt) -> plunge.Board:
+    """Room for all choices of the deepest dive, and for the rests that the nodes left can refute, up to a limit."""
+    stack, rests = min(REMEMBERED // 4, len(hunt.tables.size) ** 2), min(REMEMBERED // 2, RESTS * hunt.left)
+    return plunge.make_board(hunt.tables, stack, rests)
 
 
 def _runs(members: list[int], tables: Tables) -> list[list[int]]:
@@ -212,7 +233,8 @@ def dive(  # noqa: C901  (one flat loop without calls, so that it can be compile
     while True:
         if alive:
             if part is None:
-                return Dive(Outcome.FOUND, taken, nodes)
+                # Fresh numbers: those found on the way lie between what the dive has left, and would keep its memory.
+                return Dive(Outcome.FOUND, list(array("q", taken)), nodes)
             members, first, last, floor = part.members, part.first, part.last, part.floor
             places = tuple(map(offset.__getitem__, members))
             rest = (part.name, places)

@@ -11,6 +11,10 @@ from nnc.planning import Block, Interference, Plan, Problem, faults, solve
 from nnc.symbolic.compile.liveness import Life, Lives
 from nnc.symbolic.ir import TensorKey
 
+# How often the planner's searches put a block somewhere: about a second, and a tenth where many plans are compared.
+PLACES = 50_000
+PLACES_OF_A_TRIAL = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -85,6 +89,7 @@ def lay_out(
     names: Mapping[TensorKey, str],
     interference: Callable[[Sequence[Life]], Interference] | None = None,
     capacity: int | None = None,
+    places: int = PLACES,
 ) -> Layout:
     """Plan the blocks; VerificationError when the independent check finds a fault in the solver's plan.
 
@@ -99,7 +104,7 @@ def lay_out(
         ),
         None if interference is None else interference(blocks),
     )
-    plan = solve(problem, capacity=capacity)
+    plan = solve(problem, capacity=capacity, places=places)
     if broken := faults(problem, plan):
         raise VerificationError("memory plan: " + "; ".join(broken))
     return Layout(blocks, problem, plan)
