@@ -1,6 +1,6 @@
 """Memory planning, one JSON line per case: bytes, bound, gap, solver and seconds.
 
-    python benchmarks/planner.py [--data DIR] [--time-limit S] [--only TEXT] [--all-solvers]
+    python benchmarks/planner.py [--data DIR] [--time-limit S] [--only TEXT] [--all-solvers] [--python]
 
 The files are those of `--data` (`minimalloc/*.csv`, `nets/*.csv`; a number before `.csv` is the capacity to fit).
 Three large cases are made here: a training step of a GPT with 2,800 layers, and irregular lives from two distributions.
@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 from nnc.planning import SOLVERS, Block, Problem, faults, read_csv, solve
+from nnc.planning.native import use_compiler
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "planning"
 ACTIVATIONS = (1, 1, 3, 1, 12, 12, 1, 1, 1, 4, 4, 1, 1)  # bytes per layer, in units of batch * steps * width
@@ -115,7 +116,10 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--all-solvers", action="store_true", help="every solver alone, beside the portfolio")
+    parser.add_argument("--python", action="store_true", help="the exact search in Python, not as native code")
     arguments = parser.parse_args()
+    if arguments.python:
+        use_compiler(None)
     for name, problem, capacity in cases(arguments.data):
         if arguments.only not in name:
             continue

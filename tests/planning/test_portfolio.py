@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import assume, given, settings
@@ -126,6 +127,19 @@ def test_a_capacity_that_cannot_be_met_is_an_error_with_the_bytes_needed() -> No
     with pytest.raises(MemoryLimitError) as caught:
         solve(problem, capacity=lower_bound(problem) - 1)
     assert str(lower_bound(problem)) in caught.value.got
+
+
+def dense(seed: int) -> Problem:
+    draw = Random(seed)
+    lives = [(lower, lower + draw.randrange(1, 8)) for lower in (draw.randrange(12) for _ in range(50))]
+    return Problem(tuple(Block(str(i), draw.randrange(1, 40), lower, upper) for i, (lower, upper) in enumerate(lives)))
+
+
+def test_places_are_what_the_searches_may_try() -> None:
+    problem = dense(4)
+    plans = [solve(problem, places=places, time_limit=None) for places in (0, 2_000, 2_000)]
+    assert plans[0].arena_bytes > plans[1].arena_bytes == lower_bound(problem)
+    assert plans[1].offsets == plans[2].offsets
 
 
 def test_an_unknown_solver_is_an_error_with_the_names() -> None:

@@ -10,13 +10,13 @@ from nnc.errors import NncError
 Loop: TypeAlias = Callable[..., int]
 Compiler: TypeAlias = Callable[[Loop], Loop]
 
-_COMPILERS: list[Compiler] = []
+_COMPILER: list[Compiler] = []
 _COMPILED: dict[Loop, Loop | None] = {}
 
 
-def use_compiler(compiler: Compiler) -> None:
-    """Let `compiler` turn loops into native code from now on."""
-    _COMPILERS.append(compiler)
+def use_compiler(compiler: Compiler | None) -> None:
+    """Let `compiler` turn loops into native code from now on; with None Python runs them."""
+    _COMPILER[:] = [] if compiler is None else [compiler]
     _COMPILED.clear()
 
 
@@ -24,7 +24,7 @@ def compiled(loop: Loop) -> Loop | None:
     """`loop` as native code, made at the first call; `None` when there is no compiler or it cannot."""
     if loop not in _COMPILED:
         _COMPILED[loop] = None
-        for compiler in _COMPILERS[-1:]:
+        for compiler in _COMPILER:
             try:
                 _COMPILED[loop] = compiler(loop)
             except (NncError, OSError):  # OSError: the source text is not there
