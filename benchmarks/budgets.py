@@ -6,13 +6,15 @@ Without options: the limits of CASES, planned at their batch sizes and not run. 
 `arena` with it, `work_ratio` floating-point operations with what runs again over those without (`nnc.ops.work`), and
 `seconds` the time to plan. An infeasible limit gives `smallest`, the least one that can be met.
 
-With `--run` each line is also run, in two processes of its own, with the limit and without: `time_ratio` of the mean of
-three steps behind a first one, and `real`, how much the high-water mark (VmHWM) rises above that after the imports.
+With `--run` each line is also run, in two processes of its own, with the limit and without: `time_ratio` of the fastest
+of five steps behind a first one, `same_bits` of loss and parameters behind them, and `real`, how much the high-water
+mark (VmHWM) rises above that after the imports.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -34,7 +36,7 @@ CASES = (
     ("unet", 8, 1_818_000_000, 1.01),
     ("gpt2_small", 8, 3_600_000_000, 1.20),
 )
-STEPS = 3
+STEPS = 5
 
 
 def planned(name: str, batch: int, limit: int, optimizer: str, backend: str) -> dict[str, object]:
@@ -58,8 +60,8 @@ def planned(name: str, batch: int, limit: int, optimizer: str, backend: str) -> 
     }
 
 
-def run_here(name: str, batch: int, limit: int, optimizer: str, backend: str) -> tuple[int, float]:
-    """Bytes by which steps raise the high-water mark of this process, and the mean seconds of one."""
+def run_here(name: str, batch: int, limit: int, optimizer: str, backend: str) -> tuple[int, float, str]:
+    """Bytes by which steps raise the high-water mark of this process, the seconds of one, and a hash of all results."""
     before = high_water()
     bound = limit or None
     model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend, memory_limit=bound)
@@ -67,11 +69,17 @@ def run_here(name: str, batch: int, limit: int, optimizer: str, backend: str) ->
     if model.input_dtype is not I32:
         inputs += np.linspace(-1.0, 1.0, inputs.size, dtype=inputs.dtype).reshape(inputs.shape)
     labels = np.zeros((batch, *model.output_shape[:-1]), np.int32)
-    model.train_on_batch(inputs, labels)
-    begin = perf_counter()
+    loss, _ = model.train_on_batch(inputs, labels)
+    seconds = []
     for _ in range(STEPS):
-        model.train_on_batch(inputs, labels)
-    return high_water() - before, (perf_counter() - begin) / STEPS
+        begin = perf_counter()
+        loss, _ = model.train_on_batch(inputs, labels)
+        seconds.append(perf_counter() - begin)
+    real = high_water() - before
+    digest = hashlib.sha256(repr(loss).encode())
+    for tensor in model.tensors().values():
+        digest.update(tensor.numpy().tobytes())
+    return real, min(seconds), digest.hexdigest()
 
 
 def measured(row: dict[str, object], backend: str) -> dict[str, object]:
@@ -83,14 +91,15 @@ def measured(row: dict[str, object], backend: str) -> dict[str, object]:
         done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
         if done.returncode:
             return {"error": done.stderr.strip().splitlines()[-1:]}
-        real, seconds = done.stdout.split()
-        found.append((int(real), float(seconds)))
-    (real, seconds), (unlimited, before) = found
+        real, seconds, digest = done.stdout.split()
+        found.append((int(real), float(seconds), digest))
+    (real, seconds, digest), (unlimited, before, expected) = found
     return {
         "real": real,
         "real_unlimited": unlimited,
         "step_seconds": round(seconds, 4),
         "time_ratio": round(seconds / before, 3),
+        "same_bits": digest == expected,
     }
 
 

@@ -1,10 +1,11 @@
-"""GFLOP/s of the LLVM backend's matrix products and convolutions; one JSON line per case.
+"""GFLOP/s of the LLVM backend's matrix products and convolutions, GB/s of what memory limits; one JSON line per case.
 
     python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT]
 
 Products run in alternation with NumPy's matmul (whose BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says
 otherwise); `ratio` is ours / NumPy's. `share` is the part of the machine's measured FMA peak times the threads, where
-the peak is that of a loop which does nothing but fused multiply-adds on registers.
+the peak is that of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits,
+`share` is the part of the rate of a copy that runs in alternation; what counts is each operand once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from nnc.core.dtype import U8
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.convolution import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
@@ -37,12 +39,20 @@ from nnc.ops.convolution import (
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
+from nnc.ops.copy import COPY
 from nnc.ops.gemm import GEMM, GemmAttrs
-from nnc.ops.rules import infer
+from nnc.ops.movement import TRANSPOSE, TransposeAttrs
+from nnc.ops.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
+from nnc.ops.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
+from nnc.ops.pointwise import ADD, EXP, RELU, TANH
+from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.softmax import LOG_SOFTMAX, SOFTMAX
 from nnc.ops.window import Window, window_of
 
 Array = NDArray[np.float32]
 RUNS, PAUSE = 3, 0.03
+MATRIX = (8192, 1024)
+COPIED, NONE = 2 * 4 * MATRIX[0] * MATRIX[1], NoAttrs()
 BACKEND = LlvmBackend()
 
 # rows, columns, inner, transpose a, transpose b
@@ -79,12 +89,16 @@ CONVOLUTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is run: a name, its floating-point operations, our program, and the peer's where there is one."""
+    """What is run: a name, its floating-point operations, our program, and the peer's where there is one.
+
+    Where memory is the limit there are `nbytes` instead, and the peer is a copy, which moves `COPIED` bytes.
+    """
 
     name: str
     operations: float
     ours: Callable[[], None]
     peer: Callable[[], None] | None = None
+    nbytes: int = 0
 
 
 def random(*shape: int) -> Array:
@@ -130,6 +144,38 @@ def convolutions() -> Iterator[Case]:
         yield Case(f"convolution {shape}", work, program(forward, x, w, None))
         yield Case(f"data gradient {shape}", work, program(Command(CONVOLUTION_DATA_GRADIENT, data), g, w))
         yield Case(f"weight gradient {shape}", work, program(Command(CONVOLUTION_WEIGHT_GRADIENT, weight), x, g))
+
+
+def memory_limited() -> Iterator[Case]:
+    """Operators that do little with much: operands of 32 MB, rows of a transformer."""
+    x, y = random(*MATRIX), random(*MATRIX)
+    row = random(MATRIX[1])
+    last, norm = ReduceAttrs((1,)), NormalizationAttrs((1,), (1,))
+    rate = np.float32(0.1).reshape(())
+    rows: tuple[tuple[AnyCommand, tuple[Array | None, ...]], ...] = (
+        (Command(COPY, NONE), (x,)),
+        (Command(RELU, NONE), (x,)),
+        (Command(EXP, NONE), (x,)),
+        (Command(TANH, NONE), (x,)),
+        (Command(ADD, NONE), (x, y)),
+        (Command(ADD, NONE), (x, row)),
+        (Command(TRANSPOSE, TransposeAttrs((1, 0))), (x,)),
+        (Command(REDUCE_SUM, last), (x,)),
+        (Command(REDUCE_SUM, ReduceAttrs((0,))), (x,)),
+        (Command(SOFTMAX, NONE), (x,)),
+        (Command(LOG_SOFTMAX, NONE), (x,)),
+        (Command(LAYER_NORM, norm), (x, row, row)),
+        (Command(RMS_NORM, norm), (x, row)),
+        (Command(GRADIENT_DESCENT, GradientDescentAttrs()), (x, y, rate)),
+    )
+    copy = program(Command(COPY, NONE), x)
+    for command, arrays in rows:
+        results = infer(
+            command.op, command.attrs, tuple(None if a is None else Tensor.from_numpy(a).spec for a in arrays)
+        )
+        moved = sum(array.nbytes for array in arrays if array is not None) + sum(result.nbytes for result in results)
+        shapes = ", ".join("x".join(map(str, array.shape)) for array in arrays if array is not None)
+        yield Case(f"{command.op.name} {shapes} {command.attrs}", 0.0, program(command, *arrays), copy, moved)
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -190,6 +236,11 @@ def peak(repeats: int) -> float:
 
 def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
     ours, peer = measure(case, repeats)
+    if case.nbytes:
+        assert peer is not None
+        rate, copied = case.nbytes / ours, COPIED / peer
+        figures = {"microseconds": ours * 1e6, "gigabytes": rate / 1e9, "copy": copied / 1e9, "share": rate / copied}
+        return {"case": case.name} | {name: round(value, 3) for name, value in figures.items()}
     rate = case.operations / ours
     row: dict[str, object] = {
         "case": case.name,
@@ -214,7 +265,7 @@ def main() -> None:
     target = engine().target
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
-    for cases in (products, convolutions):
+    for cases in (products, convolutions, memory_limited):
         for case in cases():
             if options.only in case.name:
                 print(json.dumps(report(case, options.repeats, limit)), flush=True)

@@ -59,6 +59,8 @@ MEMORY = {
     "gradients_bytes": int,
     "optimizer_state_bytes": int,
     "total_bytes": int,
+    "repeated_commands": int,
+    "work_ratio": float,
     "optimal": bool,
     "peak_step": int,
     "peak_tensors": list,
@@ -110,6 +112,23 @@ class TestFacts:
         assert memory["without_reuse_bytes"] > memory["arena_bytes"]
         assert memory["weights_bytes"] == 4 * facts["parameters"]
         assert memory["optimizer_state_bytes"] == 2 * memory["weights_bytes"]
+
+    def test_a_memory_limit_changes_the_memory_and_not_the_result(self, call) -> None:
+        options = ("train", "digits", "--epochs", "1", "--backend", "reference", "--json")
+        free = json.loads(call(*options).out)
+        limit = int(0.8 * free["memory"]["arena_bytes"])
+        small = json.loads(call(*options, "--memory-limit", limit).out)
+        assert small["memory"]["arena_bytes"] <= limit < free["memory"]["arena_bytes"]
+        assert (free["memory"]["repeated_commands"], free["memory"]["work_ratio"]) == (0, 1.0)
+        assert small["memory"]["repeated_commands"] > 0
+        assert small["memory"]["work_ratio"] > 1.0
+        assert small["sha256"] == free["sha256"]
+        assert small["test_accuracy"] == free["test_accuracy"]
+
+    def test_a_memory_limit_that_cannot_be_met_names_one_that_can(self, call) -> None:
+        ran = call("train", "digits", "--memory-limit", "1000")
+        assert ran.code == 2
+        assert "got memory_limit=1000; need at least " in ran.err
 
     def test_the_defaults_are_enough(self, call) -> None:
         facts = json.loads(call("train", "digits", "--json").out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from nnc.core.origin import caller_origin
+from nnc.core.origin import caller_origin, inherited_origin
 
 
 def line() -> int:
@@ -28,3 +28,11 @@ def test_frames_of_the_package_are_passed_over() -> None:
     through = names["through"]
     assert callable(through)
     assert through(caller_origin) == f"test_origin.py:{line()}"
+
+
+def test_what_stands_for_something_has_its_origin() -> None:
+    with inherited_origin("model.py:7"):
+        with inherited_origin(""):
+            assert caller_origin() == ""
+        assert caller_origin() == "model.py:7"
+    assert caller_origin() == f"test_origin.py:{line()}"

@@ -8,6 +8,7 @@ A session is a world and twenty calls on it, both fixed by its number. A call is
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import resource
 import signal
@@ -69,9 +70,16 @@ class Summary:
         self.targets |= other.targets
 
     def __str__(self) -> str:
-        rows = [f"{count:9} {name}" for name, count in self.outcomes.most_common()]
-        head = f"{self.calls} calls of {len(self.targets)} functions and methods, {len(self.offences)} offences"
-        return "\n".join([head, *rows, *map(str, self.offences)])
+        """One line of JSON."""
+        offences = [str(offence) for offence in self.offences]
+        return json.dumps(
+            {
+                "calls": self.calls,
+                "targets": len(self.targets),
+                "outcomes": dict(self.outcomes.most_common()),
+                "offences": offences,
+            }
+        )
 
 
 class Overtime(BaseException):

@@ -1,13 +1,17 @@
-"""The command behind scripts/fuzz. The same options give the same calls, or the same graphs."""
+"""The command behind scripts/fuzz. The same options give the same calls, or the same graphs.
+
+The last line of the output is JSON: how many there were, what each check has seen, and what was at fault.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from functools import partial
 
 from tests.fuzz.campaign import run_campaign, run_sessions
-from tests.fuzz.graphs.campaign import fault_of, run_graphs, smallest
+from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs, smallest
 from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
 
@@ -15,33 +19,38 @@ from tests.fuzz.graphs.checks import CHECKS
 def main() -> int:
     """Run, print the summary; 0 when nothing was at fault."""
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
-    parser.add_argument("campaign", nargs="?", choices=("calls", "graphs"), default="calls", help="what is random")
+    parser.add_argument("campaign", nargs="?", choices=("calls", *CAMPAIGNS), default="calls", help="what is random")
     parser.add_argument("--count", type=int, default=100_000, help="calls or graphs at least (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the first session or graph (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first session or graph (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--session", type=int, help="run this session of calls alone, in this process")
     parser.add_argument("--check", choices=tuple(CHECKS), action="append", help="of graphs: these checks alone")
     parser.add_argument("--reduce", type=int, metavar="GRAPH", help="print the smallest form of a graph that fails")
     options = parser.parse_args()
-    return _graphs(options) if options.campaign == "graphs" else _calls(options)
+    return _calls(options) if options.campaign == "calls" else _graphs(options)
 
 
 def _calls(options: argparse.Namespace) -> int:
     if options.session is not None:
         summary = run_sessions([options.session])
     else:
-        summary = run_campaign(options.count, options.seed, options.workers)
+        summary = run_campaign(options.count, options.first, options.workers)
     print(summary)
     return 1 if summary.offences else 0
 
 
 def _graphs(options: argparse.Namespace) -> int:
-    checks = options.check or list(CHECKS)
-    if options.reduce is None:
-        report = run_graph_campaign(options.count, options.seed, options.workers, checks)
-        print(report)
-        return 1 if report.failures else 0
-    for failure in run_graphs([options.reduce], checks).failures:
+    campaign = Campaign(tuple(options.check)) if options.check else CAMPAIGNS[options.campaign]
+    if options.reduce is not None:
+        return _reduce(options.reduce, campaign)
+    tell = partial(print, file=sys.stderr, flush=True)
+    report = run_graph_campaign(options.first, options.count, options.workers, campaign, tell)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _reduce(seed: int, campaign: Campaign) -> int:
+    for failure in run_graphs([seed], campaign).failures:
         case = smallest(failure.seed, failure.check)
         print(failure, case.program.steps, case.built.graph, case.built.wanted, sep="\n")
         print(fault_of(case, failure.check, failure.seed))

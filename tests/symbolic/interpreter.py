@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +38,8 @@ MOST_ITERATIONS = 64
 class Noise:
     """Random factors and shifts for results: elements · (1 ± ε) ± ε · the largest of them.
 
-    ε is about the rounding of their type, or of the type `coarse` if that has a larger one.
+    ε is about the rounding of their type, or of the type `coarse` if that has a larger one. What `coarse` cannot hold
+    is infinite.
     """
 
     numbers: np.random.Generator
@@ -53,7 +55,9 @@ class Noise:
             values = array.astype(np.float64)
             largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
             factor, shift = self.numbers.uniform(-size, size, (2, *array.shape))
-            array[...] = values * (1 + factor) + shift * 0.1 * largest
+            disturbed = values * (1 + factor) + shift * 0.1 * largest
+            held = np.abs(disturbed) <= ml_dtypes.finfo(self.coarse.numpy).max
+            array[...] = np.where(held, disturbed, disturbed * np.inf)
 
 
 @dataclass

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.symbolic.interpreter import interpret
 
 from nnc import ops
-from nnc.core.dtype import F32, F64
+from nnc.core.command import Command
+from nnc.core.dtype import F16, F32, F64
 from nnc.core.spec import spec
 from nnc.errors import VerificationError
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.copy import COPY
 from nnc.ops.operand import apply
 from nnc.ops.pointwise import AFFINE, CAST, CastAttrs, affine
-from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
+from nnc.ops.rules import NoAttrs
+from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
 from nnc.symbolic.passes import Pass, simplify
-from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
+from nnc.symbolic.passes.algebra import ALGEBRA, EITHER, IDEMPOTENT
 from nnc.symbolic.passes.fusion import FUSION
+from nnc.symbolic.passes.transfer import TRANSFERS
 from nnc.symbolic.rewrite import Match, Rule, rewrite
 
 ROWS = spec((3, 4), "f64")
@@ -31,18 +36,32 @@ def values_of(graph: SymbolicGraph, outputs: list[Symbol], inputs: list[Symbol])
 BUILDERS = {
     "identity affine": lambda x: affine(x, 1.0, 0.0) * x,
     "affine of affine": lambda x: (x * 2.0 + 1.0) * 3.0 - 4.0,
-    "affine of fill": lambda x: x + (ops.fill_like(x, 2.0) * 3.0 + 1.0),
+    **{
+        f"{op.name} of {op.name}": lambda x, op=op: apply(op, NoAttrs(), apply(op, NoAttrs(), x)) * x
+        for op in IDEMPOTENT
+    },
+    **{f"{op.name} of equals": lambda x, op=op: apply(op, NoAttrs(), x, x) * x for op in EITHER},
     "transpose of transpose": lambda x: ops.exp(ops.transpose(ops.transpose(x, (1, 0)), (1, 0))),
+    "transpose of ones": lambda x: ops.exp(ops.transpose(ops.reduce_sum(x * x, 1, keepdims=True))),
+    "transposed factor": lambda x: ops.gemm(ops.transpose(ops.exp(x)), ops.transpose(x)[:3], transpose_b=True),
     "sum over ones": lambda x: ops.exp(ops.reduce_sum(ops.reshape(x * x, (3, 1, 4)) * 1.5, 1)),
+    "sum of sum": lambda x: ops.reduce_sum(ops.reduce_sum(ops.reshape(x, (3, 2, 2)), 1), 0),
+    "broadcast to the same shape": lambda x: apply(BROADCAST_TO, BroadcastAttrs((3, 4)), x) * x,
     "same cast": lambda x: ops.exp(apply(CAST, CastAttrs(F64), x)),
+    "cast of a wider cast": lambda x: ops.cast(ops.cast(ops.cast(x, F16), F32), F64),
     "square": lambda x: x * x,
     "add constant": lambda x: ops.exp(x + ops.fill_like(x, 2.0)),
     "subtract constant": lambda x: ops.exp(ops.fill_like(x, 2.0) - x),
     "multiply constant": lambda x: ops.exp(ops.fill_like(x, 2.0) * x),
     "divide by constant": lambda x: ops.exp(x / ops.fill_like(x, 2.0)),
     "copy": lambda x: ops.exp(ops.contiguous(x)[1:3]),
+    "copy of a result": lambda x: ops.contiguous(ops.exp(x)),
     "bias": lambda x: ops.gemm(x, ops.transpose(x)) + ops.reduce_sum(x, 1),
     "log of softmax": lambda x: ops.log(ops.softmax(x)),
+    "softmax into loss": lambda x: ops.categorical_cross_entropy(ops.softmax(x), ops.argmax(x, 1)),
+    "sigmoid into loss": lambda x: ops.binary_cross_entropy(
+        ops.sigmoid(x), ops.square(ops.sin(x)), positive_weight=2.0
+    ),
 }
 
 
@@ -68,6 +87,80 @@ def test_case_34_a_duplicated_sum_is_computed_once() -> None:
     assert reports[0].name == "common sub-expressions"
     got = compile(graph, [product], backend="reference")({x: [10.0], y: [8.0]}, product)
     assert got[0] == [18.0**2]
+
+
+def test_case_35_what_is_copied_into_a_part_is_computed_there() -> None:
+    graph = SymbolicGraph()
+    x, y, z = graph.input(spec((1,)), "x"), graph.input(spec((1,)), "y"), graph.input(spec((2,)), "z")
+    graph.apply(Command(COPY, NoAttrs()), [x + y], [z[0:1]])
+    graph.apply(Command(COPY, NoAttrs()), [x], [z[1:2]])
+    (report,) = simplify(graph, [z], [Pass.DATA_TRANSFER])
+    assert report.fired == {"copy of a result": 1}
+    assert faults(graph) == ()
+    assert sorted(record.command.op.name for _, record in graph.execs.items()) == ["add", "copy"]
+    (got,) = compile(graph, [z], backend="reference")({x: [1.2], y: [8.0]}, z)
+    np.testing.assert_array_equal(got, np.array([9.2, 1.2], np.float32))
+
+
+def test_a_value_that_others_read_or_want_is_copied() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(ROWS, "x")
+    wanted, read = ops.exp(x), ops.sin(x)
+    columns = graph.input(spec((4, 3), "f64"), "columns")
+    graph.apply(Command(COPY, NoAttrs()), [ops.tanh(x[:, 0])], [columns[0:3, 0]])
+    outputs = [wanted, ops.contiguous(wanted), ops.contiguous(read), ops.cos(read), columns]
+    (report,) = simplify(graph, outputs, [Pass.DATA_TRANSFER])
+    assert report.fired == {}
+    assert report.after == 7
+
+
+def test_case_36_softmax_and_cross_entropy_are_one_command_with_its_gradient() -> None:
+    def gradient(fused: bool) -> np.ndarray:
+        graph = SymbolicGraph()
+        x = graph.input(ROWS, "x")
+        labels = ops.argmax(x, 1)
+        loss = ops.softmax_cross_entropy(x, labels)[0]
+        if fused:
+            loss = ops.categorical_cross_entropy(ops.softmax(x), labels)
+            (report,) = simplify(graph, [loss], [Pass.FUSION])
+            assert report.fired == {"softmax into loss": 1}
+        (slope,) = backward(graph, [loss], [x])
+        return values_of(graph, [slope], [x])[0]
+
+    np.testing.assert_array_equal(gradient(True), gradient(False))
+
+
+def test_integers_that_no_attribute_holds_stay() -> None:
+    for dtype, factor in (("u8", 100.0), ("i64", 2.0**40)):
+        graph = SymbolicGraph()
+        x = graph.input(spec((3,), dtype), "x")
+        y = (x * factor) * factor + ops.fill_like(x, 100.0) * 2.0
+        values = {x: np.array([1, 3, 200])}
+        before = interpret(graph, [y], values)[0]
+        simplify(graph, [y], [Pass.ALGEBRA, Pass.CONSTANTS])
+        assert faults(graph) == ()
+        np.testing.assert_array_equal(interpret(graph, [y], values)[0], before)
+
+
+def test_factors_that_the_type_does_not_hold_stay() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((1,)), "x")
+    outputs = [affine(affine(x, 1e-30), 1e-30), affine(affine(x, 1e30), 1e30), x / ops.fill_like(x, 1e-40)]
+    (report,) = simplify(graph, outputs, [Pass.ALGEBRA])
+    assert report.fired == {}
+
+
+def test_what_a_rule_makes_has_the_name_and_the_line_of_what_it_replaces() -> None:
+    graph = SymbolicGraph()
+    x, w = graph.input(ROWS, "x"), graph.input(spec((4, 4), "f64"), "w")
+    with scope("layer"):
+        y = ops.gemm(x * 2.0 * 3.0, w) + w[0]
+    before = {record.name: record.origin for _, record in graph.execs.items()}
+    reports = simplify(graph, [y], [Pass.ALGEBRA, Pass.FUSION])
+    assert [dict(report.fired) for report in reports] == [{"affine of affine": 1}, {"bias": 1}]
+    assert {record.name: record.origin for _, record in graph.execs.items()} == {
+        name: before[name] for name in ("layer.affine", "layer.add")
+    }
 
 
 def test_common_subexpressions_tell_aliases_apart() -> None:

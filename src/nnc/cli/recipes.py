@@ -32,12 +32,19 @@ class Recipe:
     falling: int
     decay: float
 
-    def model(self, split: Split, batch_size: int, seed: int, backend: str) -> Model:
-        """The untrained model."""
+    def model(self, split: Split, batch_size: int, seed: int, backend: str, memory_limit: int | None = None) -> Model:
+        """The untrained model; with a `memory_limit`, in bytes, the arena of each of its steps takes no more."""
         updates_per_epoch = -(-len(split.train) // batch_size)
         schedule = Cosine(self.rate, self.falling * updates_per_epoch, self.last_rate)
         optimizer = Adam(schedule, decay=self.decay, decoupled=True)
-        return Model(self.network(), self.input_shape, optimizer=optimizer, seed=seed, backend=backend)
+        return Model(
+            self.network(),
+            self.input_shape,
+            optimizer=optimizer,
+            seed=seed,
+            backend=backend,
+            memory_limit=memory_limit,
+        )
 
     def locate(self, split: Split, index: int) -> tuple[DataSet, int]:
         """The part and the row of example `index` of the whole data set."""

@@ -15,6 +15,7 @@ from nnc.cli.training import Options, Training, prepare
 from nnc.cli.versions import versions
 from nnc.core.settings import SETTINGS
 from nnc.nn import Evaluation, ModelMemory
+from nnc.symbolic import Budget
 
 MAX_SEED = 2**63 - 1
 MAX_EPOCHS = 1_000_000
@@ -33,6 +34,15 @@ Epochs = Annotated[
 BatchSize = Annotated[
     int | None, typer.Option(min=1, max=MAX_BATCH, help="Examples in one update. Default 64 for digits.")
 ]
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="BYTES",
+        help="The most that the arena of a step may take. What it has no room to keep is computed again; "
+        "results are the same.",
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option("--resume", help="Go on from the checkpoint, with its seed and batch size, to the very same result."),
@@ -45,6 +55,7 @@ def train(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     backend: BackendName = "",
+    memory_limit: MemoryLimit = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
@@ -60,7 +71,7 @@ def train(
     if threads is not None:
         SETTINGS.threads = threads
     place = checkpoint_of(data_set, checkpoint)
-    options = Options(data_set, place, seed, epochs, batch_size, backend, resume)
+    options = Options(data_set, place, seed, epochs, batch_size, backend, resume, memory_limit)
     with Interrupts() as interrupts:
         training = prepare(options)
         memory = training.model.memory(training.step_batch)
@@ -68,8 +79,7 @@ def train(
             _print_plan(training, memory)
         with shown(training) as show:
             training.run(show, interrupts.pending)
-    test = training.split.test
-    result = None if interrupts.pending() else training.model.evaluate(test.inputs, test.labels)
+    result = None if interrupts.pending() else training.evaluate()
     if json:
         write_json(_facts(data_set, training, memory, result))
     elif result is not None:
@@ -104,7 +114,14 @@ def _print_plan(training: Training, memory: ModelMemory) -> None:
         ("total", memory.total, "arena, weights and optimizer state"),
     ):
         add_row(statement, what, count(nbytes), remark)
+    if memory.budget is not None:
+        add_row(statement, "memory limit", count(memory.budget.limit), _price(memory.budget))
     console.print(statement)
+
+
+def _price(budget: Budget) -> str:
+    """What a limit costs."""
+    return f"{budget.repeated} commands run again, work × {budget.work_ratio:.3f}"
 
 
 def _print_result(training: Training, result: Evaluation) -> None:
@@ -165,6 +182,8 @@ def _memory(memory: ModelMemory, batch: int) -> dict[str, Json]:
         "gradients_bytes": memory.gradients,
         "optimizer_state_bytes": memory.optimizer_state,
         "total_bytes": memory.total,
+        "repeated_commands": 0 if memory.budget is None else memory.budget.repeated,
+        "work_ratio": 1.0 if memory.budget is None else memory.budget.work_ratio,
         "optimal": step.optimal,
         "peak_step": step.peak_step,
         "peak_tensors": list(step.peak_tensors),

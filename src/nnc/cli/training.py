@@ -13,7 +13,17 @@ from nnc.cli.recipes import RECIPES, Recipe
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.serialize import check_writable
 from nnc.errors import FormatError, UsageError
-from nnc.nn import Model, Position, Progress, fit, load_checkpoint, position_of, read_position, save_checkpoint
+from nnc.nn import (
+    Evaluation,
+    Model,
+    Position,
+    Progress,
+    fit,
+    load_checkpoint,
+    position_of,
+    read_position,
+    save_checkpoint,
+)
 from nnc.nn.data import Batches, Split, load
 
 Show = Callable[[Progress, float], None]
@@ -30,6 +40,7 @@ class Options:
     batch_size: int | None = None
     backend: str = ""
     resume: bool = False
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,13 @@ class Training:
         fit(self.model, self.batches, self.epochs, listener=listen, stop=stop)
         self.save()
 
+    def evaluate(self) -> Evaluation:
+        """Loss and accuracy of the test set, under a limit on memory in steps no larger than those of the training."""
+        test = self.split.test
+        if self.model.memory_limit is None:
+            return self.model.evaluate(test.inputs, test.labels)
+        return self.model.evaluate(test.inputs, test.labels, self.step_batch)
+
     def save(self) -> None:
         """Write the checkpoint unless it already holds this update."""
         if self.saved_at != self.model.updates:
@@ -116,7 +134,7 @@ def prepare(options: Options) -> Training:
     seed = _agree("--seed", options.seed, 0, None if position is None else position.batches.seed)
     saved_size = None if position is None else position.batch_size
     batch_size = _agree("--batch-size", options.batch_size, recipe.batch_size, saved_size)
-    model = recipe.model(split, batch_size, seed, options.backend)
+    model = recipe.model(split, batch_size, seed, options.backend, options.memory_limit)
     batches = Batches(split.train, batch_size, seed=seed)
     epochs = recipe.epochs if options.epochs is None else options.epochs
     training = Training(options.checkpoint, recipe, split, model, batches, batch_size, epochs, backend)

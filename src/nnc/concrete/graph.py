@@ -307,6 +307,10 @@ class ConcreteGraph:
         stream.submit(partial(execute, prepared.plan, run.context))
         return stream.emit(run.signal)
 
+    def prepare(self) -> None:
+        """Do what the first run of everything would begin with: load the kernels and lay out the programs."""
+        self._prepare(*self._part(None, None, None), self._streams)
+
     def cancel(self) -> None:
         """Ask all runs of this graph to stop before their next step; they end with CancelledError."""
         self._runs.cancel()

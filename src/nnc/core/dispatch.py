@@ -7,7 +7,7 @@ preference wins. Only `nnc/__init__.py` puts backends into the table, so no uppe
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,6 +26,9 @@ class Kernel(Protocol):
     @property
     def workspace_bytes(self) -> int:
         """Bytes of scratch memory, planned by the caller."""
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Bytes of scratch memory beyond that when operands at these positions have gaps, for copies without."""
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import sys
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,3 +48,14 @@ class Storage:
 
     def __repr__(self) -> str:
         return f"Storage({self.nbytes} bytes{', ' + self.label if self.label else ''})"
+
+
+def give_back_free_memory() -> None:
+    """Let the system have the memory that Python and the C library hold and nobody uses, where glibc can be asked.
+
+    Planning and code generation leave such memory behind. A process that then fills an arena would have both.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

@@ -197,7 +197,8 @@ class Snapshots(Generic[G]):
 class PassManager(Generic[G]):
     """Runs passes over one graph and keeps what is known about it.
 
-    `verify(graph)` gives the broken rules in words; it runs before the first pass and after each transform.
+    `verify(graph)` gives the broken rules in words; it runs before the first pass, and after each transform that
+    edits the graph.
     """
 
     def __init__(
@@ -245,7 +246,8 @@ class PassManager(Generic[G]):
                 edits = self.graph.version - before
                 raise VerificationError(f"pass {one.name} declares {changed.count} changes and made {edits} edits")
             self.facts.preserve(*kept)
-            self._check_rules(f"pass {one.name}")
+            if self.graph.version != before:
+                self._check_rules(f"pass {one.name}")
         return changed
 
     def _ensure(self, keys: Iterable[FactKey]) -> None:

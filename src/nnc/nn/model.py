@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.core.dtype import F16, F32, DType
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
-from nnc.errors import FormatError, ShapeError, UsageError
+from nnc.errors import FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.nn.combine import Sequential
 from nnc.nn.data import Batches
 from nnc.nn.fit import Listener, fit
@@ -42,7 +42,7 @@ class ModelMemory:
     """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
 
     `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
-    a limit on memory costs, if it costs anything.
+    a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
     """
 
     step: MemoryStatement
@@ -50,11 +50,18 @@ class ModelMemory:
     gradients: int
     optimizer_state: int
     budget: Budget | None = None
+    precision: DType | None = None
 
     @property
     def total(self) -> int:
         """Arena, weights and optimizer state together."""
         return self.step.arena + self.weights + self.optimizer_state
+
+    def __str__(self) -> str:
+        beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
+        cost = "" if self.budget is None else f"; {self.budget}"
+        precision = "" if self.precision is None else f"; products in {self.precision.name}"
+        return f"{self.step}; {beside}{cost}{precision}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +85,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """A planned step, and the symbols that the model's tensors will be bound to, by the tensors' names."""
+    """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names."""
 
     step: Step
     given: Mapping[str, Symbol]
+    precision: DType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,8 @@ class Model:
     `passes` run on the graph of each step before it is planned (`nnc.symbolic.passes`).
 
     With a `memory_limit`, in bytes, the arena of each step takes no more; `memory` tells what a step computes again
-    for that.
+    for that, and results are the same bit by bit. A step that cannot meet it so runs in the `allowed_precision` (bf16
+    or f16), where one is given; MemoryLimitError where that does not suffice either.
     """
 
     def __init__(
@@ -128,6 +137,7 @@ class Model:
         precision: DType | None = None,
         clip_norm: float | None = None,
         memory_limit: int | None = None,
+        allowed_precision: DType | None = None,
         passes: Iterable[Pass] = DEFAULT,
     ) -> None:
         self.layer = layer
@@ -141,6 +151,7 @@ class Model:
         self.precision = precision
         self.clip_norm = clip_norm
         self.memory_limit = memory_limit
+        self.allowed_precision = allowed_precision
         self.passes = tuple(passes)
         self.specs: dict[str, ParameterSpec] = {}
         self._output = self._explore()
@@ -264,14 +275,15 @@ class Model:
         """The bytes of a step for `batch` examples: "train", "evaluate" or "predict"; nothing is allocated."""
         if kind not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
-        compiled = self._plan(kind, batch).step.compiled
+        program = self._plan(kind, batch)
+        compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
         weights = sum(row.spec.nbytes for row in self.specs.values())
         if kind != "train":
-            return ModelMemory(statement, weights, 0, 0, budget)
+            return ModelMemory(statement, weights, 0, 0, budget, precision)
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
         state = sum(spec.nbytes for spec in self._state_specs().values())
-        return ModelMemory(statement, weights, gradients, state, budget)
+        return ModelMemory(statement, weights, gradients, state, budget, precision)
 
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
         return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
@@ -290,10 +302,19 @@ class Model:
         if batch < 1:
             raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
         if (kind, batch) not in self._plans:
-            self._plans[kind, batch] = self._compile(kind, batch)
+            self._plans[kind, batch] = self._within_limit(kind, batch)
         return self._plans[kind, batch]
 
-    def _compile(self, kind: str, batch: int) -> _Program:
+    def _within_limit(self, kind: str, batch: int) -> _Program:
+        """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
+        try:
+            return self._compile(kind, batch, self.precision)
+        except MemoryLimitError:
+            if self.allowed_precision is None:
+                raise
+        return self._compile(kind, batch, self.allowed_precision)
+
+    def _compile(self, kind: str, batch: int, precision: DType | None) -> _Program:
         graph = SymbolicGraph(kind)
         symbols = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
         given = dict(symbols)
@@ -301,12 +322,12 @@ class Model:
         renewed: dict[str, Symbol] = {}
         output = self.apply(x, symbols, renewed=renewed if kind == "train" else None)
         if kind == "predict":
-            return self._program(graph, given, x, None, (output,), {})
+            return self._program(graph, given, x, None, (output,), {}, precision)
         target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
         target = graph.input(target_spec, "target")
         results = (self.loss.build(output, target), self.loss.score(output, target))
         if kind == "evaluate":
-            return self._program(graph, given, x, target, results, {})
+            return self._program(graph, given, x, target, results, {}, precision)
         optimizers = self._optimizers()
         steering = TensorSpec((), steering_dtype(self.dtype))
         scalars = {name: graph.input(steering, name) for name in self.optimizer.scalars(1)}
@@ -318,12 +339,12 @@ class Model:
             scalars=scalars,
             rates={symbols[path]: scalars[self.optimizer.rate_name(path)] for path in optimizers},
             clip_norm=self.clip_norm,
-            loss_scale=F16_LOSS_SCALE if self.precision is F16 else 1.0,
+            loss_scale=F16_LOSS_SCALE if precision is F16 else 1.0,
         )
         given.update({state.name: state for update in minimized.updates for state in update.states})
         given.update(scalars)
         carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
-        return self._program(graph, given, x, target, results, carry)
+        return self._program(graph, given, x, target, results, carry, precision)
 
     def _program(
         self,
@@ -333,15 +354,16 @@ class Model:
         target: Symbol | None,
         results: tuple[Symbol, ...],
         carry: Mapping[Symbol, Symbol],
+        precision: DType | None,
     ) -> _Program:
         later = dict.fromkeys(given.values())
-        if self.precision is not None:
-            lower_precision(graph, (*results, *carry), self.precision)
+        if precision is not None:
+            lower_precision(graph, (*results, *carry), precision)
         reports = simplify(graph, (*results, *carry), self.passes)
         compiled = compile(
             graph, results, given=later, carry=carry, backend=self.backend, memory_limit=self.memory_limit
         )
-        return _Program(Step(compiled, inputs, target, results, reports), given)
+        return _Program(Step(compiled, inputs, target, results, reports), given, precision)
 
     # ---- use
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnc.core.command import AnyCommand
-from nnc.core.spec import contiguous_strides
+from nnc.core.origin import inherited_origin
+from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.errors import VerificationError
 from nnc.graph import Fact, Op
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
@@ -26,11 +27,12 @@ WANTED = Fact[tuple[Symbol, ...]]("wanted outputs")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """One exec as a rule sees it."""
+    """One exec as a rule sees it, and the roots of the wanted outputs."""
 
     graph: SymbolicGraph
     key: ExecKey
     record: ExecSymbol
+    wanted: Collection[TensorKey]
 
     @property
     def command(self) -> AnyCommand:
@@ -41,6 +43,11 @@ class Match:
     def inputs(self) -> tuple[Symbol | None, ...]:
         """The exec's inputs as symbols."""
         return tuple(None if key is None else self.graph.symbol(key) for key in self.record.inputs)
+
+    @property
+    def result(self) -> TensorSpec:
+        """The spec of the first output."""
+        return self.graph.tensors[self.record.outputs[0]].spec
 
     def input(self, position: int) -> Symbol:
         """An input that is there."""
@@ -104,8 +111,7 @@ def rewrite(graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol
 
 def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[ExecKey, ...] | None:
     """Let every reader of the root `old` read `new`; the readers, or None when an alias of `old` cannot follow."""
-    base = graph.region(new)
-    whole = base.strides == contiguous_strides(base.shape)
+    base, dense = graph.region(new), is_dense(graph, new)
     readers = graph.readers(old)
     changes: list[tuple[ExecKey, tuple[TensorKey | None, ...]]] = []
     for reader in readers:
@@ -115,10 +121,11 @@ def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[Exec
                 inputs.append(key)
             elif key == old:
                 inputs.append(new)
-            elif whole:
-                region = graph.region(key)
-                spec = graph.tensors[key].spec
-                inputs.append(graph.alias(new, spec, base.offset + region.offset, region.strides).key)
+            elif dense:
+                region, record = graph.region(key), graph.tensors[key]
+                with inherited_origin(record.origin):
+                    part = graph.alias(new, record.spec, base.offset + region.offset, region.strides)
+                inputs.append(part.key)
             else:
                 return None
         changes.append((reader, tuple(inputs)))
@@ -130,11 +137,11 @@ def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[Exec
 def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[TensorKey]) -> list[ExecKey] | None:
     """Apply a rule to one exec; the execs to look at again, or None when it did not fire."""
     record = graph.execs[key]
-    if not record.optimize or any(graph.root(output) != output for output in record.outputs):
+    if not record.optimize or not all(is_dense(graph, output) for output in record.outputs):
         return None
     made: list[ExecKey] = []
-    with graph.observed(made.append):
-        results = rule.apply(Match(graph, key, record))
+    with graph.observed(made.append), inherited_origin(record.origin):
+        results = rule.apply(Match(graph, key, record, kept))
     if results is None or not _may_replace(graph, record, results, made, kept):
         _discard(graph, made)
         return None
@@ -143,7 +150,7 @@ def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[Tenso
     for output, symbol in zip(record.outputs, results, strict=True):
         fresh = [other for other in made if symbol.key in graph.execs[other].outputs]
         if fresh:
-            _retarget(graph, fresh[0], symbol.key, output, made, place)
+            _retarget(graph, fresh[0], symbol.key, output, made, place, record.name)
             place = None
         else:
             redirect(graph, output, symbol.key)
@@ -155,7 +162,7 @@ def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[Tenso
 def _may_replace(
     graph: SymbolicGraph, record: ExecSymbol, results: Replacement, made: list[ExecKey], kept: Collection[TensorKey]
 ) -> bool:
-    """Symbols that were there before may replace only outputs that are not wanted and that whole symbols read."""
+    """Symbols that were there before may replace only whole outputs that are not wanted and that whole symbols read."""
     written = {key for other in made for key in graph.execs[other].outputs}
     for output, symbol in zip(record.outputs, results, strict=True):
         if symbol.key in written:
@@ -165,14 +172,21 @@ def _may_replace(
             for reader in graph.readers(output)
             for tensor in graph.execs[reader].inputs
         )
-        strided = symbol.strides != contiguous_strides(symbol.shape)
-        if output in kept or (aliased and strided) or (_is_part(symbol) and _has_body_reader(graph, output)):
+        if output in kept or _is_part(graph, output) or (aliased and not is_dense(graph, symbol.key)):
+            return False
+        if _is_part(graph, symbol.key) and _has_body_reader(graph, output):
             return False
     return True
 
 
-def _is_part(symbol: Symbol) -> bool:
-    return symbol.graph.root(symbol.key) != symbol.key
+def is_dense(graph: SymbolicGraph, key: TensorKey) -> bool:
+    """True when the elements follow each other in memory: of roots, and of some of their parts."""
+    record = graph.tensors[key]
+    return record.alias is None or record.alias.strides == contiguous_strides(record.spec.shape)
+
+
+def _is_part(graph: SymbolicGraph, key: TensorKey) -> bool:
+    return graph.root(key) != key
 
 
 def _has_body_reader(graph: SymbolicGraph, key: TensorKey) -> bool:
@@ -187,14 +201,15 @@ def _retarget(
     old: TensorKey,
     made: list[ExecKey],
     place: ExecKey | None,
+    name: str,
 ) -> None:
     """Let `writer` write `old` in place of `new`, whose readers follow; at the `place` of the exec that wrote `old`.
 
-    Keys are the order of appending, which a plan starts from: what is replaced keeps its turn.
+    Keys are the order of appending, which a plan starts from: what is replaced keeps its turn, and its `name`.
     """
     record = graph.remove_exec(writer)
     outputs = tuple(old if key == new else key for key in record.outputs)
-    record = replace(record, outputs=outputs)
+    record = replace(record, outputs=outputs, name=name)
     if place is not None and not outputs == (old,) == graph.execs[place].outputs:
         graph.remove_exec(place)
         place = None

@@ -9,7 +9,7 @@ from nnc.backends.llvm.backend import LlvmBackend, assemble
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.spec import Shape, TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.gemm import GEMM, GemmAttrs
@@ -135,3 +135,33 @@ def test_a_kernel_runs_alone_on_contiguous_and_on_strided_tensors() -> None:
             result(one)[:] = 0
             one.kernel.run((source, w, None), one.outputs, workspace)
             np.testing.assert_array_equal(result(one), want)
+
+
+def convolution(window: int, groups: int = 1) -> AnyCommand:
+    return Command(CONVOLUTION, ConvolutionAttrs(window_of(window, padding=window // 2), groups))
+
+
+# The command, the shapes of data and weights, and whether the packed weights have a workspace.
+PACKING: dict[str, tuple[AnyCommand, Shape, Shape, bool]] = {
+    "panels of a product": (Command(GEMM, GemmAttrs()), (300, 70), (70, 90), False),
+    "panels just before their use": (Command(GEMM, GemmAttrs()), (40, 300), (300, 700), False),
+    "weights in a workspace": (convolution(5), (1, 16, 16, 8), (5, 5, 8, 40), True),
+    "weights in pieces": (convolution(5), (1, 3, 3, 128), (5, 5, 128, 130), False),
+    "weights of tiles": (convolution(3), (1, 16, 16, 32), (3, 3, 32, 48), False),
+    "weights of one channel": (convolution(3, 48), (1, 8, 8, 48), (3, 3, 1, 48), False),
+}
+
+
+@pytest.mark.parametrize("case", PACKING)
+def test_weights_that_change_between_runs_are_packed_anew(case: str) -> None:
+    """Twice the weights are twice the result, to the last bit."""
+    command, data, weights, apart = PACKING[case]
+    w = random(*weights)
+    one = call(command, [random(*data), w, None])
+    assert (one.workspace is not None) == apart
+    run = assemble([one])
+    run()
+    first = result(one).copy()
+    w.numpy()[:] *= 2
+    run()
+    np.testing.assert_array_equal(result(one), 2 * first)

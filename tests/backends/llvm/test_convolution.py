@@ -10,6 +10,10 @@ from tests.backends.llvm.harness import Array, check, random, scalar_of
 
 from nnc.backends.llvm.builder import F16, F32, F64
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.correlation import Correlation
+from nnc.backends.llvm.depthwise import Depthwise
+from nnc.backends.llvm.epilogue import Epilogue
+from nnc.backends.llvm.pointwise import Instruction
 from nnc.backends.llvm.target import host_target
 
 
@@ -90,6 +94,21 @@ def test_f32(case: str) -> None:
     check(forward(c, bias=False), [x, w], [y], spread=30)
     check(data_gradient(c), [g, w], [back], spread=30)
     check(weight_gradient(c), [x, g], [weights], spread=100)
+
+
+@pytest.mark.parametrize(
+    "case", ["stride", "depthwise", "depthwise, ragged channels, stride", "weights in pieces, stride"]
+)
+def test_epilogues(case: str) -> None:
+    c = CASES[case]
+    x, w, g = operands(c, np.float32)
+    bias, scale, shift = random((c.filters,), seed=3), random((c.filters,), seed=4), random((1,), seed=5)
+    chain = (Instruction("multiply", (0, 2)), Instruction("add", (3, 1)), Instruction("relu", (4,)))
+    made = forward(c, bias=True)
+    assert isinstance(made, Correlation | Depthwise)
+    made = replace(made, epilogue=Epilogue(F32, (True, False), chain, 5))
+    want = np.maximum((sums(c, x, w, g)[0] + bias) * scale + shift, 0)
+    check(made, [x, w, bias, scale, shift], [want.astype(np.float32)], spread=100)
 
 
 @pytest.mark.parametrize("case", ["stride", "same size", "weights in pieces", "depthwise"])

@@ -84,3 +84,17 @@ def test_equal_generators_are_one_kernel() -> None:
     jit = Jit(host_target(), ObjectCache(None))
     twin = Pointwise((32,), (access(np.zeros(32, np.float32)),), SQUARE.outputs, SQUARE.instructions, (1,))
     assert jit.kernel(SQUARE) is jit.kernel(twin)
+
+
+def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    jit = Jit(host_target(), ObjectCache(None))
+    other = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("absolute", (0,)),), (1,))
+    linked: list[int] = []
+    link = Jit._link
+    monkeypatch.setattr(Jit, "_link", lambda self, codes: (linked.append(len(codes)), link(self, codes)))
+    jit.make((SQUARE, other, SQUARE))
+    assert linked == [2]
+    found = [jit.kernel(one) for one in (SQUARE, other)]
+    assert linked == [2]
+    assert len({address for kernel in found for address in kernel.addresses}) == 2
+    assert jit.kernel(SQUARE).hash == Jit(host_target(), ObjectCache(None)).kernel(SQUARE).hash

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.backends.llvm.harness import access, check, random, scalar_of, steps
+import pytest
+from tests.backends.llvm.harness import access, check, random, run, scalar_of, steps
 
 from nnc.backends.llvm.access import Access
 from nnc.backends.llvm.movement import concatenate, embed, fill, move
+from nnc.backends.llvm.transposition import Transposition
 
 
 def test_a_transpose_is_a_move_between_strides() -> None:
@@ -17,6 +19,34 @@ def test_a_transpose_is_a_move_between_strides() -> None:
 def test_truth_values_and_bytes_move() -> None:
     x = random((33, 5)) > 0
     check(move(x.T.shape, access(x.T), access(np.ascontiguousarray(x.T))), [x], [np.ascontiguousarray(x.T)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize("shape", [(2, 33, 21), (1, 16, 64), (3, 8, 100)], ids=str)
+def test_transpositions_of_all_sizes(shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+    x = (random(shape) * 50).astype(np.int8).astype(dtype)
+    for order in ((0, 2, 1), (2, 0, 1)):
+        want = np.ascontiguousarray(x.transpose(order))
+        made = move(want.shape, Access(scalar_of(x), tuple(steps(x)[axis] for axis in order)), access(want))
+        assert isinstance(made, Transposition)
+        check(made, [x], [want])
+
+
+def test_a_transposition_into_a_region() -> None:
+    x, whole = random((20, 30)), np.zeros((60, 25), np.float32)
+    place = whole[::2, 3:23]
+    made = move(place.shape, Access(scalar_of(x), (1, 30)), Access(scalar_of(x), steps(place)))
+    assert isinstance(made, Transposition)
+    run(made, [x], [place])
+    np.testing.assert_array_equal(place, x.T)
+    assert np.count_nonzero(whole) == np.count_nonzero(x)
+
+
+def test_narrow_matrices_are_gathered() -> None:
+    x = random((40, 3))
+    made = move((3, 40), access(x.T), access(np.ascontiguousarray(x.T)))
+    assert not isinstance(made, Transposition)
+    check(made, [x], [np.ascontiguousarray(x.T)])
 
 
 def test_concatenation_along_each_axis() -> None:

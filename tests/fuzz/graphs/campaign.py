@@ -1,31 +1,58 @@
-"""Random graphs through all checks: every graph is compiled, and one more check of the table looks at it."""
+"""Random graphs through the checks of a campaign: some look at every graph, one more at each in turn."""
 
 from __future__ import annotations
 
+import gc
+import json
 import multiprocessing
 import random
 import signal
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from types import FrameType
 
-from tests.fuzz.graphs.checks import CHECKS, Case
+from tests.fuzz.graphs.case import Case
+from tests.fuzz.graphs.checks import CHECKS, short_search
 from tests.fuzz.graphs.reduce import reduce
 from tests.symbolic.programs import Program, random_program
 from tests.symbolic.rows.control import ALL, UNROLLABLE
 
 from nnc.core.dtype import F32, F64, DType
 
-SECONDS = 10
+SECONDS = 60
 PART = 50
-ALWAYS = "compiled"
-# Differentiated so often.
-ORDERS = (0, 0, 0, 1, 1, 2)
+# Differentiated so often, and of so many steps then.
+ORDERS = (0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2)
+STEPS = (12, 8, 5)
+# Checks that take programs of their own kind.
+OF_THEIR_OWN = frozenset(("llvm", "derivatives", "unrolled"))
 # Few shapes of one type for native code: each other one is a kernel to compile.
 NATIVE: tuple[DType, ...] = (F32, F64)
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Names of checks: those of every graph, and those of which each graph gets one."""
+
+    always: tuple[str, ...]
+    in_turn: tuple[str, ...] = ()
+
+    def of(self, seed: int) -> tuple[str, ...]:
+        """The checks of a graph."""
+        return (*self.always, self.in_turn[seed % len(self.in_turn)]) if self.in_turn else self.always
+
+
+CAMPAIGNS: Mapping[str, Campaign] = {
+    "plans": Campaign(("planned",)),
+    "damage": Campaign(("damaged",)),
+    "passes": Campaign(
+        ("all passes", "llvm"),
+        ("compiled", "one pass", "some passes", "texts", "unrolled", "derivatives", "carried", "streams", "limited"),
+    ),
+}
 
 
 class Overtime(BaseException):
@@ -50,31 +77,46 @@ class Failure:
 
 @dataclass
 class Report:
-    """How many graphs each check has seen, and which failed."""
+    """How many graphs there were, how many commands they had, how many each check has seen, and which failed.
 
-    seen: Counter[str] = field(default_factory=Counter)
-    failures: list[Failure] = field(default_factory=list)
+    `outcomes` says in how many graphs something came up: a row of programs, or what checks note.
+    """
+
+    graphs: int = 0
     commands: int = 0
+    seen: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
         """Count another part of the campaign in."""
-        self.seen.update(other.seen)
-        self.failures.extend(other.failures)
+        self.graphs += other.graphs
         self.commands += other.commands
+        self.seen.update(other.seen)
+        self.outcomes.update(other.outcomes)
+        self.failures.extend(other.failures)
 
     def __str__(self) -> str:
-        rows = [f"{count:9} {name}" for name, count in sorted(self.seen.items())]
-        head = f"{self.seen[ALWAYS]} graphs of {self.commands} commands, {len(self.failures)} failures"
-        return "\n".join([head, *rows, *map(str, self.failures)])
+        """One line of JSON."""
+        return json.dumps(
+            {
+                "graphs": self.graphs,
+                "commands": self.commands,
+                "checks": dict(self.seen),
+                "outcomes": dict(self.outcomes.most_common()),
+                "failures": [str(failure) for failure in self.failures],
+            }
+        )
 
 
 def case_of_seed(seed: int, check: str = "") -> Case:
     """The program that a seed stands for."""
+    order = ORDERS[seed % len(ORDERS)]
     if check == "llvm":
-        return Case(random_program(seed, dtypes=(NATIVE[seed % 4 // 3],), most=8), ORDERS[seed % len(ORDERS)])
+        return Case(random_program(seed, dtypes=(NATIVE[seed % 4 // 3],), most=STEPS[1]), order)
     dtypes = (F64,) if check == "derivatives" else ()
     table = UNROLLABLE if check == "unrolled" else ALL
-    return Case(random_program(seed, table=table, dtypes=dtypes), ORDERS[seed % len(ORDERS)])
+    return Case(random_program(seed, table=table, dtypes=dtypes, most=STEPS[order]), order)
 
 
 def fault_of(case: Case, check: str, seed: int) -> str:
@@ -82,7 +124,8 @@ def fault_of(case: Case, check: str, seed: int) -> str:
     before = signal.signal(signal.SIGALRM, _overtime)
     signal.alarm(SECONDS)
     try:
-        CHECKS[check](case, random.Random(seed))
+        with short_search():
+            CHECKS[check](case, random.Random(seed))
     except (Exception, Overtime) as error:
         return _describe(error)
     finally:
@@ -97,29 +140,44 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]} at {place}"
 
 
-def run_campaign(count: int, seed: int, workers: int, checks: Sequence[str]) -> Report:
-    """Graphs `seed` to `seed + count` in processes of their own, shared out in small parts."""
-    parts = [range(start, min(start + PART, seed + count)) for start in range(seed, seed + count, PART)]
+def run_campaign(
+    first: int, count: int, workers: int, campaign: Campaign, tell: Callable[[str], object] = lambda line: None
+) -> Report:
+    """Graphs `first` to `first + count` in processes of their own, shared out in small parts; each part is told."""
+    parts = [range(start, min(start + PART, first + count)) for start in range(first, first + count, PART)]
     report = Report()
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for part in pool.map(run_graphs, parts, [checks] * len(parts)):
-            report.add(part)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_settle) as pool:
+        for part, found in zip(parts, pool.map(run_graphs, parts, [campaign] * len(parts)), strict=True):
+            report.add(found)
+            tell(f"up to {part.stop}: {len(report.failures)} failures")
+            for failure in found.failures:
+                tell(str(failure))
     return report
 
 
-def run_graphs(seeds: Iterable[int], checks: Sequence[str]) -> Report:
-    """Each seed is one graph: compiled, and looked at by the checks in turn."""
+def _settle() -> None:
+    """What is imported stays: collections of garbage need not look at it."""
+    gc.freeze()
+    gc.set_threshold(50_000)
+
+
+def run_graphs(seeds: Iterable[int], campaign: Campaign) -> Report:
+    """Each seed is one graph, looked at by the checks of the campaign up to the first that fails."""
     report = Report()
     for seed in seeds:
-        check = checks[seed % len(checks)]
-        case = case_of_seed(seed, check)
-        for name in dict.fromkeys((ALWAYS, check)):
-            report.seen[name] += 1
-            if what := fault_of(case, name, seed):
-                report.failures.append(Failure(seed, name, what))
+        report.graphs += 1
+        cases: dict[str, Case] = {}
+        for check in campaign.of(seed):
+            kind = check if check in OF_THEIR_OWN else ""
+            if kind not in cases:
+                cases[kind] = case_of_seed(seed, check)
+            report.seen[check] += 1
+            if what := fault_of(cases[kind], check, seed):
+                report.failures.append(Failure(seed, check, what))
                 break
         else:
-            report.commands += len(case.built.graph.execs)
+            report.commands += sum(len(case.built.graph.execs) for case in cases.values())
+            report.outcomes.update(set[str]().union(*(case.outcomes | case.built.rows for case in cases.values())))
     return report
 
 

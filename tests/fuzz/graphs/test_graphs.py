@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fuzz.graphs.campaign import case_of_seed, run_graphs
-from tests.fuzz.graphs.checks import CHECKS, Case, Fault
+from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, case_of_seed, run_graphs
+from tests.fuzz.graphs.case import Case, Fault
+from tests.fuzz.graphs.checks import CHECKS
 from tests.fuzz.graphs.reduce import reduce
 from tests.symbolic.interpreter import Noise, interpret
 from tests.symbolic.programs import Program, build, random_program
@@ -18,19 +20,30 @@ from tests.symbolic.rows.scope import Step
 from nnc.core.dtype import F32
 from nnc.core.spec import TensorSpec
 
-ON_REFERENCE = [name for name in CHECKS if name != "llvm"]
 
-
-@pytest.mark.parametrize("first", range(0, 200, 50))
-def test_random_graphs(first: int) -> None:
-    report = run_graphs(range(first, first + 50), ON_REFERENCE)
+@pytest.mark.parametrize(
+    ("campaign", "count"),
+    [
+        (CAMPAIGNS["plans"], 100),
+        (Campaign((), tuple(name for name in CHECKS if name not in ("planned", "llvm"))), 60),
+        (Campaign(("llvm",)), 20),
+    ],
+    ids=["plans", "passes", "llvm"],
+)
+def test_random_graphs(campaign: Campaign, count: int) -> None:
+    report = run_graphs(range(count), campaign)
     assert [str(failure) for failure in report.failures] == []
-    assert report.commands > 500
+    assert report.graphs == count
+    assert report.commands > 8 * count
+    assert min(report.outcomes[name] for name in ("loop", "branches", "ranges", "strided", "in place")) > count // 10
 
 
-def test_random_graphs_in_native_code() -> None:
-    report = run_graphs(range(24), ["llvm"])
-    assert [str(failure) for failure in report.failures] == []
+def test_the_report_is_a_line_of_json() -> None:
+    report = run_graphs(range(2), Campaign(("planned",), ("texts", "unrolled")))
+    read = json.loads(str(report))
+    assert (read["graphs"], read["failures"]) == (2, [])
+    assert read["checks"] == {"planned": 2, "texts": 1, "unrolled": 1}
+    assert read["outcomes"]["in place"] == 2
 
 
 def test_programs_use_every_row() -> None:

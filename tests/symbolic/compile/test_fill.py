@@ -66,6 +66,9 @@ def test_places_that_nobody_reads_need_no_value() -> None:
     compiled = compile(graph, [late], backend="reference")
     assert (compiled.ground.lives.of[whole.key].lower, compiled.ground.lives.of[whole.key].outside) == (2, False)
     np.testing.assert_array_equal(compiled({x: np.arange(64)}, late)[0], np.arange(8, 28) * 64)
+    # Before the run its bytes are those of the input.
+    with pytest.raises(SymbolError, match="which each run computes"):
+        compiled.write(whole, np.zeros(128))
 
 
 def test_a_fill_alone_is_a_constant() -> None:

@@ -3,22 +3,30 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nnc import ops
+from nnc.backends.llvm.backend import Assembly
 from nnc.backends.reference.backend import NumpyKernel, ReferenceBackend
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Call, Program, Specs, Tensors
 from nnc.core.spec import spec
+from nnc.core.storage import give_back_free_memory
 from nnc.core.tensor import Tensor
 from nnc.errors import VerificationError
+from nnc.ops.window import window_of
 from nnc.planning import Plan, Problem, solve
 from nnc.symbolic import SymbolicGraph, backward, compile
 from nnc.symbolic.compile import memory as memory_module
+from nnc.symbolic.compile.rooms import aligned
 
 SCRATCH = 1000
+WINDOW = window_of(3)
+lower_module = import_module("nnc.symbolic.compile.lower")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,9 +109,43 @@ def test_scratch_memory_is_planned_and_touches_nothing_alive(monkeypatch: pytest
     assert any(name.startswith("workspace of gemm of %") for name in statement.peak_tensors)
 
 
+def test_copies_of_operands_with_gaps_are_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the channels of x: a convolution reads them without gaps, so they are copied into the arena first."""
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((1, 8, 8, 32)), "x"), graph.input(spec((3, 3, 16, 16)), "w")
+    y = ops.convolution(ops.tanh(x)[:, :, :, 8:24], w, window=WINDOW)
+    generator = np.random.default_rng(0)
+    values = {symbol: generator.standard_normal(symbol.shape).astype(np.float32) for symbol in (x, w)}
+    want = compile(graph, [y], backend="reference")(values, y)[0]
+    compiled = compile(graph, [y], backend="llvm")
+    bare = compile(graph, [ops.convolution(graph.input(spec((1, 8, 8, 16))), w, window=WINDOW)], backend="llvm")
+    assert compiled.memory().workspace == aligned(bare.memory().workspace) + 8 * 8 * 16 * 4
+
+    def refuse(self: Assembly, size: int) -> None:
+        raise AssertionError(f"{size} bytes outside of the plan")
+
+    monkeypatch.setattr(Assembly, "_allocate", refuse)
+    np.testing.assert_allclose(compiled(values, y)[0], want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_planning_leaves_behind_is_given_back_for_large_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(lower_module, "give_back_free_memory", lambda: calls.append("trim"))
+    graph = SymbolicGraph()
+    x = graph.input(spec((64,)), "x")
+    compile(graph, [ops.tanh(x)], backend="reference").allocate()
+    assert not calls
+    wide = ops.reduce_sum(ops.broadcast_to(x, (1 << 16, 64)))
+    compiled = compile(graph, [wide], backend="reference")
+    assert calls == ["trim"]
+    compiled.allocate()
+    assert calls == ["trim", "trim"]
+    give_back_free_memory()
+
+
 def test_a_plan_with_a_fault_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(problem: Problem, *, capacity: int | None) -> Plan:
-        plan = solve(problem, capacity=capacity)
+    def careless(problem: Problem, **options: Any) -> Plan:
+        plan = solve(problem, **options)
         return replace(plan, offsets=tuple(0 for _ in plan.offsets))
 
     monkeypatch.setattr(memory_module, "solve", careless)

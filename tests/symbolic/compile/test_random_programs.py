@@ -17,7 +17,7 @@ from nnc.dynamic import DynamicGraph
 from nnc.ops.rules import INPLACE
 from nnc.symbolic import Compiled, ExecSymbol, Symbol, SymbolicGraph, TensorKey, backward, compile, verify
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True, scope="module")

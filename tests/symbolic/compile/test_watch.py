@@ -10,13 +10,14 @@ import pytest
 
 from nnc import ops
 from nnc.backends.reference.backend import ReferenceBackend
+from nnc.concrete import CountBelow
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Kernel, Specs, Tensors
 from nnc.core.spec import spec
 from nnc.core.storage import ALIGNMENT
 from nnc.core.tensor import Tensor
 from nnc.errors import VerificationError
-from nnc.symbolic import SymbolicGraph, compile
+from nnc.symbolic import SymbolicGraph, compile, while_loop
 from nnc.symbolic.compile.ownership import check_reads
 
 pytestmark = pytest.mark.usefixtures("debug")
@@ -124,4 +125,29 @@ def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
     place = next(offset for life, offset in ground.layout.placed() if life is early)
     moved = [(life, place if life is late else offset) for life, offset in ground.layout.placed()]
     with pytest.raises(VerificationError, match=r"the end of the run reads %1 a: f32\[8\], whose bytes"):
+        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+
+
+def test_a_workspace_on_what_its_step_uses_is_named() -> None:
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((4, 4)), "x"), graph.input(spec((4, 4)), "w")
+    with while_loop(graph, CountBelow(3)) as loop:
+        state = loop.carry(x)
+        loop.next(state, ops.sin(state @ w) @ state)
+    ground = compile(graph, [loop.result(state)], backend="reference").ground
+    (scratch,) = ground.lives.workspaces.values()
+    check_reads(graph, ground.order, ground.lives, ground.layout.placed(), ground.kept)
+    place = next(offset for life, offset in ground.layout.placed() if life is ground.lives.of[w.key])
+    moved = [(life, place if life is scratch else offset) for life, offset in ground.layout.placed()]
+    with pytest.raises(VerificationError, match=r"the workspace of while of .* lies on %1 w: f32\[4, 4\], which it"):
+        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+
+
+def test_two_results_in_the_same_bytes_are_named() -> None:
+    graph = SymbolicGraph()
+    values, places = ops.sort(graph.input(spec((8,))))
+    ground = compile(graph, [values, places], backend="reference").ground
+    lives = [ground.lives.of[symbol.key] for symbol in (values, places)]
+    moved = [(life, 0 if life in lives else offset) for life, offset in ground.layout.placed()]
+    with pytest.raises(VerificationError, match=r"writes %1: f32\[8\] and %2: i64\[8\] to the same bytes"):
         check_reads(graph, ground.order, ground.lives, moved, ground.kept)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tests.fuzz.graphs.checks import Case, check_passes
-from tests.symbolic.evaluation import Array, values_of
+from tests.fuzz.graphs.case import Case
+from tests.fuzz.graphs.checks import passed
+from tests.symbolic.interpreter import Array, interpret
 from tests.symbolic.programs import Program
 
 from nnc.core.dtype import F32, TOLERANCE
@@ -25,16 +26,16 @@ def check(
 ) -> tuple[Report, ...]:
     """Run the passes; the graph stays valid, and the outputs keep their values within the table."""
     values = named(inputs)
-    before = values_of(graph, outputs, values)
+    before = interpret(graph, outputs, values)
     reports = simplify(graph, outputs, passes)
     assert faults(graph) == ()
     row = TOLERANCE[F32]
-    for got, want in zip(values_of(graph, outputs, values), before, strict=True):
+    for got, want in zip(interpret(graph, outputs, values), before, strict=True):
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, row.relative, row.absolute * max(1.0, np.abs(want).max(initial=0)))
     return reports
 
 
 def check_program(program: Program, passes: Sequence[Pass]) -> None:
-    """A random program with its gradients keeps its values, planned and unplanned."""
-    check_passes(Case(program, 1), passes)
+    """A random program with its gradients keeps its values; the passes leave valid graphs."""
+    passed(Case(program, 1), passes)

@@ -11,7 +11,6 @@ from nnc import ops
 from nnc.core.spec import spec
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 from nnc.symbolic.passes import Pass
-from nnc.symbolic.passes.batch_norm import BATCH_NORM
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -31,19 +30,40 @@ def test_a_normalized_convolution_is_a_convolution(with_bias: bool) -> None:
     y = ops.convolution(x, w, b if with_bias else None, window=ops.window_of(3, padding="same"))
     y, parameters = normalized(graph, y)
     (report,) = check(graph, [y], [x, w, b, *parameters], [Pass.BATCH_NORM])
-    assert report.fired == {rule.name: 1 for rule in BATCH_NORM}
+    assert report.fired == {"factor per channel": 1, "shift per channel": 1}
     (writer,) = graph.writers(y.key)
     assert graph.execs[writer].command.op.name == "convolution"
 
 
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("position", [0, 1])
-def test_a_scaled_product_is_a_product(position: int) -> None:
+def test_a_scaled_product_is_a_product(position: int, transposed: bool) -> None:
     graph = SymbolicGraph()
-    x, w, f = graph.input(spec((9, 3))), graph.input(spec((3, 4))), graph.input(spec((1, 4)))
-    y = ops.gemm(x, w)
+    x, w, f = graph.input(spec((9, 3))), graph.input(spec((4, 3) if transposed else (3, 4))), graph.input(spec((1, 4)))
+    y = ops.gemm(x, w, transpose_b=transposed)
     y = y * f if position == 0 else f * y
     (report,) = check(graph, [y], [x, w, f], [Pass.BATCH_NORM])
     assert report.fired == {"factor per channel": 1}
+    assert graph.execs[graph.writers(y.key)[0]].command.op.name == "gemm"
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_of_what_is_scaled_is_a_product(transposed: bool) -> None:
+    graph = SymbolicGraph()
+    x, w, f = graph.input(spec((9, 3))), graph.input(spec((4, 3) if transposed else (3, 4))), graph.input(spec((3,)))
+    y = ops.gemm(f * x, w, transpose_b=transposed)
+    (report,) = check(graph, [y], [x, w, f], [Pass.BATCH_NORM])
+    assert report.fired == {"factor in front of gemm": 1}
+
+
+def test_a_convolution_of_what_is_scaled_is_a_convolution() -> None:
+    graph = SymbolicGraph()
+    x, f = graph.input(spec((2, 8, 8, 4))), graph.input(spec((4,)))
+    w, grouped = graph.input(spec((3, 3, 4, 2))), graph.input(spec((3, 3, 2, 2)))
+    window = ops.window_of(3, padding="same")
+    outputs = [ops.convolution(x * f, w, window=window), ops.convolution(x * f, grouped, window=window, groups=2)]
+    (report,) = check(graph, outputs, [x, w, grouped, f], [Pass.BATCH_NORM])
+    assert report.fired == {"factor in front of convolution": 1}
 
 
 def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
@@ -51,11 +71,13 @@ def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
     few, x, w, f = (graph.input(spec(shape)) for shape in ((2, 3), (9, 3), (3, 4), (4,)))
     product = ops.gemm(x, w)
     rows = graph.input(spec((9, 1)))
+    scaled = x * w[:, 0]
     outputs = [
         ops.gemm(few, w) * f,
         product * f,
         product + product,
-        ops.gemm(x, ops.transpose(w, (1, 0)), transpose_b=True) * f,
+        ops.gemm(scaled, scaled, transpose_b=True),
+        ops.gemm(x * rows, w),
         ops.gemm(x, w) * rows,
     ]
     (report,) = check(graph, outputs, [few, x, w, f, rows], [Pass.BATCH_NORM])

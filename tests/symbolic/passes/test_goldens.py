@@ -12,6 +12,7 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, while_loop
+from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import dump, parse
 
@@ -51,6 +52,23 @@ def test_a_pass_leaves_this_text_and_it_parses_back(one: Pass) -> None:
     text = dump(graph, origins=False)
     assert dump(parse(text)) == text
     assert text == read(one.name.lower())
+
+
+def birthplaces(graph: SymbolicGraph) -> set[str]:
+    """The origins of execs and symbols, those in bodies too."""
+    found = {record.origin for _, record in graph.tensors.items()}
+    for _, record in graph.execs.items():
+        found.add(record.origin)
+        found.update(*(birthplaces(body.graph) for _, body in bodies_of(record.command)))
+    return found
+
+
+@pytest.mark.parametrize("one", Pass, ids=lambda one: one.name.lower())
+def test_what_a_pass_makes_has_the_birthplace_of_what_it_stands_for(one: Pass) -> None:
+    graph, y = build()
+    before = birthplaces(graph)
+    simplify(graph, [y], [one])
+    assert birthplaces(graph) <= before
 
 
 def test_there_is_a_golden_for_each_pass_and_no_other() -> None:

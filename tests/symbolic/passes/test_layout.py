@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.symbolic.evaluation import values_of
+from tests.symbolic.interpreter import interpret
 from tests.symbolic.passes.equality import check, named
 from tests.symbolic.programs import Program, programs, run
 
@@ -88,7 +88,9 @@ def test_a_network_with_channels_first_converts_at_its_border(
     net = ChannelsFirst(change)
     y = net.network()
     assert len(conversions(net.graph)) >= 8
+    origins = {record.origin for _, record in net.graph.execs.items()}
     (report,) = check(net.graph, [y], [net.x, *net.parameters], [Pass.LAYOUT])
+    assert {record.origin for _, record in net.graph.execs.items()} <= origins
     assert conversions(net.graph) == left
     assert report.fired["regions"] >= 1
 
@@ -174,7 +176,7 @@ def test_each_rule_is_the_operator_on_permuted_operands(op: Op[Any]) -> None:
             for one, p in zip(inputs, plan.inputs, strict=True)
         ]
         (z,) = graph.apply(Command(op, plan.attrs), turned)
-        want, got = values_of(graph, [ops.transpose(y, plan.outputs[0]), z], named(inputs))
+        want, got = interpret(graph, [ops.transpose(y, plan.outputs[0]), z], named(inputs))
         np.testing.assert_array_equal(got, want)
     assert plans
 
@@ -191,7 +193,7 @@ def test_random_programs_keep_their_values(program: Program, four: list[int], th
             wanted.append(ops.tanh(ops.transpose(ops.relu(ops.transpose(symbol, orders[len(symbol.shape)])))))
     outputs = [*wanted, *backward(graph, wanted, symbols)]
     check(graph, outputs, symbols, [Pass.LAYOUT])
-    values = values_of(graph, outputs, named(symbols))
+    values = interpret(graph, outputs, named(symbols))
     simplify(graph, outputs, [Pass.LAYOUT, Pass.COMMON_SUBEXPRESSIONS, Pass.LAYOUT, Pass.GROUPS])
-    for got, want in zip(values_of(graph, outputs, named(symbols)), values, strict=True):
+    for got, want in zip(interpret(graph, outputs, named(symbols)), values, strict=True):
         np.testing.assert_allclose(got, want, 1e-4, 1e-4)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.symbolic.evaluation import values_of
+from tests.symbolic.interpreter import interpret
 from tests.symbolic.passes.equality import check, named
 
 from nnc import nn, ops
@@ -52,11 +52,11 @@ def test_values_stay(name: str, passes: list[Pass]) -> None:
 def test_values_in_16_bits_are_near(name: str) -> None:
     graph, outputs, inputs = training(name)
     values = {symbol: 0.3 * array for symbol, array in named(inputs).items()}
-    before = values_of(graph, outputs, values)
+    before = interpret(graph, outputs, values)
     reports = simplify(graph, outputs, [Pass.BFLOAT16, *DEFAULT, Pass.GROUPS])
     assert faults(graph) == ()
     assert reports[0].fired["lowered"] > 10
-    for got, want in zip(values_of(graph, outputs, values), before, strict=True):
+    for got, want in zip(interpret(graph, outputs, values), before, strict=True):
         assert got.dtype == want.dtype
         distance, size = np.linalg.norm(got - want), np.linalg.norm(want)
         assert distance <= 5 * TOLERANCE[BF16].relative * size + 1e-3

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.symbolic.evaluation import Array, values_of
+from tests.symbolic.interpreter import Array, interpret
 from tests.symbolic.passes.equality import named
 from tests.symbolic.programs import Program, programs, run
 
@@ -15,7 +13,6 @@ from nnc import nn, ops
 from nnc.core.dtype import BF16, F16, F32, TOLERANCE, DType
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import DTypeError
-from nnc.nn import zoo
 from nnc.symbolic import Symbol, SymbolicGraph, backward, faults, minimize
 from nnc.symbolic.passes import Pass, lower_precision, simplify
 from nnc.symbolic.text import dump
@@ -36,11 +33,11 @@ def perceptron() -> tuple[SymbolicGraph, list[Symbol], Symbol]:
 def lowered(graph: SymbolicGraph, outputs: list[Symbol], inputs: list[Symbol], dtype: DType) -> list[Array]:
     """The values before; the pass leaves a valid graph, the types of the outputs, and values within the table."""
     values = named(inputs)
-    before = values_of(graph, outputs, values)
+    before = interpret(graph, outputs, values)
     simplify(graph, outputs, [PASSES[dtype]])
     assert faults(graph) == ()
     row = TOLERANCE[dtype]
-    for got, want in zip(values_of(graph, outputs, values), before, strict=True):
+    for got, want in zip(interpret(graph, outputs, values), before, strict=True):
         assert got.dtype == want.dtype
         largest = np.abs(want).max(initial=0)
         np.testing.assert_allclose(got, want, 4 * row.relative, max(row.absolute, 4 * row.relative * largest))
@@ -71,7 +68,7 @@ def test_gradients_of_both_orders(dtype: DType, first: bool) -> None:
     graph, inputs, loss = perceptron()
     values = named(inputs)
     exact_graph, exact_inputs, exact_loss = perceptron()
-    exact = values_of(
+    exact = interpret(
         exact_graph,
         [exact_loss, *backward(exact_graph, [exact_loss], exact_inputs)],
         dict(zip(exact_inputs, values.values(), strict=True)),
@@ -84,7 +81,7 @@ def test_gradients_of_both_orders(dtype: DType, first: bool) -> None:
     assert faults(graph) == ()
     assert all(output.spec.dtype is F32 for output in outputs)
     row = TOLERANCE[dtype]
-    for got, want in zip(values_of(graph, outputs, values), exact, strict=True):
+    for got, want in zip(interpret(graph, outputs, values), exact, strict=True):
         np.testing.assert_allclose(got, want, 4 * row.relative, 4 * row.relative * np.abs(want).max())
 
 
@@ -167,7 +164,7 @@ def test_random_programs_stay_near(program: Program) -> None:
     simplify(graph, outputs)
     simplify(graph, outputs, [Pass.BFLOAT16, Pass.ALGEBRA, Pass.CONSTANTS, Pass.GROUPS])
     assert faults(graph) == ()
-    values = values_of(graph, outputs, named(symbols))
+    values = interpret(graph, outputs, named(symbols))
     for symbol, value in zip(outputs, values, strict=True):
         assert (value.shape, symbol.spec.dtype) == (symbol.shape, F32)
 
@@ -175,15 +172,14 @@ def test_random_programs_stay_near(program: Program) -> None:
 # ---- models
 
 
-def step_memory(layer: Callable[[], nn.Layer], shape: tuple[int, ...], batch: int) -> tuple[int, int]:
-    """Arena bytes of a training step in f32 and with bf16 products."""
-    models = [nn.Model(layer(), shape, precision=precision) for precision in (None, BF16)]
-    full, low = (model.memory(batch).step.arena for model in models)
-    return full, low
+def small_network() -> nn.Layer:
+    """A convolution with its norm, and a product."""
+    return nn.Sequential(nn.Convolution(4), nn.BatchNorm(), nn.ReLU(), nn.MaxPool(), nn.Flatten(), nn.Dense(3))
 
 
 def test_a_training_step_needs_less_memory() -> None:
-    full, low = step_memory(zoo.digits_network, (8, 8, 1), 32)
+    models = [nn.Model(small_network(), (6, 6, 1), precision=precision) for precision in (None, BF16)]
+    full, low = (model.memory(32).step.arena for model in models)
     assert low < 0.75 * full
 
 
@@ -194,7 +190,7 @@ def test_a_scaled_loss_keeps_small_gradients() -> None:
         loss = ops.reduce_sum(ops.gemm(x, w)) * 2.0**-20
         (update,) = minimize(graph, nn.Adam().command(), [loss], [w], loss_scale=scale).updates
         lower_precision(graph, [update.gradient], F16)
-        (value,) = values_of(graph, [update.gradient], {x: np.full((4, 4), 2.0**-8), w: np.ones((4, 4))})
+        (value,) = interpret(graph, [update.gradient], {x: np.full((4, 4), 2.0**-8), w: np.ones((4, 4))})
         return value
 
     assert not gradient(1.0).any()
@@ -203,13 +199,12 @@ def test_a_scaled_loss_keeps_small_gradients() -> None:
 
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
 def test_a_network_learns_in_16_bits(dtype: DType) -> None:
-    layer = nn.Sequential(nn.Convolution(4), nn.BatchNorm(), nn.ReLU(), nn.MaxPool(), nn.Flatten(), nn.Dense(3))
     generator = np.random.default_rng(0)
     inputs = generator.standard_normal((48, 6, 6, 1)).astype(np.float32)
     target = np.abs(inputs[:, :3, :3, 0]).sum((1, 2)).argsort().argsort() // 16
 
     def train(precision: DType | None) -> tuple[float, float]:
-        model = nn.Model(layer, (6, 6, 1), optimizer=nn.Adam(0.02), seed=1, precision=precision)
+        model = nn.Model(small_network(), (6, 6, 1), optimizer=nn.Adam(0.02), seed=1, precision=precision)
         losses = [model.train_on_batch(inputs, target)[0] for _ in range(40)]
         assert all(tensor.spec.dtype is F32 for tensor in model.tensors().values())
         return losses[0], losses[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.core.spec import spec
-from nnc.ops import layer_norm, reduce_sum, relu
+from nnc.ops import layer_norm, reduce_sum, relu, sin
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify
 from nnc.symbolic.passes import Pass, simplify
 
@@ -39,6 +39,24 @@ def test_cheap_chains_run_again_and_lower_the_peak() -> None:
     assert again <= {"layer_norm", "relu", "fill", "broadcast_to", "affine", "multiply"}
     after, got = evaluate(graph, inputs, outputs)
     assert after < 0.9 * before
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_of_a_cheap_chain_about_the_square_root_is_kept() -> None:
+    length, elements = 144, 64
+    graph = SymbolicGraph()
+    x = graph.input(spec((elements,)), "x")
+    y = x
+    for _ in range(length):
+        y = sin(y)
+    outputs = [y, *backward(graph, [y], [x])]
+    before, want = evaluate(graph, [x], outputs)
+    (report,) = simplify(graph, outputs, (Pass.REMATERIALIZATION,))
+    assert report.fired["repeated"] <= 2 * length
+    after, got = evaluate(graph, [x], outputs)
+    assert before >= length * elements * 4
+    assert after <= 4 * length**0.5 * elements * 4
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -201,24 +201,27 @@ def _choice(scope: Scope, step: Step, passes: int) -> Symbol:
 
 
 def _written_by_ranges(scope: Scope, a: Symbol, step: Step) -> Sequence[Symbol]:
-    """A tensor that several commands write side by side; some of it comes from outside, at times."""
+    """A tensor that several commands write side by side; some of it comes from outside at times, or is its fill."""
     b = scope.alike(step.second, a.spec)
     parts = [a, b] if step.option % 3 else [a, b, a]
     command = _WRITERS[step.second % 3 if is_float(a) else 0]
+    fill = float(step.second % 2) if step.option % 4 == 1 else None
     if not isinstance(a, Symbol):
-        return [ops.concatenate([part.apply(command, [part])[0] for part in parts], step.option % len(a.shape))]
+        written = [part.apply(command, [part])[0] for part in parts]
+        first = written[0] if fill is None else ops.fill_like(a, fill)
+        return [ops.concatenate([first, *written[1:]], step.option % len(a.shape))]
     axis, start, size = step.option % len(a.shape), 0, a.shape[step.option % len(a.shape)]
     graph = max((part.graph for part in parts), key=lambda graph: len(graph.around()))
     shape = (*a.shape[:axis], size * len(parts), *a.shape[axis + 1 :])
     if TensorSpec(shape).elements > 128:
         return []
-    whole = graph.input(replace(a.spec, shape=shape))
+    whole = graph.input(replace(a.spec, shape=shape), fill=fill)
     from_outside = scope.outside is not None and step.option % 4 == 0
     if from_outside:
         assert scope.outside is not None
         scope.outside.append(whole)
     for place, part in enumerate(parts):
-        if not (from_outside and place == 0):
+        if place or not (from_outside or fill is not None):
             graph.apply(command, [part], [ops.slice_axis(whole, axis, start, start + size)])
         start += size
     return [whole]

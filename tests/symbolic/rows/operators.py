@@ -229,6 +229,15 @@ def _strided(scope: Scope, a: Operand, step: Step) -> Results:
     return [a.alias(type(a.spec)(shape, a.spec.dtype), a.offset, strides)]
 
 
+def _crossed(scope: Scope, a: Operand, step: Step) -> Results:
+    """A new value with itself in another order, or with its first row: it is read out of step with the writing."""
+    new = SMOOTH[step.second % len(SMOOTH)](a)
+    axis = step.option // 6 % len(a.shape)
+    (turned,) = _strided(scope, new, step)
+    pair = (new, turned if turned.shape == new.shape else ops.slice_axis(new, axis, 0, 1))
+    return [BINARY[step.option % len(BINARY)](*pair)]
+
+
 def _flat(scope: Scope, a: Operand, step: Step) -> Results:
     shapes = ((-1,), (*a.shape, 1), (1, *a.shape), (2, -1), (-1, 2))
     return [ops.reshape(a, shapes[step.option % len(shapes)])]
@@ -294,8 +303,8 @@ def _row(name: str, fits: Fits, apply: Callable[[Scope, Operand, Step], Results]
 # These give tensors of the type of their operands, and depend on them.
 OF_FLOATS = frozenset((
     "smooth", "kinked", "affine", "copy", "chain", "binary", "binary of floats", "where", "reduction",
-    "product", "einsum", "convolution", "pool", "norm", "softmax", "attention", "slice", "strided", "reshape",
-    "concatenate", "movement",
+    "product", "einsum", "convolution", "pool", "norm", "softmax", "attention", "slice", "strided", "crossed",
+    "reshape", "concatenate", "movement",
 ))  # fmt: skip
 PLAIN: tuple[Row, ...] = (
     *_row("smooth", is_float, lambda scope, a, step: [SMOOTH[step.option % len(SMOOTH)](a)], 5),
@@ -321,6 +330,7 @@ PLAIN: tuple[Row, ...] = (
     *_row("index", has_axes(1), _indexed),
     *_row("slice", has_axes(1, 4, is_any), _slice, 4),
     *_row("strided", has_axes(1, 4, is_any), _strided, 2),
+    *_row("crossed", has_axes(1), _crossed),
     *_row("reshape", is_any, _flat, 2),
     *_row("concatenate", has_axes(1, 4, is_any), _joined),
     *_row("movement", has_axes(1, 4, is_number), _moved, 2),

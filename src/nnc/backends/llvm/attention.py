@@ -21,7 +21,7 @@ from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
 
 BLOCK_ROWS = 32
-MOST_ROWS = 12  # of a register tile
+MOST_ROWS = 8  # of a register tile; blocks of rows hold whole tiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from nnc.backends.llvm import library
 from nnc.backends.llvm.access import contiguous
 from nnc.backends.llvm.catalog import ROWS
 from nnc.backends.llvm.engine import Engine, engine
-from nnc.backends.llvm.kernel import Generator, NativeKernel
+from nnc.backends.llvm.jit import Jit
+from nnc.backends.llvm.kernel import Generator, NativeKernel, aligned
 from nnc.backends.llvm.movement import move
 from nnc.backends.llvm.row import Row, View, view_of
 from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range, SingleLaunch
@@ -62,16 +63,39 @@ class IndexCheck:
             raise IndexRangeError(self.subject, got="an index outside its axis", need="0 ≤ index < the axis's size")
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A launch whose code may not be loaded yet; `kernel` remembers it where there is one."""
+
+    generator: Generator
+    kernel: LlvmKernel | None
+    addresses: tuple[int, ...]
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+
+    @property
+    def is_fresh(self) -> bool:
+        """True when nobody remembers the code."""
+        return self.kernel is None or self.kernel.is_fresh
+
+    def launch(self, jit: Jit) -> Launch:
+        """The launch of the loaded kernel."""
+        native = jit.kernel(self.generator) if self.kernel is None else self.kernel.native()
+        return Launch(native, self.addresses, self.reads, self.writes)
+
+
 @dataclass(slots=True)
 class Assembly:
     """Launches in the making, with the memory that they need beyond the tensors of their calls.
 
-    `spare` is memory that contiguous copies of earlier calls were in.
+    `room` is what the caller has planned for contiguous copies of the call at hand, `spare` memory that copies of
+    earlier calls were in.
     """
 
     engine: Engine
-    launches: list[Launch] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
+    room: Range | None = None
     spare: list[Memory] = field(default_factory=list)
     used: list[Memory] = field(default_factory=list)
     checks: list[IndexCheck] = field(default_factory=list)
@@ -85,14 +109,23 @@ class Assembly:
         else:
             self._add_any(kernel, call)
 
+    def launches(self) -> list[Launch]:
+        """All launches; the kernels that are new are loaded together."""
+        jit = self.engine.jit
+        jit.make(draft.generator for draft in self.drafts if draft.is_fresh)
+        return [draft.launch(jit) for draft in self.drafts]
+
     def _add_plain(self, kernel: LlvmKernel, call: Call) -> None:
         """The kernel itself, on tensors as they are."""
         reads = tuple(_extent(tensor) for tensor in call.inputs if tensor is not None)
         writes = [_extent(tensor) for tensor in call.outputs if tensor is not None]
-        self._append(kernel.native(), [extent.begin for extent in (*reads, *writes)], reads, writes, call.workspace)
+        addresses = [extent.begin for extent in (*reads, *writes)]
+        room = None if call.workspace is None else _extent(call.workspace)
+        self._append(kernel.generator, kernel, addresses, reads, writes, room)
 
     def _add_any(self, kernel: LlvmKernel, call: Call) -> None:
         row = kernel.row
+        own, self.room = _split(call.workspace, aligned(kernel.workspace_bytes))
         present = [(index, tensor) for index, tensor in enumerate(call.inputs) if tensor is not None]
         inputs = [self._read(row, index, operand_of(tensor)) for index, tensor in present]
         outputs = [
@@ -102,7 +135,7 @@ class Assembly:
         results = [self._dense(out) if not row.scattered and not is_dense(out.view) else out for out in outputs]
         attrs = kernel.command.attrs
         generator = row.generate(attrs, [operand.view for operand in inputs], [operand.view for operand in results])
-        self._launch(generator, inputs, results, None if row.checked else call.workspace)
+        self._launch(generator, inputs, results, None if row.checked else own)
         if row.checked:
             self.checks.append(IndexCheck(kernel.command.op.name, self.memory[-1]))
         for result, output in zip(results, outputs, strict=True):
@@ -123,7 +156,12 @@ class Assembly:
         return memory_operand(view, self._allocate(view.elements * view.scalar.size))
 
     def _dense(self, operand: Operand) -> Operand:
-        size = operand.view.elements * operand.view.scalar.size
+        """Memory for a copy without gaps: what the caller has planned for it, or that of earlier copies, or fresh."""
+        view = operand.view
+        size = view.elements * view.scalar.size
+        if self.room is not None and self.room.end - self.room.begin >= aligned(size):
+            begin, self.room = self.room.begin, Range(self.room.begin + aligned(size), self.room.end)
+            return Operand(View(view.scalar, view.shape, contiguous(view.shape)), begin, Range(begin, begin + size))
         fitting = [memory for memory in self.spare if memory.nbytes >= size]
         found = min(fitting, key=lambda memory: memory.nbytes, default=None)
         if found is None:
@@ -131,7 +169,7 @@ class Assembly:
         else:
             self.spare = [one for one in self.spare if one is not found]
         self.used.append(found)
-        return memory_operand(operand.view, found)
+        return memory_operand(view, found)
 
     def _allocate(self, size: int) -> Memory:
         self.memory.append(Memory.allocate(size))
@@ -142,32 +180,43 @@ class Assembly:
         self._launch(generator, [source], [target], None)
 
     def _launch(
-        self, generator: Generator, inputs: Sequence[Operand], outputs: Sequence[Operand], workspace: Tensor | None
+        self, generator: Generator, inputs: Sequence[Operand], outputs: Sequence[Operand], room: Range | None
     ) -> None:
         addresses = [operand.address for operand in (*inputs, *outputs)]
         reads = tuple(operand.extent for operand in inputs)
         writes = [operand.extent for operand in outputs]
-        self._append(self.engine.jit.kernel(generator), addresses, reads, writes, workspace)
+        self._append(generator, None, addresses, reads, writes, room)
 
     def _append(
         self,
-        kernel: NativeKernel,
+        generator: Generator,
+        kernel: LlvmKernel | None,
         addresses: list[int],
         reads: tuple[Range, ...],
         writes: list[Range],
-        workspace: Tensor | None,
+        room: Range | None,
     ) -> None:
-        if kernel.workspace:
-            room = self._workspace(kernel.workspace, workspace)
-            addresses.append(room.begin)
-            writes.append(room)
-        self.launches.append(Launch(kernel, tuple(addresses), reads, tuple(writes)))
+        size = generator.workspace(self.engine.target) if kernel is None else kernel.workspace_bytes
+        if size:
+            taken = self._workspace(size, room)
+            addresses.append(taken.begin)
+            writes.append(taken)
+        self.drafts.append(Draft(generator, kernel, tuple(addresses), reads, tuple(writes)))
 
-    def _workspace(self, size: int, planned: Tensor | None) -> Range:
+    def _workspace(self, size: int, planned: Range | None) -> Range:
         """The memory that the caller planned; other memory where strides make the kernel want more."""
-        if planned is not None and planned.storage.nbytes and planned.spec.nbytes >= size:
-            return Range(planned.address, planned.address + size)
+        if planned is not None and planned.end - planned.begin >= size:
+            return Range(planned.begin, planned.begin + size)
         return self._allocate(size).extent
+
+
+def _split(workspace: Tensor | None, size: int) -> tuple[Range | None, Range | None]:
+    """The first `size` bytes, and those behind."""
+    if workspace is None:
+        return None, None
+    whole = _extent(workspace)
+    middle = min(whole.begin + size, whole.end)
+    return Range(whole.begin, middle), Range(middle, whole.end)
 
 
 def _extent(tensor: Tensor) -> Range:
@@ -187,6 +236,7 @@ class LlvmKernel:
 
     command: AnyCommand
     row: Row
+    inputs: Specs
     results: tuple[View, ...]
     generator: Generator
     workspace_bytes: int
@@ -208,6 +258,20 @@ class LlvmKernel:
             return False
         return all(tensor is None or tensor.is_contiguous for tensor in (*inputs, *outputs))
 
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Bytes of the copies that the launches of a call make of operands with gaps, where they cannot be used."""
+        row = self.row
+        read = [self.inputs[place] for place in inputs if not row.strided or place in row.dense]
+        sizes = [spec.nbytes for spec in read if spec is not None]
+        written = [self.results[place] for place in outputs if not row.scattered]
+        sizes += [view.elements * view.scalar.size for view in written]
+        return sum(map(aligned, sizes))
+
+    @property
+    def is_fresh(self) -> bool:
+        """True when its code has not been asked for."""
+        return self._native is None
+
     def native(self) -> NativeKernel:
         """The code for contiguous operands, compiled at the first call."""
         if self._native is None:
@@ -226,7 +290,7 @@ def assemble(calls: Sequence[Call]) -> Program:
     assembly = Assembly(engine())
     for call in calls:
         assembly.add(call)
-    program = NativeProgram(assembly.engine.pool, assembly.launches, SETTINGS.worker_count())
+    program = NativeProgram(assembly.engine.pool, assembly.launches(), SETTINGS.worker_count())
     kept, checks = (tuple(calls), assembly.memory), tuple(assembly.checks)
 
     def run() -> None:
@@ -279,7 +343,7 @@ class LlvmBackend:
         results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
         generator = row.generate(command.attrs, [view_of(spec) for spec in inputs if spec is not None], results)
         planned = 0 if row.checked else generator.workspace(engine().target)
-        return LlvmKernel(command, row, results, generator, planned)
+        return LlvmKernel(command, row, inputs, results, generator, planned)
 
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""

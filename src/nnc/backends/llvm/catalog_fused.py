@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from nnc.backends.llvm.correlation import Correlation
+from nnc.backends.llvm.depthwise import Depthwise
 from nnc.backends.llvm.epilogue import MOST_WORK, Epilogue
 from nnc.backends.llvm.fused import rounds_on_the_way, translate
 from nnc.backends.llvm.gemm import Gemm
@@ -14,6 +15,7 @@ from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.pointwise import Pointwise, work
 from nnc.backends.llvm.reduction import Reduction
 from nnc.backends.llvm.row import Refuse, Row, Specs, View, Views, view_of
+from nnc.backends.llvm.winograd import Winograd
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
@@ -109,7 +111,7 @@ class _Output:
             return "an operand with other axes than the columns of the product"
         views = [view_of(one) for one in inputs]
         generator = self.rows[head.command.op].generate(head.command.attrs, views[:count], [view_of(y)])
-        if not isinstance(generator, Gemm | Correlation):
+        if not isinstance(generator, Gemm | Correlation | Winograd | Depthwise):
             return f"{head.command.op.name} by {type(generator).__name__}"
         return (
             "" if work(self._epilogue(attrs, views, view_of(y)).instructions) <= MOST_WORK else "much work per element"
@@ -119,7 +121,7 @@ class _Output:
         """The product with an epilogue."""
         head = attrs.steps[0]
         generator = self.rows[head.command.op].generate(head.command.attrs, inputs[: len(head.operands)], outputs)
-        assert isinstance(generator, Gemm | Correlation)
+        assert isinstance(generator, Gemm | Correlation | Winograd | Depthwise)
         return replace(generator, epilogue=self._epilogue(attrs, inputs, outputs[0]))
 
     def _epilogue(self, attrs: FusedAttrs, inputs: Views, y: View) -> Epilogue:

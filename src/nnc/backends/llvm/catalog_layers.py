@@ -1,4 +1,4 @@
-"""Rows of the catalog for the operators of layers: norms, embeddings, attention."""
+"""Rows of the catalog for the operators of layers: norms, embeddings, attention, recurrent networks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64, I8, I16, I32, I
 from nnc.backends.llvm.indexing import OneHot, Selection
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.normalization import ColumnNormalization, RowNorm, RowNormalization
+from nnc.backends.llvm.recurrent import Recurrent
+from nnc.backends.llvm.recurrent_cells import CELLS
 from nnc.backends.llvm.row import Generate, Refuse, Row, Specs, Views, only
 from nnc.graph import Op
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
@@ -22,6 +24,16 @@ from nnc.ops.normalization import (
     RMS_NORM_GRADIENT,
     BatchNormAttrs,
     NormalizationAttrs,
+)
+from nnc.ops.recurrent import (
+    GRU,
+    GRU_GRADIENT,
+    LSTM,
+    LSTM_GRADIENT,
+    RNN,
+    RNN_GRADIENT,
+    RecurrentAttrs,
+    RnnAttrs,
 )
 
 # One-hot rows count their classes in 32 bits.
@@ -127,7 +139,7 @@ def _few_classes(attrs: OneHotAttrs, inputs: Specs, outputs: Specs) -> str:
 # -- attention
 
 
-def _attended(attrs: AttentionAttrs, inputs: Specs, outputs: Specs) -> str:
+def _wide_and_filled(attrs: object, inputs: Specs, outputs: Specs) -> str:
     """Refuse narrow floats, and operands of which there is nothing."""
     if any(spec.elements == 0 for spec in (*inputs, *outputs)):
         return "an empty operand"
@@ -149,6 +161,23 @@ def _attention(gradient: bool) -> Generate:
     return generate
 
 
+# -- recurrent networks
+
+
+def _recurrent(kind: str, gradient: str = "") -> Generate:
+    """The cell of this kind; the plain recurrence has one for each activation."""
+
+    def generate(attrs: RecurrentAttrs | RnnAttrs, inputs: Views, outputs: Views) -> Generator:
+        words = (kind, attrs.activation.value, gradient) if isinstance(attrs, RnnAttrs) else (kind, gradient)
+        name = "_".join(filter(None, words))
+        y, given = outputs[0], CELLS[name].inputs
+        units = inputs[given.index("u")].shape[0]
+        bias = "bias" in given and len(inputs) == len(given)
+        return Recurrent(name, y.scalar, y.shape[0], y.shape[1], units, attrs.reverse, bias)
+
+    return generate
+
+
 LAYER_ROWS: dict[Op[Any], Row] = {
     LAYER_NORM: Row(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
     RMS_NORM: Row(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
@@ -157,7 +186,13 @@ LAYER_ROWS: dict[Op[Any], Row] = {
     BATCH_NORM: Row(_batch_norm, _batch),
     INDEX_SELECT: Row(_select, _selected(*SCALARS.values()), checked=True),
     SCATTER_ADD: Row(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
-    ATTENTION: Row(_attention(gradient=False), _attended),
-    ATTENTION_GRADIENT: Row(_attention(gradient=True), _attended),
+    ATTENTION: Row(_attention(gradient=False), _wide_and_filled),
+    ATTENTION_GRADIENT: Row(_attention(gradient=True), _wide_and_filled),
     ONE_HOT: Row(_one_hot, _few_classes),
+    LSTM: Row(_recurrent("lstm"), _wide_and_filled),
+    LSTM_GRADIENT: Row(_recurrent("lstm", "gradient"), _wide_and_filled),
+    GRU: Row(_recurrent("gru"), _wide_and_filled),
+    GRU_GRADIENT: Row(_recurrent("gru", "gradient"), _wide_and_filled),
+    RNN: Row(_recurrent("rnn"), _wide_and_filled),
+    RNN_GRADIENT: Row(_recurrent("rnn", "gradient"), _wide_and_filled),
 }

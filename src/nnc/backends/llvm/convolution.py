@@ -5,20 +5,23 @@
     weight gradient: w'[k, c, f] = sum_{n, o} x[n, o*stride + k*dilation - before, c] * g[n, o, f]
 
 The first two are correlations (correlation.py, or depthwise.py where channels do not mix); a 1x1 kernel without stride
-or border is a matrix product (gemm.py).
+or border is a matrix product (gemm.py); a 3x3 kernel without strides is applied to tiles (winograd.py) where images and
+channels are large enough for that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.backends.llvm.builder import Scalar
+from nnc.backends.llvm.builder import F32, Scalar
 from nnc.backends.llvm.correlation import Correlation
 from nnc.backends.llvm.correlation_plan import Core, Problem, Weights
 from nnc.backends.llvm.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise
 from nnc.backends.llvm.gemm import Gemm
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.weight_gradient import WeightGradient
+from nnc.backends.llvm.winograd import Tiles, Winograd, choose
+from nnc.backends.llvm.winograd_algorithm import TAPS
 
 Pair = tuple[int, int]
 
@@ -64,6 +67,19 @@ class Convolution:
         return self.filters // self.groups
 
 
+def _tiled(
+    c: Convolution, sizes: Pair, outputs: Pair, before: Pair, weights: Weights, bias: bool = False
+) -> Winograd | None:
+    """The convolution, or its data gradient, by Winograd's algorithm where that applies and pays."""
+    plain = c.strides == c.dilations == (1, 1) and c.groups == 1 and c.kernel == (TAPS, TAPS)
+    if not plain or c.scalar != F32:
+        return None
+    deep, wide = (c.channels, c.filters) if weights.lane_stride == 1 else (c.filters, c.channels)
+    tiles = Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
+    algorithm = choose(tiles)
+    return None if algorithm is None else Winograd(tiles, algorithm.outputs)
+
+
 def correlate(problem: Problem) -> Generator:
     """The generator of a correlation."""
     return Depthwise(problem) if is_depthwise(problem) else Correlation(problem)
@@ -73,6 +89,10 @@ def forward(c: Convolution, bias: bool) -> Generator:
     """Operands: x, w, bias when there is one, y."""
     if c.is_product:
         return _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
+    taps_of_rows = tuple(tap * c.channels * c.filters for tap in range(TAPS * TAPS))
+    tiled = _tiled(c, c.sizes, c.outputs, c.before, Weights(taps_of_rows, 0, c.filters, 1), bias)
+    if tiled is not None:
+        return tiled
     merged = c.groups == 1 and c.dilations[1] == 1
     down, right = c.dilations
     taps: list[tuple[int, int, int]] = []
@@ -133,6 +153,11 @@ def data_gradient(c: Convolution) -> Generator:
     """Operands: g, w, x'."""
     if c.is_product:
         return _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
+    mirrored = tuple(tap * c.channels * c.filters for tap in reversed(range(TAPS * TAPS)))
+    before = (TAPS - 1 - c.before[0], TAPS - 1 - c.before[1])
+    tiled = _tiled(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
+    if tiled is not None:
+        return tiled
     rows, columns = (
         _meetings(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
     )

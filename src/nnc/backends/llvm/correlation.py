@@ -331,6 +331,11 @@ class _Writer:
         """y = the epilogue of acc + bias, plus what earlier parts left in y, for the pixels of the tile that exist"""
         b, p, plan = self.b, self.p, self.plan
         added = None if part.later is None else b.splat(part.later, plan.tile.lanes)
+        kind, lanes = Type(p.work, plan.tile.lanes), plan.tile.lanes
+        extras = [
+            self.epilogue.read(b, self.extras, item.channel + j * lanes, kind, mask) if self.epilogue else []
+            for j, mask in enumerate(masks)
+        ]
         for index, slots in enumerate(acc.slots):
             down, right = index // plan.tile_columns, index % plan.tile_columns
             exists = b.both(b.compare(">", room[0], down), b.compare(">", room[1], right))
@@ -342,6 +347,5 @@ class _Writer:
                         earlier = added if mask is None else b.both(mask, added)
                         value = value + b.load(place, j * plan.tile.lanes, value.type, earlier)
                     if self.epilogue is not None:
-                        column = item.channel + j * plan.tile.lanes
-                        value = self.epilogue.apply(b, value, self.extras, column, mask, part.whole)
+                        value = self.epilogue.apply(b, value, extras[j], part.whole)
                     b.store(b.cast(value, p.scalar), place, j * plan.tile.lanes, mask)

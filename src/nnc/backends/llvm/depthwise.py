@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value, Variable
 from nnc.backends.llvm.correlation_plan import Core, Problem
+from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.strip import Strip
 from nnc.backends.llvm.target import TargetDescription
@@ -32,9 +33,13 @@ def is_depthwise(problem: Problem) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """The correlation of a problem that `is_depthwise`. Operands: image, weights, bias when there is one, y."""
+    """The correlation of a problem that `is_depthwise`.
+
+    Operands: image, weights, bias when there is one, extras of the epilogue, y.
+    """
 
     problem: Problem
+    epilogue: Epilogue | None = None
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""
@@ -61,15 +66,22 @@ class Depthwise:
         strip, rows = self.blocks(module.target)
         items = p.batch * ceiling(p.rows, rows)
         with phase(module, name) as writer:
-            _Correlation(p, strip, rows, writer).write()
+            _Correlation(p, strip, rows, writer, self.epilogue).write()
         return (Phase(name, items, NANOSECONDS_PER_VECTOR * p.products / strip.lanes),)
 
 
 class _Correlation:
     """Writes the loops of a depthwise correlation."""
 
-    def __init__(self, problem: Problem, strip: Strip, rows: int, writer: PhaseWriter) -> None:
+    def __init__(
+        self, problem: Problem, strip: Strip, rows: int, writer: PhaseWriter, epilogue: Epilogue | None
+    ) -> None:
         self.p = problem
+        self.epilogue = epilogue
+        first = 3 if problem.bias else 2
+        count = len(epilogue.extras) if epilogue else 0
+        self.extras = [writer.argument(first + index) for index in range(count)]
+        self.y = writer.argument(first + count)
         self.strip = strip
         self.rows = rows
         self.w = writer
@@ -84,7 +96,7 @@ class _Correlation:
         with b.loop(w.begin, w.end) as item:
             number, row = item // blocks, item % blocks * self.rows
             image = self._image(number, row)
-            y = b.offset(w.argument(3 if p.bias else 2), number * p.y_image, p.scalar)
+            y = b.offset(self.y, number * p.y_image, p.scalar)
             for core in p.cores:
                 corner = b.offset(y, row * p.y_row + core.start, p.scalar)
                 height = b.least(core.rows - row, self.rows)
@@ -110,6 +122,7 @@ class _Correlation:
         start = b.zero(self.kind)
         if p.bias:
             start = b.cast(b.load(self.w.argument(2), channel, self.read, mask), p.work)
+        extras = self.epilogue.read(b, self.extras, channel, self.kind, mask) if self.epilogue else []
         whole = core.columns // TILE_COLUMNS * TILE_COLUMNS
         with b.loop(0, height) as row:
             left = b.offset(image, row * (p.row_step * p.padded * p.channels) + channel, p.work)
@@ -119,6 +132,8 @@ class _Correlation:
                     for step in range(count):
                         place = b.offset(left, (column + step) * (p.column_step * p.channels), p.work)
                         total = self._sum(core, place, weights, start, mask)
+                        if self.epilogue is not None:
+                            total = self.epilogue.apply(b, total, extras)
                         b.store(b.cast(total, p.scalar), right, (column + step) * p.y_column, mask)
 
     def _sum(self, core: Core, place: Value, weights: Sequence[Value], start: Value, mask: Value | None) -> Value:

@@ -30,33 +30,29 @@ class Epilogue:
     instructions: tuple[Instruction, ...]
     result: int
 
-    def apply(
-        self,
-        b: Builder,
-        product: Value,
-        extras: Sequence[Value],
-        column: Value,
-        mask: Value | None,
-        whole: Value | None = None,
-    ) -> Value:
-        """The vector to store for the vector `product`, whose first column is `column`.
+    def read(self, b: Builder, extras: Sequence[Value], column: Value, kind: Type, mask: Value | None) -> list[Value]:
+        """The vectors of the extras for vectors of a product of type `kind` whose first column is `column`."""
+        one, row = Type(self.scalar), kind.of(self.scalar)
+        values = [
+            b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, one), kind.lanes)
+            for wide, source in zip(self.extras, extras, strict=True)
+        ]
+        return [b.cast(value, kind.scalar) for value in values]
+
+    def apply(self, b: Builder, product: Value, extras: Sequence[Value], whole: Value | None = None) -> Value:
+        """The vector to store for the vector `product`, with the extras that `read` gave for its columns.
 
         With `whole`, only where that is true: before it, the product is a part of a sum.
         """
         if whole is None:
-            return self._chain(b, product, extras, column, mask)
+            return self._chain(b, product, extras)
         stored = b.variable(product)
         with b.when(whole):
-            stored.set(self._chain(b, product, extras, column, mask))
+            stored.set(self._chain(b, product, extras))
         return stored.get()
 
-    def _chain(self, b: Builder, product: Value, extras: Sequence[Value], column: Value, mask: Value | None) -> Value:
-        lanes, one, row = product.type.lanes, Type(self.scalar), Type(self.scalar, product.type.lanes)
-        values = [
-            b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, one), lanes)
-            for wide, source in zip(self.extras, extras, strict=True)
-        ]
-        values = [*(b.cast(value, product.type.scalar) for value in values), product]
+    def _chain(self, b: Builder, product: Value, extras: Sequence[Value]) -> Value:
+        values = [*extras, product]
         for instruction in self.instructions:
-            values.append(evaluate(b, instruction, values, lanes))
+            values.append(evaluate(b, instruction, values, product.type.lanes))
         return values[self.result]

@@ -21,9 +21,11 @@ from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load_row, nanoseconds
 
-MAX_DEPTH, DIRECT_DEPTH = 384, 2048  # steps of k in a block; more where b is read where it is
-BLOCK_COLUMNS = 1024
+# Steps of k in a block, and how few of them may be if the block then holds all rows; more where b is read where it is.
+MAX_DEPTH, LEAST_DEPTH, DIRECT_DEPTH = 1024, 256, 2048
+PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
 FEW_TILES = 2
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +84,27 @@ class _Blocks:
         self.items = math.prod(problem.batch) * self.panels
         self.a_direct = column_tiles <= FEW_TILES and not narrow
         self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1 and not narrow
-        limit = DIRECT_DEPTH if self.b_direct else min(MAX_DEPTH, target.level_one_bytes // (tile.columns * size))
+        # A block of a and a panel of b have half of the second-level cache each.
+        room = target.level_two_bytes // 2
+        limit = DIRECT_DEPTH if self.b_direct else min(MAX_DEPTH, room // (tile.columns * size))
+        holding = room // (max(problem.rows, 1) * size)
+        if self.by_columns and holding >= LEAST_DEPTH:
+            limit = min(limit, holding)
         # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
         parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
         self.depth = max(1, ceiling(problem.inner, parts))
-        fitting = target.level_two_bytes // 2 // (self.depth * size) // tile.rows * tile.rows
+        fitting = room // (self.depth * size) // tile.rows * tile.rows
         self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
-        wide = target.level_two_bytes // (self.depth * size) if narrow else BLOCK_COLUMNS
-        self.block_columns = min(column_tiles, max(1, min(wide, BLOCK_COLUMNS) // tile.columns)) * tile.columns
+        wide = PACKED_BYTES // (self.depth * size)
+        self.block_columns = min(column_tiles, max(1, wide // tile.columns)) * tile.columns
+        # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
+        one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
+        self.streams = one_block and not self.b_direct and not self.a_direct
+        self.asks = (
+            self.streams
+            and problem.b_columns == 1
+            and problem.inner * problem.columns * size > (target.level_two_bytes)
+        )
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
         self.a_packing = Packing(
@@ -101,7 +116,8 @@ class _Blocks:
         self.a_panel = self.a_packing.elements(self.depth)
         self.b_panel = self.b_packing.elements(self.depth)
         self.a_bytes = 0 if self.a_direct else self.block_rows // tile.rows * self.a_panel * size
-        self.b_bytes = 0 if self.b_direct else self.block_columns // tile.columns * self.b_panel * size
+        b_panels = 1 if self.streams else self.block_columns // tile.columns
+        self.b_bytes = 0 if self.b_direct else b_panels * self.b_panel * size
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +197,7 @@ class _Writer:
         ):
             width = b.least(columns[1] - column, s.block_columns)
             depth = b.least(problem.inner - k, s.depth)
-            if not s.b_direct:
+            if not s.b_direct and not s.streams:
                 self._pack_b(m, column, width, k, depth)
             with b.loop(rows[0], rows[1], s.block_rows) as row:
                 height = b.least(rows[1] - row, s.block_rows)
@@ -208,15 +224,45 @@ class _Writer:
         b, tile = self.b, self.s.tile
         with b.loop(0, block.columns, tile.columns) as column:
             masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
+            if self.s.streams:
+                self._pack_b(
+                    m, block.column + column, b.least(block.columns - column, tile.columns), block.k, block.depth
+                )
+            following = self._following(m, block, column) if self.s.asks else None
             with b.loop(0, block.rows, tile.rows) as row:
                 acc = Accumulators.zeros(b, tile, self.work)
-                self._sum(m, block, row, column, masks, acc)
+                self._sum(m, block, row, column, masks, acc, following)
                 self._finish(m, block, row, column, masks, acc)
 
+    def _following(self, m: _Matrices, block: _Block, column: Value) -> Value:
+        """Where the panel of b begins that is packed after this one: beside it, or below the first of the block."""
+        b, problem, columns = self.b, self.problem, self.s.tile.columns
+        here = block.k * problem.b_inner + block.column
+        below = here + problem.b_inner * self.s.depth
+        last = b.compare(">=", column + columns, block.columns)
+        return b.offset(m.b, b.choose(last, below, here + column + columns), self.scalar)
+
+    def _ask(self, following: Value, row: Value, k: Value) -> None:
+        """Ask for step k of the panel after this one: each tile of rows for some of its cache lines."""
+        b, s = self.b, self.s
+        line = LINE_BYTES // self.scalar.size
+        lines = ceiling(s.tile.columns, line)
+        each = ceiling(lines, ceiling(self.problem.rows, s.tile.rows))
+        first = b.least(row // s.tile.rows * each, lines - each) * line
+        for number in range(each):
+            b.prefetch(following, k * self.problem.b_inner + first + number * line, self.scalar)
+
     def _sum(
-        self, m: _Matrices, block: _Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
+        self,
+        m: _Matrices,
+        block: _Block,
+        row: Value,
+        column: Value,
+        masks: Sequence[Value | None],
+        acc: Accumulators,
+        following: Value | None,
     ) -> None:
-        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
+        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k; `following` is asked for meanwhile"""
         b, s, problem, scalar = self.b, self.s, self.problem, self.work
         if s.a_direct:
             last = block.rows - 1
@@ -232,9 +278,12 @@ class _Writer:
             right = b.offset(m.b, block.k * problem.b_inner + block.column + column, scalar)
             right_step, right_masks = problem.b_inner, masks
         else:
-            right = b.offset(self.b_buffer, column // s.tile.columns * s.b_panel, scalar)
+            panel = b.constant(0) if s.streams else column // s.tile.columns * s.b_panel
+            right = b.offset(self.b_buffer, panel, scalar)
             right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
         with b.loop(0, block.depth) as k:
+            if following is not None:
+                self._ask(following, row, k)
             vectors = load_row(b, right, k * right_step, s.tile, scalar, right_masks)
             factors = [b.load(place, k * left_step, Type(scalar)) for place in left]
             acc.multiply(factors, vectors)
@@ -244,7 +293,7 @@ class _Writer:
     ) -> None:
         """c = acc, plus what earlier blocks of k left in c, plus the bias after the last one"""
         b, s = self.b, self.s
-        bias = self._bias(m, block, column, masks)
+        bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
         for i, slots in enumerate(acc.slots):
             with b.when(b.compare("<", row + i, block.rows)) if s.ragged_rows else b.always():
                 start = (block.row + row + i) * self.problem.c_rows + block.column + column
@@ -252,7 +301,7 @@ class _Writer:
                 for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
                     value = self._add_earlier(slot.get(), place, j * s.tile.lanes, block, mask)
                     value = value + bias[j] if bias else value
-                    value = self._conclude(m, block, value, column + j * s.tile.lanes, mask)
+                    value = self._conclude(block, value, extras[j])
                     b.store(b.cast(value, self.scalar), place, j * s.tile.lanes, mask)
 
     def _add_earlier(self, value: Value, place: Value, index: int, block: _Block, mask: Value | None) -> Value:
@@ -262,7 +311,17 @@ class _Writer:
         later = b.splat(b.compare(">", block.k, 0), value.type.lanes)
         return value + b.load(place, index, value.type, later if mask is None else b.both(mask, later))
 
-    def _conclude(self, m: _Matrices, block: _Block, value: Value, column: Value, mask: Value | None) -> Value:
+    def _extras(
+        self, m: _Matrices, block: _Block, column: Value, masks: Sequence[Value | None]
+    ) -> list[Sequence[Value]]:
+        """For each vector of columns what the epilogue reads there."""
+        epilogue, lanes = self.problem.epilogue, self.s.tile.lanes
+        if epilogue is None:
+            return [()] * len(masks)
+        first, kind = block.column + column, Type(self.work, lanes)
+        return [epilogue.read(self.b, m.extras, first + j * lanes, kind, mask) for j, mask in enumerate(masks)]
+
+    def _conclude(self, block: _Block, value: Value, extras: Sequence[Value]) -> Value:
         """The epilogue of the sum, once it is whole."""
         problem = self.problem
         if problem.epilogue is None:
@@ -270,7 +329,7 @@ class _Writer:
         whole = None
         if self.s.depth < problem.inner:
             whole = self.b.compare(">=", block.k + block.depth, problem.inner)
-        return problem.epilogue.apply(self.b, value, m.extras, block.column + column, mask, whole)
+        return problem.epilogue.apply(self.b, value, extras, whole)
 
     def _bias(self, m: _Matrices, block: _Block, column: Value, masks: Sequence[Value | None]) -> list[Value]:
         """The bias in the last block of k; zero, not read, before."""

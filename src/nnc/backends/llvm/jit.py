@@ -15,12 +15,12 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nnc.backends.llvm.builder import Module
-from nnc.backends.llvm.kernel import Generator, NativeKernel
+from nnc.backends.llvm.kernel import Generator, NativeKernel, Phase
 from nnc.backends.llvm.library import VERSION, llvm
 from nnc.backends.llvm.target import TargetDescription, target_machine
 from nnc.core.exact import Exact
@@ -97,7 +97,8 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     Our generators vectorize, unroll and hoist, so a few passes that tidy up after them are enough: the whole of
     LLVM's pipeline takes longer and gives no faster kernels.
     """
-    module = llvm.parse_assembly(source)
+    # A context of its own: what LLVM keeps in the global one stays for ever.
+    module = llvm.parse_assembly(source, llvm.create_context())
     module.verify()
     machine = target_machine(target)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
@@ -113,15 +114,28 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     return code
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Object code, under the key of the text that it was made of, with the symbols that are looked up in it."""
+
+    key: str
+    symbols: tuple[str, ...]
+    content: bytes
+
+
 @dataclass(slots=True)
 class Jit:
-    """Kernels loaded into this process, by generator and by hash."""
+    """Kernels loaded into this process, by generator and by hash.
+
+    LLVM takes some 40 KB for each library, so the kernels of one program are linked as one.
+    """
 
     target: TargetDescription
     cache: ObjectCache
     _engine: llvm.LLJIT | None = None
     _kernels: dict[Exact, NativeKernel] = field(default_factory=dict)
-    _symbols: dict[str, llvm.ResourceTracker] = field(default_factory=dict)
+    _addresses: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _libraries: list[llvm.ResourceTracker] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def forget(self) -> None:
@@ -130,37 +144,68 @@ class Jit:
 
     def kernel(self, generator: Generator) -> NativeKernel:
         """The loaded kernel of `generator`, generated and compiled at most once."""
-        with self._lock:
-            found = self._kernels.get(Exact(generator))
-            if found is None:
-                found = self._kernels[Exact(generator)] = self._make(generator)
-            return found
+        exact = Exact(generator)
+        if exact not in self._kernels:
+            self.make((generator,))
+        return self._kernels[exact]
 
-    def _make(self, generator: Generator) -> NativeKernel:
-        module = Module(self.target)
-        phases = generator.emit(module, ENTRY_POINT)
-        key, addresses = self.load(module, tuple(phase.symbol for phase in phases))
-        workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
-        return NativeKernel(phases, addresses, workspace, scratch, key)
+    def make(self, generators: Iterable[Generator]) -> None:
+        """Load the kernels of `generators` that are not there yet, all of them as one library."""
+        with self._lock:
+            fresh = {Exact(generator): generator for generator in generators}
+            kernels: dict[Exact, tuple[str, tuple[Phase, ...]]] = {}
+            codes: dict[str, Code] = {}
+            for exact, generator in fresh.items():
+                if exact not in self._kernels:
+                    module = Module(self.target)
+                    phases = generator.emit(module, ENTRY_POINT)
+                    source = str(module)
+                    key = source_key(source, self.target)
+                    kernels[exact] = key, phases
+                    if key not in self._addresses and key not in codes:
+                        codes[key] = self._named_code(key, source, phases)
+            self._link(tuple(codes.values()))
+            for exact, (key, phases) in kernels.items():
+                generator = fresh[exact]
+                workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
+                self._kernels[exact] = NativeKernel(phases, self._addresses[key], workspace, scratch, key)
 
     def load(self, module: Module, symbols: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-        """Compile and load a module; its key and the addresses of `symbols`."""
+        """Compile and load a module as a library of its own; its key and the addresses of `symbols`."""
         source = str(module)
         key = source_key(source, self.target)
         with self._lock:
-            if key not in self._symbols:
-                self._symbols[key] = self._link(key, source, symbols)
-            tracker = self._symbols[key]
-            return key, tuple(int(tracker[symbol]) for symbol in symbols)
+            if key not in self._addresses:
+                self._link((Code(key, tuple(symbols), self._compiled(key, source)),))
+            return key, self._addresses[key]
 
-    def _link(self, key: str, source: str, symbols: Sequence[str]) -> llvm.ResourceTracker:
+    def _named_code(self, key: str, source: str, phases: Sequence[Phase]) -> Code:
+        """The kernel with names that no other kernel has, so that both can be in one library."""
+        name = f"{ENTRY_POINT}_{key[:32]}"
+        named = source.replace(f"@{ENTRY_POINT}", f"@{name}")
+        symbols = tuple(phase.symbol.replace(ENTRY_POINT, name, 1) for phase in phases)
+        return Code(key, symbols, self._compiled(source_key(named, self.target), named))
+
+    def _compiled(self, key: str, source: str) -> bytes:
         code = self.cache.load(key)
         if code is None:
             code = compile_source(source, self.target)
             self.cache.store(key, code)
+        return code
+
+    def _link(self, codes: Sequence[Code]) -> None:
+        """Load object code as one library; its addresses are kept by key."""
+        if not codes:
+            return
         if self._engine is None:
-            self._engine = llvm.create_lljit_compiler(target_machine(self.target))
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for symbol in symbols:
-            library.export_symbol(symbol)
-        return library.link(self._engine, key)
+            # The older linker, which COFF still needs, takes more memory for each object.
+            modern = "windows" not in self.target.triple
+            self._engine = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=modern)
+        library = llvm.JITLibraryBuilder()
+        for code in codes:
+            library.add_object_img(code.content)
+            for symbol in code.symbols:
+                library.export_symbol(symbol)
+        tracker = library.add_current_process().link(self._engine, codes[0].key)
+        self._libraries.append(tracker)
+        self._addresses.update((code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes)

@@ -1,6 +1,6 @@
-"""Movement of elements: copies, transposes, broadcasts, concatenation, embedding; all are pointwise identities.
+"""Movement of elements: copies, transposes, broadcasts, concatenation, embedding.
 
-y[i...] = x[i...], with strides that say where the elements are
+y[i...] = x[i...], with strides that say where the elements are: pointwise identities, and transpositions
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from nnc.backends.llvm.builder import Module, Scalar
 from nnc.backends.llvm.kernel import Phase
 from nnc.backends.llvm.pointwise import CONSTANT, Instruction, Pointwise
 from nnc.backends.llvm.target import TargetDescription
+from nnc.backends.llvm.transposition import Transposition
+
+Move = Pointwise | Transposition
 
 
-def move(shape: Shape, source: Access, target: Access, arguments: tuple[int, ...] = ()) -> Pointwise:
+def move(shape: Shape, source: Access, target: Access, arguments: tuple[int, int] = (0, 1)) -> Move:
     """target[i...] = source[i...] for i in shape"""
-    return Pointwise(shape, (source,), (target,), (), (0,), arguments)
+    turned = Transposition.of(shape, source, target, arguments)
+    return turned or Pointwise(shape, (source,), (target,), (), (0,), arguments)
 
 
 def fill(shape: Shape, value: float, target: Access, arguments: tuple[int, ...] = ()) -> Pointwise:
@@ -30,7 +34,7 @@ def fill(shape: Shape, value: float, target: Access, arguments: tuple[int, ...] 
 class Moves:
     """Several movements as phases of one kernel, in order."""
 
-    parts: tuple[Pointwise, ...]
+    parts: tuple[Move, ...]
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""

@@ -21,6 +21,7 @@ from nnc.backends.llvm.pointwise import Instruction, computed, evaluate, work
 from nnc.backends.llvm.target import TargetDescription
 
 ACCUMULATORS = 4
+COLUMN_VECTORS = 8  # of a block of outputs along a kept axis
 PARTS = 32
 PART_ELEMENTS = 4096
 FEW_ITEMS = 16
@@ -176,7 +177,7 @@ class _Nest:
         """Outputs of one item: a few vectors along a kept axis, else one."""
         if not self.along_kept:
             return 1
-        return self.lanes * max(1, min(ACCUMULATORS, ceiling(self.kept[-1], self.lanes)))
+        return self.lanes * max(1, min(COLUMN_VECTORS, ceiling(self.kept[-1], self.lanes)))
 
     @property
     def blocks(self) -> int:

@@ -23,6 +23,7 @@ from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.target import TargetDescription
 
 NANOSECONDS_PER_VECTOR = 14.0
+ACCUMULATORS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +88,26 @@ class _Row:
             body(index, b.mask(columns - index, self.lanes) if columns % self.lanes else None)
 
     def reduce(self, combine: str, neutral: float, value: Callable[[Value, Value | None], Value]) -> Value:
-        """combine over the row of value(index, mask); lanes outside the row do not count"""
-        b = self.b
-        total = b.variable(b.constant(neutral, self.vector))
+        """combine over the row of value(index, mask); lanes outside the row do not count.
 
-        def body(index: Value, mask: Value | None) -> None:
+        Vectors are combined in turns with a few partial results, which do not wait for each other.
+        """
+        b, columns, size = self.b, self.problem.columns, ACCUMULATORS * self.lanes
+        slots = [b.variable(b.constant(neutral, self.vector)) for _ in range(ACCUMULATORS if columns >= size else 1)]
+        whole = columns // size * size
+        with b.loop(0, whole, size) as index:
+            terms = [value(index + number * self.lanes, None) for number in range(len(slots))]
+            for slot, term in zip(slots, terms, strict=True):
+                slot.set(b.combine(combine, slot.get(), term))
+        with b.loop(whole, columns, self.lanes) as index:
+            mask = b.mask(columns - index, self.lanes) if columns % self.lanes else None
             term = value(index, mask)
             counted = term if mask is None else b.choose(mask, term, neutral)
-            total.set(b.combine(combine, total.get(), counted))
-
-        self.each(body)
-        return b.fold(total.get(), combine)
+            slots[0].set(b.combine(combine, slots[0].get(), counted))
+        total = slots[0].get()
+        for slot in slots[1:]:
+            total = b.combine(combine, total, slot.get())
+        return b.fold(total, combine)
 
     def maximum(self, x: Value) -> Value:
         """m = max_c x[c]"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,10 @@ class NumpyKernel:
     @property
     def workspace_bytes(self) -> int:
         """Always 0: NumPy allocates its own temporaries."""
+        return 0
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Always 0: NumPy works on operands as they are."""
         return 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:

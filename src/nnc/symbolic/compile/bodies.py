@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER
+from nnc.core.spec import contiguous_strides
 from nnc.errors import UsageError
 from nnc.symbolic.compile.concurrency import Concurrency
 from nnc.symbolic.compile.liveness import Life, Lives, ends_at, find_lives, fold_inplace
@@ -175,11 +176,25 @@ def _memory_inside(graph: SymbolicGraph, key: ExecKey, schemes: Sequence[Scheme]
 
 
 def _claimed_bytes(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
+    """The workspace of the kernel, and what it copies operands with gaps to, behind it."""
     record = graph.execs[key]
     inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
     outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
     try:
-        return DISPATCHER.claim(record.command, inputs, outputs, backend).kernel.workspace_bytes
+        kernel = DISPATCHER.claim(record.command, inputs, outputs, backend).kernel
     except UsageError as error:
         error.origin = error.origin or record.origin
         raise
+    read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
+    copied = kernel.copied_bytes(read, written) if read or written else 0
+    return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
+
+
+def _with_gaps(graph: SymbolicGraph, tensors: Sequence[TensorKey | None]) -> frozenset[int]:
+    """The positions of aliases whose elements do not lie one behind the other."""
+    present = [(position, key) for position, key in enumerate(tensors) if key is not None and graph.root(key) != key]
+    return frozenset(
+        position
+        for position, key in present
+        if graph.region(key).strides != contiguous_strides(graph.tensors[key].spec.shape)
+    )

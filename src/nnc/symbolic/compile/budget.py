@@ -8,17 +8,18 @@ A larger limit therefore never costs more work, and the least of all plans is th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from nnc.errors import MemoryLimitError
+from nnc.errors import MemoryLimitError, UsageError
 from nnc.symbolic.compile.needs import Needs
 from nnc.symbolic.compile.order import several_orders
 from nnc.symbolic.compile.program import Numbered, number
-from nnc.symbolic.compile.recompute import Point, descend
-from nnc.symbolic.compile.repeat import write_replay
-from nnc.symbolic.compile.replay import replay
+from nnc.symbolic.compile.recompute import Point, recompute
+from nnc.symbolic.compile.repeat import write_schedule
+from nnc.symbolic.compile.schedule import Schedule
 from nnc.symbolic.ir import Duplicate, ExecKey, SymbolicGraph, TensorKey
 
 C = TypeVar("C")
@@ -56,6 +57,19 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Plans(Generic[C]):
+    """How a copy of the graph is compiled up to a number of bytes, what is compiled without a limit, and what to say.
+
+    `arena` are the bytes of a compiled program, and `at_peak` its largest tensors at the peak.
+    """
+
+    unlimited: C
+    compile_copy: Callable[[Duplicate, int | None], C]
+    arena: Callable[[C], int]
+    at_peak: Callable[[C], str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Option:
     """A point of a trail, and the order that it belongs to."""
 
@@ -64,13 +78,23 @@ class Option:
 
     def written(self, graph: SymbolicGraph) -> tuple[Duplicate, int]:
         """A copy of the graph that runs as the point says, and how many execs run again."""
-        found = replay(self.numbered.program, self.point.choice)
-        assert found is not None
+        schedule = Schedule(self.numbered.program, self.point.steps)
         copy = graph.duplicate()
         order = tuple(copy.execs[key] for key in self.numbered.order)
         roots = tuple(copy.tensors[key] for key in self.numbered.roots)
-        write_replay(copy.graph, Numbered(self.numbered.program, order, roots), found)
-        return copy, sum(found.repeats)
+        write_schedule(copy.graph, Numbered(self.numbered.program, order, roots), schedule)
+        return copy, sum(schedule.repeats)
+
+
+def checked_limit(limit: int) -> int:
+    """The bytes of a limit; UsageError for what is no number of bytes."""
+    try:
+        nbytes = operator.index(limit)
+    except TypeError:
+        nbytes = -1
+    if nbytes < 0 or isinstance(limit, bool):
+        raise UsageError("memory_limit", got=f"{limit!r}", need="bytes, an integer ≥ 0", fix="round it down with int()")
+    return nbytes
 
 
 def options(compilation: Compilation) -> tuple[Option, ...]:
@@ -79,7 +103,7 @@ def options(compilation: Compilation) -> tuple[Option, ...]:
     graph, needs, carries = compilation.graph, compilation.needs, compilation.carries
     for order in several_orders(graph, compilation.execs, needs, carries):
         numbered = number(graph, order, needs, carries)
-        found.extend(Option(point, numbered) for point in descend(numbered.program))
+        found.extend(Option(point, numbered) for point in recompute(numbered.program))
     found.sort(key=lambda option: (option.point.extra, option.point.peak))
     kept = found[:1]
     for option in found:
@@ -88,13 +112,7 @@ def options(compilation: Compilation) -> tuple[Option, ...]:
     return tuple(kept)
 
 
-def within(
-    compilation: Compilation,
-    limit: int,
-    compile_copy: Callable[[Duplicate, int | None], C],
-    arena: Callable[[C], int],
-    peak: Callable[[C], str],
-) -> tuple[C, Duplicate, Budget]:
+def within(compilation: Compilation, limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
     """The program compiled to at most `limit` bytes of arena, the copy of the graph that it runs, and what that costs.
 
     MemoryLimitError with the least limit that can be met, and with what is alive at its peak.
@@ -105,17 +123,24 @@ def within(
             continue
         copy, repeated = option.written(compilation.graph)
         try:
-            compiled = compile_copy(copy, limit)
+            compiled = plans.compile_copy(copy, limit)
         except MemoryLimitError:
             continue
         return compiled, copy, Budget(limit, sum(option.numbered.program.work), option.point.extra, repeated)
-    least = compile_copy(found[-1].written(compilation.graph)[0], None)
-    smallest = max(arena(least), found[-1].point.peak)
+    raise _infeasible(compilation.graph, limit, found, plans)
+
+
+def _infeasible(graph: SymbolicGraph, limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
+    """The smallest of all plans; those whose peak is no lower than one that is known are not made."""
+    least = plans.unlimited
+    for option in reversed(found):
+        if option.point.peak < plans.arena(least):
+            least = min(least, plans.compile_copy(option.written(graph)[0], None), key=plans.arena)
     error = MemoryLimitError(
         "compile",
         got=f"memory_limit={limit}",
-        need=f"at least {smallest} bytes: at the peak are " + peak(least),
-        fix="raise the limit, or use a smaller batch",
+        need=f"at least {plans.arena(least)} bytes: at the peak are " + plans.at_peak(least),
+        fix="raise the limit, use a smaller batch, or lower precision",
     )
-    error.smallest = smallest
-    raise error
+    error.smallest = plans.arena(least)
+    return error

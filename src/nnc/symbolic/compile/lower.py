@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from nnc.concrete import ConcreteGraph, Place
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
-from nnc.core.storage import Storage
+from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import MemoryLimitError, ShapeError, SymbolError, UsageError
 from nnc.ops.rules import INPLACE
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compile.bodies import Scheme, plan_bodies, plan_workspaces, scratch_bytes
-from nnc.symbolic.compile.budget import Budget, Compilation, within
+from nnc.symbolic.compile.budget import Budget, Compilation, Plans, checked_limit, within
 from nnc.symbolic.compile.build import Builder, view_root
 from nnc.symbolic.compile.concurrency import Concurrency, run_side_by_side
 from nnc.symbolic.compile.liveness import (
@@ -31,7 +31,7 @@ from nnc.symbolic.compile.liveness import (
     fold_inplace,
     life_of,
 )
-from nnc.symbolic.compile.memory import Layout, MemoryStatement, lay_out
+from nnc.symbolic.compile.memory import PLACES, PLACES_OF_A_TRIAL, Layout, MemoryStatement, lay_out
 from nnc.symbolic.compile.needs import Needs
 from nnc.symbolic.compile.order import choose_order, needs_of, orderable, predecessors
 from nnc.symbolic.compile.subrange import place_inputs, sites
@@ -39,8 +39,11 @@ from nnc.symbolic.compile.watch import GUARD, POISON, exec_text
 from nnc.symbolic.ir import Duplicate, ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verify import verify
 
-# So many concatenations, and so many execs that write in place, are tried the other way.
+# So many concatenations, and so many execs that write in place, are tried the other way: fewer where a plan is large.
 TRIALS = 32
+TRIED_PAIRS = 1 << 20
+# From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
+LARGE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +134,8 @@ class Compiled:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
         if self._concrete is None:
             self._concrete = self._build(self._arena.allocate())
+            self._concrete.prepare()
+            _tidy(self.statement)
         return self._concrete
 
     def clear(self) -> None:
@@ -166,10 +171,17 @@ class Compiled:
         return self._tensor(key)
 
     def write(self, symbol: Symbol, value: ArrayLike) -> None:
-        """Put `value` into an input's memory; do it before each run unless the input is bound."""
+        """Put `value` into an input's memory; do it before each run unless the input is bound.
+
+        SymbolError for what each run makes itself: before the run its bytes are those of others.
+        """
         tensor, ground = self.tensor(symbol), self.ground
-        if any(ground.graph.root(ground.own(symbol)) in roots for roots in ground.lives.fills.values()):
+        root = ground.graph.root(ground.own(symbol))
+        if any(root in roots for roots in ground.lives.fills.values()):
             raise SymbolError("write", got=f"{symbol}, which each run fills", need="an input without a fill")
+        life = ground.lives.of.get(root)
+        if life is not None and life.nbytes and not (life.outside and life.roots[0] == root):
+            raise SymbolError("write", got=f"{symbol}, which each run computes", need="an input that the run reads")
         array = as_array(value)
         if array.shape != tensor.shape:
             raise ShapeError(
@@ -274,20 +286,30 @@ def compile(
 
     With a `memory_limit`, in bytes, the arena takes no more: where it must, execs run a second time instead of keeping
     what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
-    names the smallest limit that can be met, and what is alive at its peak.
+    names the smallest limit that can be met, and what is alive at its peak. Loops, branches and custom commands run
+    once. Lower precision is another graph: `lower_precision` makes it.
     """
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
+    limit = None if memory_limit is None else checked_limit(memory_limit)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams)
     compiled, compilation = _compile(graph, asked)
-    if memory_limit is None or compiled.statement.arena <= memory_limit:
+    if limit is None or compiled.statement.arena <= limit:
+        _tidy(compiled.statement)
         return compiled
 
     def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
         return _compile(copy.graph, asked.moved(graph, copy), 0, capacity)[0]
 
-    met, copy, budget = within(compilation, memory_limit, compile_copy, _arena_bytes, _peak_lines)
+    plans = Plans(compiled, compile_copy, _arena_bytes, _peak_lines)
+    met, copy, budget = within(compilation, limit, plans)
+    _tidy(met.statement)
     return Compiled(replace(met.ground, copied=_Copied(graph, copy.tensors, budget)), met.statement, met._arena)
+
+
+def _tidy(statement: MemoryStatement) -> None:
+    if statement.arena + statement.bound >= LARGE:
+        give_back_free_memory()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,10 +429,11 @@ class _Memory:
         place_inputs(self.graph, self.order, lives, joined, is_over)
         return lives
 
-    def lay_out(self, lives: Lives, concurrency: Concurrency | None = None) -> Layout:
+    def lay_out(self, lives: Lives, concurrency: Concurrency | None = None, places: int = PLACES) -> Layout:
         """The plan of the blocks, checked."""
         names = {root: self.graph.label(root) for root in lives.of}
-        return lay_out(lives, names, None if concurrency is None else concurrency.interference, self.capacity)
+        interference = None if concurrency is None else concurrency.interference
+        return lay_out(lives, names, interference, self.capacity, places)
 
     def choose(self, trials: int, concurrency: Concurrency | None = None) -> tuple[Lives, Layout]:
         """The smallest plan over what may share memory: outputs with inputs, and inputs with what they are parts of.
@@ -422,10 +445,11 @@ class _Memory:
         layout = self.lay_out(lives, concurrency)
         joined: set[int] = set()
         apart: set[int] = set()
+        trials = min(trials, TRIED_PAIRS // max(len(layout.blocks) ** 2, 1))
         for step in sites(self.graph, self.order)[:trials]:
             found = self.lives(concurrency, {*joined, step})
             if found.in_place.get(step):
-                trial = self.lay_out(found, concurrency)
+                trial = self.lay_out(found, concurrency, PLACES_OF_A_TRIAL)
                 if trial.plan.arena_bytes <= layout.plan.arena_bytes:
                     joined.add(step)
                     lives, layout = found, trial
@@ -434,7 +458,7 @@ class _Memory:
             if layout.plan.arena_bytes == layout.plan.lower_bound:
                 break
             found = self.lives(concurrency, joined, {*apart, step})
-            trial = self.lay_out(found, concurrency)
+            trial = self.lay_out(found, concurrency, PLACES_OF_A_TRIAL)
             if trial.plan.arena_bytes < layout.plan.arena_bytes:
                 apart.add(step)
                 lives, layout = found, trial

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from nnc.errors import VerificationError
 from nnc.symbolic.compile.inplace import shareable
@@ -48,7 +49,9 @@ def check_reads(
         hosting = lives.hosts.get(step, Hosting())
         _check_sharing(graph, record, read, holders, text, hosting)
         if step in lives.workspaces and id(lives.workspaces[step]) in bytes_of:
-            holders.evict(bytes_of[id(lives.workspaces[step])], f"the workspace of {text}")
+            scratch = bytes_of[id(lives.workspaces[step])]
+            _check_scratch(graph, record, scratch, holders, text)
+            holders.evict(scratch, f"the workspace of {text}")
         for root in {graph.root(other): None for other in record.outputs}:
             holders.take(root, text)
     for root in lives.fills.get(len(order), ()):
@@ -99,8 +102,13 @@ class _Holders:
 def _check_sharing(
     graph: SymbolicGraph, record: ExecSymbol, read: Iterable[TensorKey], holders: _Holders, text: str, hosting: Hosting
 ) -> None:
-    """What an exec writes over while it reads it; a loop may end where it began."""
+    """What an exec writes over while it reads it, and twice; a loop may end where it began."""
     written = {graph.root(key) for key in record.outputs} & holders.spans.keys()
+    for one, other in combinations(sorted(written), 2):
+        if _meet(holders.spans[one], holders.spans[other]):
+            raise VerificationError(
+                f"memory plan: {text} writes {graph.label(one)} and {graph.label(other)} to the same bytes"
+            )
     allowed = {*shareable(graph, record), *((root, result) for result, root in hosting.found.items())}
     for root in sorted(read):
         for other in sorted(written):
@@ -110,6 +118,13 @@ def _check_sharing(
                 raise VerificationError(
                     f"memory plan: {text} writes over {graph.label(root)}, which it reads out of step"
                 )
+
+
+def _check_scratch(graph: SymbolicGraph, record: ExecSymbol, scratch: Span, holders: _Holders, text: str) -> None:
+    """The workspace is beside everything that its exec uses."""
+    for root in sorted({graph.root(key) for key in (*record.inputs, *record.outputs) if key is not None}):
+        if root in holders.spans and _meet(holders.spans[root], scratch):
+            raise VerificationError(f"memory plan: the workspace of {text} lies on {graph.label(root)}, which it uses")
 
 
 def _span(graph: SymbolicGraph, root: TensorKey, begin: int) -> Span:

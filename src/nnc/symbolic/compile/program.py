@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnc.ops.repetition import stand_ins
 from nnc.ops.work import work
 from nnc.symbolic.compile.needs import Needs
-from nnc.symbolic.compile.replay import NEVER, Program, Root
+from nnc.symbolic.compile.order import predecessors
+from nnc.symbolic.compile.schedule import NEVER, Program, Root
+from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
 
 
@@ -31,11 +33,8 @@ def number(
             roots.setdefault(root, len(roots))
     steps = {key: step for step, key in enumerate(order)}
     again = [_reads_again(graph, graph.execs[key]) for key in order]
-    overwritten: dict[int, tuple[Root, ...]] = {}
-    for new, old in carries.items():
-        step = steps[graph.writers(new)[0]]
-        if old in roots:
-            overwritten[step] = (*overwritten.get(step, ()), roots[old])
+    before = predecessors(graph, order, needs, carries)
+    overwritten = {roots[old]: steps[graph.writers(new)[0]] for new, old in carries.items() if old in roots}
     program = Program(
         reads=[tuple(roots[root] for root in needs.reads[key]) for key in order],
         again=[() if read is None else tuple(roots[root] for root in read) for read in again],
@@ -44,6 +43,7 @@ def number(
         scratch=[needs.scratch.get(key, 0) for key in order],
         work=[work_of(graph, graph.execs[key]) for key in order],
         repeatable=[read is not None for read in again],
+        before=[frozenset(steps[source] for source in before[key]) for key in order],
         nbytes=[needs.nbytes[root] for root in roots],
         maker=[_maker(graph, root, needs, steps) for root in roots],
         lasting=[root in needs.kept for root in roots],
@@ -53,17 +53,39 @@ def number(
 
 
 def work_of(graph: SymbolicGraph, record: ExecSymbol) -> int:
-    """Floating-point operations of an exec; those of one iteration of a loop, and of all branches."""
-    bodies = bodies_of(record.command)
-    if bodies:
-        return sum(work_of(body.graph, inner) for _, body in bodies for _, inner in body.graph.execs.items())
+    """Floating-point operations of an exec: of all iterations of a loop that has a limit, and of the longest branch."""
+    attrs = record.command.attrs
+    inside = [
+        sum(work_of(body.graph, inner) for _, inner in body.graph.execs.items())
+        for _, body in bodies_of(record.command)
+    ]
+    if inside:
+        return max(inside) * (max(attrs.limit or 1, 1) if isinstance(attrs, WhileAttrs) else 1)
     inputs = [None if key is None else graph.tensors[key].spec for key in record.inputs]
     return work(record.command, inputs, [graph.tensors[key].spec for key in record.outputs])
 
 
+def instead_of(record: ExecSymbol) -> Mapping[int, int] | None:
+    """Outputs that stand in for inputs, by place, when an exec runs again (`nnc.ops.repetition`); None: it must not.
+
+    A loop or a branch may where all inside may, with nothing in the place of anything, and no Python function decides.
+    """
+    if not record.optimize:
+        return None
+    bodies, attrs = bodies_of(record.command), record.command.attrs
+    if not bodies:
+        return stand_ins(record.command)
+    if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonHolds):
+        return None
+    if isinstance(attrs, CaseAttrs) and attrs.function is not None:
+        return None
+    inside = [replace(inner, optimize=True) for _, body in bodies for _, inner in body.graph.execs.items()]
+    return {} if all(instead_of(inner) == {} for inner in inside) else None
+
+
 def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
     """The roots that an exec reads when it runs again; None where it must not."""
-    instead = None if bodies_of(record.command) or not record.optimize else stand_ins(record.command)
+    instead = instead_of(record)
     if instead is None or any(graph.root(key) != key or len(graph.writers(key)) > 1 for key in record.outputs):
         return None
     read = (record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))

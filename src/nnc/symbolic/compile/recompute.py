@@ -1,183 +1,337 @@
-"""What to compute again: a descent from the peak of a program to ever smaller peaks, each at as little work as found.
+"""What to compute again, and in which order: a descent from the peak of a program to ever smaller peaks.
 
-At the step of the peak, each value that is alive and not in use there could be let go of. Of these moves the one of
-the lowest price is tried on the whole program, and kept when the peak does not rise and less lies above the level.
+At the position of the peak there are values that wait for their next reader. A reader that may run before the peak, or
+a maker that may run behind it, is moved there, which costs nothing. Else a value is let go of and computed again later:
+the move of the lowest price is made which does not raise the peak and leaves less above the level.
 
-    price = work of the chain that computes the value again / (bytes freed · steps above the level without them)
-    level = SHARE · peak;   bytes freed = bytes of the value - bytes that the chain keeps alive instead
+    price = work of the chain that computes the value again / (bytes freed · positions above the level without them)
+    level = SHARE · peak;   bytes freed = bytes of the value - bytes of what lives longer for the chain
 
-A value that is computed again further on anyhow, and moves ahead, costs no work. Nothing is random, and the path does
-not depend on any limit.
+How far a chain reaches back is part of the move: what it reads is kept, or computed again itself. From time to time
+repeats that the peak does not need any more are taken out. Programs that are chains are solved as such (`chain`), and
+around the points that are found for a small program other moves are tried until they lead to nothing better. Nothing is
+random, and nothing depends on any limit.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import chain
 from math import inf
 
-from nnc.symbolic.compile.replay import NEVER, Choice, Gap, Program, Replay, Root, Step, Value, replay
+import numpy as np
+
+from nnc.symbolic.compile.chain import chain_schedules
+from nnc.symbolic.compile.edit import Trial, edited, moved
+from nnc.symbolic.compile.schedule import Bytes, Program, Root, Schedule, Step
 
 SHARE = 0.95
 # Values of less than this share of the peak are left alone.
 SMALLEST_SHARE = 1 / 2048
-# So many programs are tried before the descent ends.
-MOST_TRIES = 1500
+# Repeats are thinned out when the peak has fallen to this share of that after the last time.
+THINNED_SHARE = 0.95
+# A descent ends after so many moves, or where repeats take so many times the work of the program.
+MOST_MOVES = 4000
+MOST_WORK = 4
+# Chains are followed at first up to so many times the lowest price.
+REACH = 32.0
+# So many of the largest values are looked at for a better order.
+MOST_REORDERED = 16
+# Programs of so many steps at most are searched around the descent, with so many tries.
+MOST_EXPLORED = 128
+TRIES = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """A choice with the peak in bytes and the work done again that follow from it."""
+    """Runs of a program, with the peak in bytes and the work of repeats that follow from them."""
 
-    choice: Choice
+    steps: tuple[Step, ...]
     peak: int
     extra: int
 
+    @staticmethod
+    def of(found: Schedule | Trial) -> Point:
+        """The point of a schedule, or of one that was tried."""
+        return Point(tuple(found.steps), found.peak, found.extra)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chain:
+    """Steps that make a value again: so many of `makers`. `work` is theirs, and `saved` that of their next repeats.
+
+    These are so many of `later`, which are positions. `kept` are bytes that live over the peak for the chain alone.
+    """
+
+    makers: list[Step]
+    length: int
+    later: list[int]
+    repeats: int
+    work: int
+    saved: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """Run a chain in front of a position, and at will in place of the next repeats of its steps."""
+
+    price: float
+    chain: _Chain
+    position: int
+    replaces: bool
+
+    def on(self, now: Schedule, position: int) -> Trial | None:
+        """The schedule after the move, with the chain in front of this position."""
+        chain = self.chain
+        gone = chain.later[: chain.repeats] if self.replaces else ()
+        return edited(now, gone, position, sorted(chain.makers[: chain.length]))
+
+
+def recompute(program: Program) -> tuple[Point, ...]:
+    """Points of falling peaks and rising work; the first computes nothing again."""
+    points = [*descend(program), *(Point.of(Schedule(program, steps)) for steps in chain_schedules(program))]
+    return lowest(explore(program, points) if len(program.reads) <= MOST_EXPLORED else points)
+
+
+def lowest(points: Iterable[Point]) -> tuple[Point, ...]:
+    """The points that no other one is better than, by work."""
+    kept: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.extra, point.peak)):
+        if not kept or point.peak < kept[-1].peak:
+            kept.append(point)
+    return tuple(kept)
+
+
+# ---- descent
+
+
+def descend(program: Program) -> list[Point]:
+    """Points of falling peaks; the first computes nothing again."""
+    now = Schedule(program, range(len(program.reads)))
+    points = [Point.of(now)]
+    thinned = now.peak
+    for _ in range(MOST_MOVES):
+        trial = _next(now)
+        if trial is None or trial.extra > MOST_WORK * sum(program.work):
+            break
+        now = Schedule(program, trial.steps)
+        if now.peak < points[-1].peak:
+            if now.peak <= THINNED_SHARE * thinned:
+                now = thin(now)
+                thinned = now.peak
+            points.append(Point.of(now))
+    return points
+
+
+def _next(now: Schedule) -> Trial | None:
+    """The schedule after the first change that helps: another order, or the move of the lowest price."""
+    level = int(now.peak * SHARE)
+    load = _load(now.during, level)
+    trials = chain(
+        _reordered(now), (move.on(now, move.position) for reach in (REACH, inf) for move in _moves(now, reach))
+    )
+    for trial in trials:
+        if trial is not None and trial.peak <= now.peak and _load(trial.during, level) < load:
+            return trial
+    return None
+
+
+def _reordered(now: Schedule) -> Iterator[Trial | None]:
+    """With the next reader of a value that waits at the peak moved in front of it, or its maker moved behind it."""
+    here = int(now.during.argmax()) if now.steps else 0
+    for value in _values_at_peak(now)[:MOST_REORDERED]:
+        reader = now.steps[value.after]
+        if not now.repeats[value.after]:
+            earliest = max((now.runs[step][0] + 1 for step in now.program.before[reader]), default=0)
+            if earliest <= here:
+                yield moved(now, value.after, here)
+                yield moved(now, value.after, earliest)
+        if value.before == value.birth and not now.repeats[value.birth]:
+            yield moved(now, value.birth, value.after)
+
+
+def _load(during: Bytes, level: int) -> int:
+    """Bytes above the level, over all positions."""
+    return int(np.maximum(during - level, 0).sum())
+
+
+def _moves(now: Schedule, reach: float = inf) -> list[Move]:
+    """What can be done at the peak, cheapest first; chains end where they cost `reach` times the cheapest move."""
+    found: list[Move] = []
+    cheapest = inf
+    for value in _values_at_peak(now):
+        if not now.program.may_return(value.root):
+            continue
+        for move in _moves_of(now, value, reach * cheapest):
+            cheapest = min(cheapest, move.price)
+            found.append(move)
+    return sorted(found, key=lambda move: move.price)
+
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Let go of a value in a gap; of one that was computed again in it, if `again`."""
+class _Waiting:
+    """A value that is alive at the peak and not in use: where it was made, used last and is used next.
 
-    gap: Gap
-    again: bool
+    `steps` are the positions in between that are above the level.
+    """
 
-    def applied(self, choice: Choice) -> Choice:
-        """The choice after this move."""
-        if self.again:
-            return Choice(choice.dropped, choice.transient | {self.gap})
-        return Choice(choice.dropped | {self.gap}, choice.transient)
+    root: Root
+    birth: int
+    before: int
+    after: int
+    steps: int
 
 
-def descend(program: Program) -> tuple[Point, ...]:
-    """Points of falling peaks; the first computes nothing again."""
-    choice = program.first_choice()
-    now = replay(program, choice)
-    assert now is not None
-    points = [Point(choice, now.peak, now.extra)]
-    if not now.during:
-        return tuple(points)
-    refused: set[Move] = set()
-    view = _View(program, now, choice)
-    for _ in range(MOST_TRIES):
-        move = view.cheapest(refused)
-        if move is None:
-            break
-        then = replay(program, move.applied(choice))
-        if then is None or then.peak > now.peak or _load(then, view.level) >= view.load:
-            refused.add(move)
+def _values_at_peak(now: Schedule) -> list[_Waiting]:
+    """Values that wait at the peak, largest first."""
+    here = int(now.during.argmax()) if now.steps else 0
+    above = np.concatenate(([0], np.cumsum(now.during > int(now.peak * SHARE))))
+    found = []
+    for root, lives in enumerate(now.lives):
+        reads = now.events[root].reads
+        if now.program.nbytes[root] <= now.peak * SMALLEST_SHARE or not reads:
             continue
-        choice, now = move.applied(choice), then
-        view = _View(program, now, choice)
-        if now.peak < points[-1].peak:
-            refused.clear()
-            points.append(Point(choice, now.peak, now.extra))
-    return tuple(points)
+        for birth, last in lives:
+            if birth < here < last and reads[-1] > here:
+                place = bisect_left(reads, here)
+                before = max(birth, reads[place - 1]) if place else birth
+                steps = int(above[reads[place]] - above[before + 1])
+                if reads[place] > here and steps:
+                    found.append(_Waiting(root, birth, before, reads[place], steps))
+    return sorted(found, key=lambda value: -now.program.nbytes[value.root])
 
 
-def _load(now: Replay, level: int) -> int:
-    """Bytes above the level, over all steps."""
-    return sum(alive - level for alive in now.during if alive > level)
+def _moves_of(now: Schedule, value: _Waiting, highest: float) -> Iterator[Move]:
+    """Ways to have a value again in front of its next reader."""
+    nbytes = now.program.nbytes[value.root]
+    for again in _chains(now, value.root, value.after):
+        if again.work - again.saved > highest * value.steps * nbytes:
+            return
+        freed = value.steps * (nbytes - again.kept)
+        if freed > 0:
+            if again.repeats:
+                yield Move((again.work - again.saved) / freed, again, value.after, replaces=True)
+            yield Move(again.work / freed, again, value.after, replaces=False)
 
 
-class _View:
-    """A replay as seen from its peak: which moves there are, and what each would cost."""
-
-    def __init__(self, program: Program, now: Replay, choice: Choice) -> None:
-        self.program = program
-        self.now = now
-        self.choice = choice
-        peak = now.peak
-        self.here = now.during.index(peak)
-        self.smallest = peak * SMALLEST_SHARE
-        self.level = int(peak * SHARE)
-        self.load = _load(now, self.level)
-        self.above = [0, *accumulate(int(alive > self.level) for alive in now.during)]
-        self.versions: dict[Root, list[Value]] = {}
-        for value in now.values:
-            self.versions.setdefault(value.root, []).append(value)
-
-    def cheapest(self, refused: Collection[Move]) -> Move | None:
-        """The move of the lowest price; of equal ones that of the largest value."""
-        nbytes, here = self.program.nbytes, self.here
-        alive = [value for value in self.now.values if value.birth < here < value.last]
-        large = [value for value in alive if nbytes[value.root] > self.smallest]
-        best, price = None, inf
-        for value in sorted(large, key=lambda value: (-nbytes[value.root], value.root)):
-            move = self._move(value)
-            if move is None or move in refused:
-                continue
-            asked = self._price(value, price)
-            if asked < price:
-                best, price = move, asked
-        return best
-
-    def _move(self, value: Value) -> Move | None:
-        """How to let go of the value in the gap around the peak; None where that cannot be, or is so already."""
-        program, root = self.program, value.root
-        if program.maker[root] == NEVER or program.lasting[root] or not value.reads or value.reads[-1] <= self.here:
-            return None
-        if value.reads[bisect_left(value.reads, self.here)] == self.here:
-            return None
-        gap, closed = self._gap(root, self.here)
-        if gap is None:
-            return None
-        if value.gap is None and gap not in self.choice.dropped:
-            return Move(gap, again=False)
-        if value.gap == gap and closed and gap not in self.choice.transient:
-            return Move(gap, again=True)
-        return None
-
-    def _gap(self, root: Root, at: int) -> tuple[Gap | None, bool]:
-        """The gap of a root around a position, and whether a use closes it."""
-        uses = self.program.uses[root]
-        index = bisect_left(uses, at, key=self.now.position.__getitem__)
-        return ((uses[index - 1], root) if index else None), index < len(uses)
-
-    def _price(self, value: Value, limit: float) -> float:
-        """Work per byte and step; infinite where the value cannot be had again, or only above the limit."""
-        place = bisect_left(value.reads, self.here)
-        before = value.reads[place - 1] if place else value.birth
-        after = value.reads[place]
-        steps = self.above[after] - self.above[before + 1]
-        nbytes = self.program.nbytes[value.root]
-        work, kept = self._chain(value.root, after, limit * steps * nbytes)
-        return inf if work > limit * steps * nbytes or nbytes <= kept else work / (steps * (nbytes - kept))
-
-    def _chain(self, root: Root, at: int, limit: float) -> tuple[float, int]:
-        """Work to have a root again at a position, and bytes that are alive at the peak for that alone."""
-        program = self.program
-        work, kept = 0.0, 0
-        seen, makers, waiting = {root}, set[Step](), [root]
-        while waiting and work <= limit:
-            one = waiting.pop()
-            maker = program.maker[one]
-            if maker in makers:
-                continue
-            if maker == NEVER or not program.repeatable[maker]:
-                return inf, 0
-            makers.add(maker)
-            if one == root or not self._comes_later(one, at):
+def _chains(now: Schedule, root: Root, at: int) -> Iterator[_Chain]:
+    """Chains that make a root again in front of a position, each reaching one layer further back than the last one."""
+    program, here = now.program, int(now.during.argmax())
+    makers, later = [program.maker[root]], list[int]()
+    work, saved, kept = program.work[makers[0]], 0, 0
+    seen, known, layer = {root}, {*makers}, makers[:]
+    while layer:
+        ended = [(other, last) for other, last in _inputs(now, layer, at, seen) if last < at]
+        waiting = sum(program.nbytes[other] for other, last in ended if last < here)
+        yield _Chain(makers, len(makers), later, len(later), work, saved, kept + waiting)
+        layer = []
+        for other, last in ended:
+            maker = program.maker[other]
+            if not program.may_return(other):
+                kept += program.nbytes[other] if last < here else 0
+            elif maker not in known:
+                known.add(maker)
+                layer.append(maker)
+                repeat = _repeat_behind(now, maker, at)
+                later.extend(repeat)
                 work += program.work[maker]
-            for other in program.again[maker]:
-                if other in seen:
-                    continue
+                saved += program.work[maker] if repeat else 0
+        makers.extend(layer)
+
+
+def _inputs(now: Schedule, layer: Sequence[Step], at: int, seen: set[Root]) -> Iterator[tuple[Root, int]]:
+    """Roots not seen before that the steps read when they run again, with the end of the version there is."""
+    for step in layer:
+        for other in now.program.again[step]:
+            if other not in seen:
                 seen.add(other)
-                there = self._there(other, at)
-                if there is None:
-                    waiting.append(other)
-                elif there.last < self.here:
-                    kept += program.nbytes[other]
-        return work, kept
+                yield other, now.lives[other][now.version(other, at)][1]
 
-    def _there(self, root: Root, at: int) -> Value | None:
-        """The value of a root that can be read at a position."""
-        return next((value for value in self.versions.get(root, ()) if value.birth < at <= value.gone), None)
 
-    def _comes_later(self, root: Root, at: int) -> bool:
-        """Is the root computed again behind `at`, in a gap around `at`?"""
-        gap, closed = self._gap(root, at)
-        if not closed or gap is None or gap in self.choice.transient:
-            return False
-        return any(value.gap == gap and value.birth >= at for value in self.versions[root])
+def _repeat_behind(now: Schedule, maker: Step, at: int) -> list[int]:
+    """The next repeat of a step at or behind a position, if there is one."""
+    place = bisect_left(now.runs[maker], at, lo=1)
+    return now.runs[maker][place : place + 1]
+
+
+# ---- local search
+
+
+def thin(now: Schedule) -> Schedule:
+    """Without the repeats, largest first, that it takes no higher peak to be without."""
+    work = now.program.work
+    for step in sorted(
+        {step for step, again in zip(now.steps, now.repeats, strict=True) if again},
+        key=lambda step: (-work[step], step),
+    ):
+        number = 1
+        while number < len(now.runs[step]):
+            trial = edited(now, _unread_without(now, now.runs[step][number]))
+            if trial is not None and trial.peak <= now.peak:
+                now = Schedule(now.program, trial.steps)
+            else:
+                number += 1
+    return now
+
+
+def explore(program: Program, points: Sequence[Point]) -> list[Point]:
+    """The points, and what edits of some of them lead to: each that is better than all others is edited in turn."""
+    front = {point.peak: point for point in reversed(lowest(points))}
+    waiting = deque(front.values())
+    tries = 0
+    while waiting and tries < TRIES:
+        now = Schedule(program, waiting.popleft().steps)
+        for trial in _edits(now):
+            tries += 1
+            if all(trial.peak < one.peak or trial.extra < one.extra for one in front.values()):
+                better = Point.of(trial)
+                front[better.peak] = better
+                waiting.append(better)
+    return list(front.values())
+
+
+def _edits(now: Schedule) -> Iterator[Trial]:
+    """One move at the peak, in front of its reader or of all that repeats for this reader; or one repeat less."""
+    for move in _moves(now):
+        for position in dict.fromkeys((move.position, _front(now, move.position))):
+            if (trial := move.on(now, position)) is not None:
+                yield trial
+    for position, again in enumerate(now.repeats):
+        if again and (trial := edited(now, _unread_without(now, position))) is not None:
+            yield trial
+
+
+def _front(now: Schedule, position: int) -> int:
+    """Where the repeats right in front of a position begin."""
+    while position and now.repeats[position - 1]:
+        position -= 1
+    return position
+
+
+def _unread_without(now: Schedule, position: int) -> set[int]:
+    """The position, and those of repeats that nobody would read then."""
+    gone, waiting = {position}, [position]
+    while waiting:
+        reader = waiting.pop()
+        for root in now.program.again[now.steps[reader]]:
+            births = now.events[root].births
+            maker = births[now.version(root, reader)] if births else -1
+            if maker >= 0 and now.repeats[maker] and maker not in gone and gone.issuperset(_readers(now, maker)):
+                gone.add(maker)
+                waiting.append(maker)
+    return gone
+
+
+def _readers(now: Schedule, position: int) -> Iterator[int]:
+    """Positions that read what the run at a position makes."""
+    for root in now.program.writes[now.steps[position]]:
+        if now.program.may_return(root):
+            births, reads = now.events[root].births, now.events[root].reads
+            place = bisect_left(births, position) + 1
+            first = bisect_left(reads, position + 1)
+            stop = bisect_left(reads, births[place] + 1) if place < len(births) else len(reads)
+            yield from reads[first:stop]

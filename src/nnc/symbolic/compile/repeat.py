@@ -1,4 +1,4 @@
-"""A replay written into a graph: execs that run again, and who reads which of the values.
+"""A schedule written into a graph: execs that run again, and who reads which of the values.
 
 What runs again is an exec of its own with outputs of its own, as the graph is in static single assignment form. It is
 tied behind the exec before it, so that it does not run too early, and passes leave it alone: else they would merge it
@@ -11,40 +11,39 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from nnc.ops.repetition import stand_ins
-from nnc.symbolic.compile.program import Numbered
-from nnc.symbolic.compile.replay import NEVER, Replay, Root, Step
+from nnc.symbolic.compile.program import Numbered, instead_of
+from nnc.symbolic.compile.schedule import Root, Schedule, Step
 from nnc.symbolic.ir import Dependency, ExecKey, ExecSymbol, SymbolicGraph, TensorKey
 
 
-def write_replay(graph: SymbolicGraph, numbered: Numbered, found: Replay, *, whole: bool = True) -> None:
-    """Change `graph`, whose execs and roots the numbers stand for, so that they run as the replay says.
+def write_schedule(graph: SymbolicGraph, numbered: Numbered, schedule: Schedule, *, whole: bool = True) -> None:
+    """Change `graph`, whose execs and roots the numbers stand for, so that they run as the schedule says.
 
-    The `whole` order becomes that of the replay, or else only that of what runs again.
+    The `whole` order becomes that of the schedule, or else only that of what runs again.
     """
-    writer = _Writer(graph, numbered, found)
-    keys = [writer.place(position) for position in range(len(found.steps))]
-    for (earlier, later), again in zip(pairwise(keys), found.repeats[1:], strict=True):
+    writer = _Writer(graph, numbered, schedule)
+    keys = [writer.place(position) for position in range(len(schedule.steps))]
+    for (earlier, later), again in zip(pairwise(keys), schedule.repeats[1:], strict=True):
         if whole or again:
             graph.execs.add_edge(earlier, later, Dependency())
 
 
 class _Writer:
-    """The symbols that hold the values of a replay: the first where they always were, later ones in new symbols."""
+    """The symbols that hold the versions of roots: the first where they always were, later ones in new symbols."""
 
-    def __init__(self, graph: SymbolicGraph, numbered: Numbered, found: Replay) -> None:
+    def __init__(self, graph: SymbolicGraph, numbered: Numbered, schedule: Schedule) -> None:
         self.graph = graph
         self.numbered = numbered
-        self.found = found
+        self.schedule = schedule
         self.records = [graph.execs[key] for key in numbered.order]
-        self.holders = [numbered.roots[value.root] for value in found.values]
+        self.holders: dict[tuple[Root, int], TensorKey] = {}
         self.aliases: dict[tuple[TensorKey, TensorKey], TensorKey] = {}
 
     def place(self, position: int) -> ExecKey:
         """The exec of a position: the first one with what it now reads, or a new one."""
-        step, program = self.found.steps[position], self.numbered.program
-        if self.found.repeats[position]:
-            return self._repeat(step, self._holders(program.again[step], position), self.found.writes[position])
+        step, program = self.schedule.steps[position], self.numbered.program
+        if self.schedule.repeats[position]:
+            return self._repeat(step, position)
         record, key = self.records[step], self.numbered.order[step]
         inputs = self._read(record.inputs, self._holders(program.reads[step], position))
         if inputs != record.inputs:
@@ -52,18 +51,19 @@ class _Writer:
         return key
 
     def _holders(self, roots: tuple[Root, ...], position: int) -> dict[TensorKey, TensorKey]:
-        values = self.found.reads[position]
-        return {self.numbered.roots[root]: self.holders[value] for root, value in zip(roots, values, strict=True)}
+        """Per root that a run reads the symbol of the version that is there."""
+        keys = {root: self.numbered.roots[root] for root in roots}
+        return {key: self.holders.get((root, self.schedule.version(root, position)), key) for root, key in keys.items()}
 
-    def _repeat(self, step: Step, holders: Mapping[TensorKey, TensorKey], written: tuple[int, ...]) -> ExecKey:
-        graph, record = self.graph, self.records[step]
-        instead = stand_ins(record.command) or {}
+    def _repeat(self, step: Step, position: int) -> ExecKey:
+        graph, record, program = self.graph, self.records[step], self.numbered.program
+        instead = instead_of(record) or {}
         read = (record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
-        inputs = self._read(tuple(read), holders)
+        inputs = self._read(tuple(read), self._holders(program.again[step], position))
         outputs = tuple(graph.add_tensor(replace(graph.tensors[key], fill=None)) for key in record.outputs)
-        for root, value, key in zip(self.numbered.program.writes[step], written, outputs, strict=True):
-            if self.numbered.program.maker[root] != NEVER:
-                self.holders[value] = key
+        for root, key in zip(program.writes[step], outputs, strict=True):
+            if program.may_return(root):
+                self.holders[root, self.schedule.version(root, position + 1)] = key
         again = ExecSymbol(record.command, inputs, outputs, record.name, record.origin, optimize=False)
         return graph.add_exec(again)
 

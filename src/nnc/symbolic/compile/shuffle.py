@@ -9,9 +9,9 @@ a move stays when neither the peak nor the number of steps at it grows
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from nnc.symbolic.compile.needs import Needs, bytes_by_step
+from nnc.symbolic.compile.needs import Needs, Profile
 from nnc.symbolic.ir import ExecKey
 
 Before = Mapping[ExecKey, set[ExecKey]]
@@ -19,36 +19,29 @@ Order = tuple[ExecKey, ...]
 
 SEED = 0
 REACH = 48
-# So many steps are looked at in all, and so many moves are tried.
-WORK = 60_000
 MOVES = 400
 
 
 def search_order(order: Order, needs: Needs, before: Before, enough: int) -> Order:
-    """`order`, rearranged as long as its peak is above `enough` bytes and there is work left."""
+    """`order`, rearranged as long as its peak is above `enough` bytes and there are moves left."""
     generator = random.Random(SEED)
-    during = bytes_by_step(order, needs)
-    best = _cost(during)
-    for _ in range(min(WORK // max(len(order), 1), MOVES)):
-        if best[0] <= enough:
+    profile = Profile(order, needs)
+    for _ in range(MOVES):
+        peak = max(profile.during, default=0)
+        if peak <= enough:
             break
-        peak = during.index(best[0])
-        start = max(peak - generator.randrange(REACH), 0)
-        stop = min(peak + 1 + generator.randrange(REACH), len(order))
-        part = order[start:stop]
+        step = profile.during.index(peak)
+        start = max(step - generator.randrange(REACH), 0)
+        stop = min(step + 1 + generator.randrange(REACH), len(order))
+        part = tuple(profile.order[start:stop])
         moved = _put_off(part, before) if generator.randrange(2) else _hurry(part, before)
         if moved == part:
             continue
-        trial = (*order[:start], *moved, *order[stop:])
-        found = bytes_by_step(trial, needs)
-        if _cost(found) <= best:
-            order, during, best = trial, found, _cost(found)
-    return order
-
-
-def _cost(during: Sequence[int]) -> tuple[int, int]:
-    peak = max(during, default=0)
-    return peak, during.count(peak)
+        found, known = profile.stretch(start, moved), profile.during[start:stop]
+        # What lies outside of the stretch has the same bytes in both.
+        if (max(found), found.count(peak)) <= (peak, known.count(peak)):
+            profile.put(start, moved, found)
+    return tuple(profile.order)
 
 
 def _put_off(part: Order, before: Before) -> Order:

@@ -5,12 +5,14 @@ from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.precision import lower_precision
+from nnc.symbolic.passes.precompute import Beforehand, precompute
 from nnc.symbolic.passes.prune import prune
 from nnc.symbolic.passes.simplify import DEFAULT, Report, simplify
 from nnc.symbolic.passes.subexpressions import eliminate_common
 
 __all__ = [
     "DEFAULT",
+    "Beforehand",
     "Pass",
     "Report",
     "assign_layouts",
@@ -18,6 +20,7 @@ __all__ = [
     "fuse",
     "hoist",
     "lower_precision",
+    "precompute",
     "prune",
     "simplify",
 ]

@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+
 from nnc.core.command import Command
-from nnc.ops.broadcast import REDUCE_SUM, reshape
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.core.dtype import BF16, F16, F32, F64, DType
+from nnc.graph import Op
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
+from nnc.ops.fill import FILL
+from nnc.ops.gemm import GEMM
 from nnc.ops.movement import TRANSPOSE, transpose
-from nnc.ops.pointwise import ADD, AFFINE, CAST, DIVIDE, MULTIPLY, SUBTRACT, affine, square
+from nnc.ops.permutation import compose, identity, is_free
+from nnc.ops.pointwise import (
+    ABSOLUTE,
+    ADD,
+    AFFINE,
+    CAST,
+    CEIL,
+    DIVIDE,
+    EXACT,
+    FLOOR,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    ROUND,
+    SIGN,
+    SUBTRACT,
+    affine,
+    cast,
+    square,
+)
 from nnc.symbolic.rewrite import Match, Replacement, Rule
+
+# f(f(x)) = f(x), and f(x, x) = x.
+IDEMPOTENT: tuple[Op[Any], ...] = (RELU, ABSOLUTE, SIGN, FLOOR, CEIL, ROUND)
+EITHER: tuple[Op[Any], ...] = (MAXIMUM, MINIMUM)
+# A cast from the first type to the second loses nothing.
+WIDENING = {(F16, F32), (F16, F64), (BF16, F32), (BF16, F64), (F32, F64)}
+
+
+def _holds(dtype: DType, value: float) -> bool:
+    """True when arithmetic of this type has the value, with all digits."""
+    if not dtype.is_float:
+        return abs(value) <= EXACT
+    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # ml_dtypes ships no stubs
+    return value == 0.0 or float(limits.smallest_normal) <= abs(value) <= float(limits.max)
 
 
 def _affine_of_affine(match: Match) -> Replacement | None:
@@ -18,7 +59,8 @@ def _affine_of_affine(match: Match) -> Replacement | None:
         return None
     outer, attrs = match.command.attrs, inner.command.attrs
     x = match.graph.symbol(inner.inputs[0])
-    return (affine(x, outer.scale * attrs.scale, outer.scale * attrs.shift + outer.shift),)
+    scale, shift = outer.scale * attrs.scale, outer.scale * attrs.shift + outer.shift
+    return (affine(x, scale, shift),) if _holds(x.spec.dtype, scale) and _holds(x.spec.dtype, shift) else None
 
 
 def _identity_affine(match: Match) -> Replacement | None:
@@ -27,13 +69,15 @@ def _identity_affine(match: Match) -> Replacement | None:
     return (match.input(0),) if (attrs.scale, attrs.shift) == (1.0, 0.0) else None
 
 
-def _affine_of_fill(match: Match) -> Replacement | None:
-    """scale · value + shift is a constant."""
-    inner = match.producer(0, FILL)
-    if inner is None:
-        return None
-    attrs, fill = match.command.attrs, inner.command.attrs
-    return match.graph.apply(Command(FILL, FillAttrs(attrs.scale * fill.value + attrs.shift, fill.spec)), ())
+def _again(match: Match) -> Replacement | None:
+    """f(f(x)) = f(x)."""
+    return None if match.producer(0, match.command.op) is None else (match.input(0),)
+
+
+def _either(match: Match) -> Replacement | None:
+    """f(x, x) = x."""
+    a, b = match.record.inputs
+    return (match.input(0),) if a == b else None
 
 
 def _transpose_of_transpose(match: Match) -> Replacement | None:
@@ -41,8 +85,30 @@ def _transpose_of_transpose(match: Match) -> Replacement | None:
     inner = match.producer(0, TRANSPOSE)
     if inner is None or inner.inputs[0] is None:
         return None
-    first, second = inner.command.attrs.permutation, match.command.attrs.permutation
-    return (transpose(match.graph.symbol(inner.inputs[0]), tuple(first[axis] for axis in second)),)
+    whole = compose(inner.command.attrs.permutation, match.command.attrs.permutation)
+    return (transpose(match.graph.symbol(inner.inputs[0]), whole),)
+
+
+def _transpose_of_ones(match: Match) -> Replacement | None:
+    """Moving axes of size 1 moves nothing."""
+    x = match.input(0)
+    if not is_free(x.spec, match.command.attrs.permutation) or match.graph.root(x.key) != x.key:
+        return None
+    return (reshape(x, match.result.shape),)
+
+
+def _transposed_factor(match: Match) -> Replacement | None:
+    """A product reads its factor transposed instead."""
+    attrs, operands = match.command.attrs, list(match.inputs)
+    for position, name in enumerate(("transpose_a", "transpose_b")):
+        inner = match.producer(position, TRANSPOSE)
+        if inner is None or inner.inputs[0] is None:
+            continue
+        *others, row, column = identity(match.input(position).spec.rank)
+        if inner.command.attrs.permutation == (*others, column, row):
+            operands[position] = match.graph.symbol(inner.inputs[0])
+            attrs = replace(attrs, **{name: not getattr(attrs, name)})
+    return None if attrs == match.command.attrs else match.graph.apply(Command(GEMM, attrs), operands)
 
 
 def _sum_over_ones(match: Match) -> Replacement | None:
@@ -50,8 +116,26 @@ def _sum_over_ones(match: Match) -> Replacement | None:
     x = match.input(0)
     if any(x.shape[axis] != 1 for axis in match.command.attrs.axes) or match.graph.root(x.key) != x.key:
         return None
-    shape = match.graph.tensors[match.record.outputs[0]].spec.shape
-    return (reshape(x, shape),)
+    return (reshape(x, match.result.shape),)
+
+
+def _sum_of_sum(match: Match) -> Replacement | None:
+    """Two sums are one, over the axes of both."""
+    inner = match.producer(0, REDUCE_SUM)
+    if inner is None or inner.inputs[0] is None:
+        return None
+    x, first, second = match.graph.symbol(inner.inputs[0]), inner.command.attrs, match.command.attrs
+    left = [axis for axis in range(x.spec.rank) if first.keepdims or axis not in first.axes]
+    axes = {*first.axes, *(left[axis] for axis in second.axes)}
+    if first.keepdims is not second.keepdims:
+        return None
+    return match.graph.apply(Command(REDUCE_SUM, ReduceAttrs(tuple(sorted(axes)), second.keepdims)), (x,))
+
+
+def _same_shape(match: Match) -> Replacement | None:
+    """A broadcast to the shape that is there."""
+    x = match.input(0)
+    return (x,) if x.shape == match.command.attrs.shape else None
 
 
 def _same_cast(match: Match) -> Replacement | None:
@@ -60,9 +144,15 @@ def _same_cast(match: Match) -> Replacement | None:
     return (x,) if x.spec.dtype is match.command.attrs.dtype else None
 
 
-def _copy(match: Match) -> Replacement | None:
-    """A copy is its source, as long as nobody needs it in memory of its own."""
-    return (match.input(0),)
+def _cast_of_wider(match: Match) -> Replacement | None:
+    """A cast of a cast that loses nothing is one cast, or none."""
+    inner = match.producer(0, CAST)
+    if inner is None or inner.inputs[0] is None:
+        return None
+    x, target = match.graph.symbol(inner.inputs[0]), match.command.attrs.dtype
+    if (x.spec.dtype, inner.command.attrs.dtype) not in WIDENING:
+        return None
+    return (x if x.spec.dtype is target else cast(x, target),)
 
 
 def _squared(match: Match) -> Replacement | None:
@@ -74,36 +164,46 @@ def _squared(match: Match) -> Replacement | None:
 def _constant(match: Match, position: int) -> float | None:
     """The value of an input that a fill writes, when the other operand alone decides the result's shape."""
     fill = match.producer(position, FILL)
-    result = match.graph.tensors[match.record.outputs[0]].spec
-    return fill.command.attrs.value if fill is not None and match.input(1 - position).shape == result.shape else None
+    whole = match.input(1 - position).shape == match.result.shape
+    return fill.command.attrs.value if fill is not None and whole else None
 
 
 def _with_constant(match: Match) -> Replacement | None:
     """x ∘ constant is an affine of x."""
     op, right, left = match.command.op, _constant(match, 1), _constant(match, 0)
-    x = match.input(0)
-    if right is not None and (op is not DIVIDE or right != 0.0):
+    if right is not None:
         rows = {ADD: (1.0, right), SUBTRACT: (1.0, -right), MULTIPLY: (right, 0.0)}
-        scale, shift = (1.0 / right, 0.0) if op is DIVIDE else rows[op]
-        return (affine(x, scale, shift),)
-    if left is not None and op is not DIVIDE:
+        return (affine(match.input(0), *rows[op]),)
+    if left is not None:
         rows = {ADD: (1.0, left), SUBTRACT: (-1.0, left), MULTIPLY: (left, 0.0)}
         return (affine(match.input(1), *rows[op]),)
     return None
 
 
+def _by_constant(match: Match) -> Replacement | None:
+    """x / constant = (1 / constant) · x."""
+    right = _constant(match, 1)
+    if not right or not _holds(match.result.dtype, 1.0 / right):
+        return None
+    return (affine(match.input(0), 1.0 / right),)
+
+
 ALGEBRA: tuple[Rule, ...] = (
     Rule("identity affine", AFFINE, _identity_affine),
     Rule("affine of affine", AFFINE, _affine_of_affine),
-    Rule("affine of fill", AFFINE, _affine_of_fill),
+    *(Rule(f"{op.name} of {op.name}", op, _again) for op in IDEMPOTENT),
+    *(Rule(f"{op.name} of equals", op, _either) for op in EITHER),
     Rule("transpose of transpose", TRANSPOSE, _transpose_of_transpose),
+    Rule("transpose of ones", TRANSPOSE, _transpose_of_ones),
+    Rule("transposed factor", GEMM, _transposed_factor),
     Rule("sum over ones", REDUCE_SUM, _sum_over_ones),
+    Rule("sum of sum", REDUCE_SUM, _sum_of_sum),
+    Rule("broadcast to the same shape", BROADCAST_TO, _same_shape),
     Rule("same cast", CAST, _same_cast),
+    Rule("cast of a wider cast", CAST, _cast_of_wider),
     Rule("square", MULTIPLY, _squared),
     Rule("add constant", ADD, _with_constant),
     Rule("subtract constant", SUBTRACT, _with_constant),
     Rule("multiply constant", MULTIPLY, _with_constant),
-    Rule("divide by constant", DIVIDE, _with_constant),
+    Rule("divide by constant", DIVIDE, _by_constant),
 )
-
-TRANSFERS: tuple[Rule, ...] = (Rule("copy", COPY, _copy),)

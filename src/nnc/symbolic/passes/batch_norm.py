@@ -1,47 +1,36 @@
-"""Batch-norm folding for inference: factors and shifts per channel go into the weights in front of them.
+"""Batch-norm folding for inference: factors and shifts per channel go into the weights beside them.
 
     (x ⋆ w + b) · f = x ⋆ (w · f) + b · f          f[c] per output channel, ⋆ a convolution or a product
     (x ⋆ w + b) + s = x ⋆ w + (b + s)
+    (x · f) ⋆ w = x ⋆ (w · f)                      f[c] per input channel
 
 With fixed statistics, batch normalization is one such factor and one such shift, so nothing of it is left but work on
-weights, which is done only where the weights are smaller than the result.
+weights, which is done only where the weights are smaller than the activation. `precompute` does it once for all runs.
 """
 
 from __future__ import annotations
 
-from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.ops.convolution import CONVOLUTION
 from nnc.ops.gemm import GEMM
 from nnc.ops.pointwise import ADD, MULTIPLY, add, multiply
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph
+from nnc.symbolic.passes.channels import as_column, as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer
+
+PRODUCTS = (CONVOLUTION, GEMM)
 
 
 def _product(match: Match, position: int) -> tuple[ExecSymbol, Symbol] | None:
     """The product at `position`, read by this exec alone, and the other operand as one value per channel."""
-    for op in (CONVOLUTION, GEMM):
+    for op in PRODUCTS:
         record = producer(match.graph, match.record.inputs[position], op)
         row = match.input(1 - position)
-        if record is not None and _fits(match.graph, record, row):
-            return record, _as_row(row)
+        if record is None or not has_one_reader(match.graph, record.outputs[0]):
+            continue
+        result, (_, weights, _) = match.input(position).spec, _operands(match.graph, record)
+        if is_row(row, result.shape[-1]) and weights.spec.elements < result.elements and row.spec.rank <= result.rank:
+            return record, as_row(row)
     return None
-
-
-def _fits(graph: SymbolicGraph, record: ExecSymbol, row: Symbol) -> bool:
-    """One value per channel, weights with the channels last, and fewer of them than results."""
-    (output,) = record.outputs
-    result, weights = graph.tensors[output].spec, record.inputs[1]
-    assert weights is not None
-    size = graph.tensors[weights].spec
-    per_channel = row.spec.elements == result.shape[-1] == (row.shape[-1] if row.shape else 1)
-    dense = row.strides == contiguous_strides(row.shape) and row.spec.rank <= result.rank
-    last = record.command.op is CONVOLUTION or (not record.command.attrs.transpose_b and size.rank == 2)
-    return per_channel and dense and last and has_one_reader(graph, output) and size.elements < result.elements
-
-
-def _as_row(row: Symbol) -> Symbol:
-    spec = TensorSpec((row.spec.elements,), row.spec.dtype, row.spec.layout, row.spec.device)
-    return row if row.spec.rank == 1 else row.alias(spec, row.offset, (1,))
 
 
 def _operands(graph: SymbolicGraph, record: ExecSymbol) -> tuple[Symbol, Symbol, Symbol | None]:
@@ -51,14 +40,20 @@ def _operands(graph: SymbolicGraph, record: ExecSymbol) -> tuple[Symbol, Symbol,
     return x, weights, bias
 
 
+def _scaled(record: ExecSymbol, weights: Symbol, factor: Symbol, *, by_input: bool) -> Symbol:
+    """Weights times a factor per output channel, which is their last axis but in a transposed one, or per input."""
+    is_transposed = record.command.op is GEMM and record.command.attrs.transpose_b
+    return multiply(weights, as_column(factor) if is_transposed is not by_input else factor)
+
+
 def _factor(match: Match) -> Replacement | None:
     """Scale the weights instead of the result."""
     for position in (0, 1):
         if found := _product(match, position):
             record, row = found
             x, weights, bias = _operands(match.graph, record)
-            scaled = None if bias is None else multiply(bias, row)
-            return match.graph.apply(record.command, (x, multiply(weights, row), scaled))
+            shift = None if bias is None else multiply(bias, row)
+            return match.graph.apply(record.command, (x, _scaled(record, weights, row, by_input=False), shift))
     return None
 
 
@@ -73,7 +68,28 @@ def _shift(match: Match) -> Replacement | None:
     return None
 
 
+def _factor_in_front(match: Match) -> Replacement | None:
+    """Scale the weights instead of what they are multiplied with."""
+    graph, scaled = match.graph, match.producer(0, MULTIPLY)
+    whole, weights, bias = _operands(graph, match.record)
+    if scaled is None or not _reads_channels(match, whole, weights):
+        return None
+    factors = [graph.symbol(key) for key in scaled.inputs if key is not None]
+    for x, row in (factors, factors[::-1]):
+        if x.shape == whole.shape and is_row(row, x.shape[-1]) and weights.spec.elements < x.spec.elements:
+            return graph.apply(match.command, (x, _scaled(match.record, weights, as_row(row), by_input=True), bias))
+    return None
+
+
+def _reads_channels(match: Match, x: Symbol, weights: Symbol) -> bool:
+    """True when this exec alone reads x, as its first operand, and sums over the last axis of it."""
+    attrs = match.command.attrs
+    whole = attrs.groups == 1 if match.command.op is CONVOLUTION else not attrs.transpose_a
+    return whole and has_one_reader(match.graph, x.key) and match.graph.root(weights.key) != x.key
+
+
 BATCH_NORM: tuple[Rule, ...] = (
     Rule("factor per channel", MULTIPLY, _factor),
     Rule("shift per channel", ADD, _shift),
+    *(Rule(f"factor in front of {op.name}", op, _factor_in_front) for op in PRODUCTS),
 )

@@ -9,7 +9,7 @@ from enum import Enum
 from nnc.core.dtype import BF16, F16
 from nnc.graph import Changed, Transform
 from nnc.symbolic.ir import Symbol, SymbolicGraph
-from nnc.symbolic.passes.algebra import ALGEBRA, TRANSFERS
+from nnc.symbolic.passes.algebra import ALGEBRA
 from nnc.symbolic.passes.batch_norm import BATCH_NORM
 from nnc.symbolic.passes.branches import BRANCHES
 from nnc.symbolic.passes.constants import CONSTANTS
@@ -21,6 +21,7 @@ from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.prune import prune
 from nnc.symbolic.passes.recompute import rematerialize
 from nnc.symbolic.passes.subexpressions import eliminate_common
+from nnc.symbolic.passes.transfer import TRANSFERS
 from nnc.symbolic.rewrite import WANTED, Rule, rewrite
 
 Wanted = tuple[Symbol, ...]

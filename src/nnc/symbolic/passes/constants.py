@@ -57,7 +57,7 @@ def uniform(graph: SymbolicGraph, key: TensorKey | None) -> float | None:
 
 def _filled(match: Match, value: float) -> Replacement | None:
     """A fill of the exec's result, when that type holds the value."""
-    spec = match.graph.tensors[match.record.outputs[0]].spec
+    spec = match.result
     if not (spec.dtype.is_float or (math.isfinite(value) and abs(value) <= EXACT)):
         return None
     return match.graph.apply(Command(FILL, FillAttrs(value, spec)), ())
@@ -101,7 +101,7 @@ def _kept(match: Match) -> Replacement | None:
 def _summed(match: Match) -> Replacement | None:
     """n times the same integer, which is exact in any order of summation."""
     values = _values(match)
-    x, result = match.input(0).spec, match.graph.tensors[match.record.outputs[0]].spec
+    x, result = match.input(0).spec, match.result
     if values is None or not result.elements:
         return None
     total = values[0] * (x.elements // result.elements)

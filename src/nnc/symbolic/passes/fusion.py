@@ -1,14 +1,15 @@
-"""Fusion into operators that exist: bias into products, logarithm into softmax, label entropy into one loss."""
+"""Fusion into operators that exist: bias into products, logarithm into softmax, softmax and sigmoid into losses."""
 
 from __future__ import annotations
 
 from nnc.core.command import Command
-from nnc.core.spec import contiguous_strides
 from nnc.ops.convolution import CONVOLUTION
 from nnc.ops.gemm import GEMM
-from nnc.ops.pointwise import ADD, LOG
-from nnc.ops.softmax import SOFTMAX, log_softmax
+from nnc.ops.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, SIGMOID_BINARY_CROSS_ENTROPY
+from nnc.ops.pointwise import ADD, LOG, SIGMOID
+from nnc.ops.softmax import SOFTMAX, log_softmax, softmax_cross_entropy
 from nnc.symbolic.ir import ExecSymbol, Symbol
+from nnc.symbolic.passes.channels import as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer
 
 
@@ -22,7 +23,7 @@ def _bias(match: Match) -> Replacement | None:
                 left, right, _ = product.inputs
                 assert left is not None
                 assert right is not None
-                operands = (match.graph.symbol(left), match.graph.symbol(right), _as_row(bias))
+                operands = (match.graph.symbol(left), match.graph.symbol(right), as_row(bias))
                 return match.graph.apply(Command(op, product.command.attrs), operands)
     return None
 
@@ -30,14 +31,7 @@ def _bias(match: Match) -> Replacement | None:
 def _takes_bias(match: Match, product: ExecSymbol, bias: Symbol) -> bool:
     (output,) = product.outputs
     channels = match.graph.tensors[output].spec.shape[-1]
-    is_row = bias.spec.elements == channels == (bias.shape[-1] if bias.shape else 1)
-    is_whole = bias.strides == contiguous_strides(bias.shape)
-    return product.inputs[2] is None and has_one_reader(match.graph, output) and is_row and is_whole
-
-
-def _as_row(bias: Symbol) -> Symbol:
-    spec = type(bias.spec)((bias.spec.elements,), bias.spec.dtype, bias.spec.layout, bias.spec.device)
-    return bias if bias.spec.rank == 1 else bias.alias(spec, bias.offset, (1,))
+    return product.inputs[2] is None and has_one_reader(match.graph, output) and is_row(bias, channels)
 
 
 def _log_of_softmax(match: Match) -> Replacement | None:
@@ -48,7 +42,29 @@ def _log_of_softmax(match: Match) -> Replacement | None:
     return (log_softmax(match.graph.symbol(inner.inputs[0])),)
 
 
+def _softmax_into_loss(match: Match) -> Replacement | None:
+    """-ln softmax(x)[label] from x itself; no probability is too small for its logarithm."""
+    inner = match.producer(0, SOFTMAX)
+    labels = match.input(1)
+    if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
+        return None
+    if labels.spec.dtype.is_float or match.command.attrs.smoothing:
+        return None
+    return softmax_cross_entropy(match.graph.symbol(inner.inputs[0]), labels)[:1]
+
+
+def _sigmoid_into_loss(match: Match) -> Replacement | None:
+    """The binary cross entropy of sigmoid(x) from x itself."""
+    inner = match.producer(0, SIGMOID)
+    if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
+        return None
+    operands = (match.graph.symbol(inner.inputs[0]), match.input(1))
+    return match.graph.apply(Command(SIGMOID_BINARY_CROSS_ENTROPY, match.command.attrs), operands)[:1]
+
+
 FUSION: tuple[Rule, ...] = (
     Rule("bias", ADD, _bias),
     Rule("log of softmax", LOG, _log_of_softmax),
+    Rule("softmax into loss", CATEGORICAL_CROSS_ENTROPY, _softmax_into_loss),
+    Rule("sigmoid into loss", BINARY_CROSS_ENTROPY, _sigmoid_into_loss),
 )

@@ -3,15 +3,16 @@
     group = an exec, and every exec all of whose readers are in the group and whose result has the shape of the group's
 
 | class of the operator            | its part in a group                                                   |
-| elementwise, broadcast           | anywhere; fills and copies also from smaller shapes                   |
+| elementwise, broadcast           | anywhere; moves, sums and products also from smaller shapes           |
 | reduction                        | the last exec: the others compute what it reads                       |
 | fusable output                   | the first exec, at most one: the others work on its result            |
 | injective, opaque                | none                                                                  |
 
-Nothing is computed twice: a result that somebody outside reads, that is wanted, or that is repeated along an axis
-stays outside. Members read nothing that depends on the group, so a group can always run where its last exec ran.
+A result that somebody outside reads, or that is wanted, stays outside, and so does one that would be computed again for
+each repetition along an axis, unless that costs less than its memory. Members read nothing that depends on the group,
+so a group can always run where its last exec ran.
 
-A reduction or a product joins only where that pays: where the backend that would serve it alone serves the whole group.
+A group must pay: the backend that would serve its product, or else its last exec, serves the whole group.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from nnc.core.dtype import BF16, F16
 from nnc.core.spec import Shape, contiguous_strides
 from nnc.ops.fill import FILL
 from nnc.ops.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
-from nnc.ops.pointwise import CAST
-from nnc.ops.rules import Pattern
+from nnc.ops.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # Registers and the time to compile a kernel grow with the group; beyond this nothing is gained.
 MOST_STEPS = 24
 MOST_INPUTS = 12
+# What joins from smaller shapes: one instruction per element, or none.
+REPEATED = MOVES | {ADD, SUBTRACT, MULTIPLY, AFFINE}
 
 
 @dataclass(slots=True)
@@ -123,7 +125,7 @@ def _grow(
 def _joins(graph: SymbolicGraph, record: ExecSymbol, group: _Group, kept: Collection[TensorKey]) -> bool:
     """True when the exec's result is read inside the group alone, has its shape, and the group stays small."""
     (result,) = record.outputs
-    fits = graph.tensors[result].spec.shape == group.shape or record.command.op in MOVES
+    fits = graph.tensors[result].spec.shape == group.shape or record.command.op in REPEATED
     readers = graph.readers(result)
     if not fits or result in kept or group.head in readers or not set(group.members).issuperset(readers):
         return False
@@ -192,10 +194,8 @@ def _is_whole(graph: SymbolicGraph, record: ExecSymbol, kinds: tuple[str, ...]) 
 
 
 def _pays(graph: SymbolicGraph, group: _Group) -> bool:
-    """True when the backend of the group's reduction or product serves the group; a pointwise group always pays."""
+    """True when the backend of the group's product, or else of its last exec, serves the group."""
     command, inputs = _fused(graph, group)
-    if command.attrs.pattern is Pattern.BROADCAST:
-        return True
     record = graph.execs[group.members[0] if group.head is None else group.head]
     outputs = graph.execs[group.members[0]].outputs
     return _server(graph, command, inputs, outputs) == _server(graph, record.command, record.inputs, record.outputs)

@@ -6,6 +6,7 @@ all the same, which costs time and changes no value.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from nnc.core.command import Command
@@ -24,13 +25,13 @@ def _hoist_from(graph: SymbolicGraph, key: ExecKey) -> int:
     record = graph.execs[key]
     attrs: WhileAttrs = record.command.attrs
     body = attrs.body
-    moved = _invariants(body, attrs.carried)
+    moved = invariant_execs(body.graph, body.parameters[attrs.carried :])
     if not moved:
         return 0
-    crossing = _crossing(attrs, moved)
+    crossing = read_elsewhere(body.graph, moved, (*body.results, *attrs.asked(), *(one.symbol for one in attrs.kept)))
     pairs = zip(body.parameters[attrs.carried :], record.inputs[attrs.carried :], strict=True)
     mapped = {inner: outer for inner, outer in pairs if outer is not None}
-    graph.graft(body.graph, body.graph.execs.toposort([*moved, *_fills(body.graph, moved)]), crossing, mapped)
+    graph.graft(body.graph, with_fills(body.graph, moved), crossing, mapped)
     smaller = Body(body.graph, (*body.parameters, *crossing), body.results)
 
     def cut(inner: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
@@ -42,11 +43,9 @@ def _hoist_from(graph: SymbolicGraph, key: ExecKey) -> int:
     return len(moved)
 
 
-def _invariants(body: Body, carried: int) -> dict[ExecKey, None]:
-    """Execs of whole tensors that read invariants and fills, and at least one invariant."""
-    graph = body.graph
-    fixed = set(body.parameters[carried:])
-    filled: set[TensorKey] = set()
+def invariant_execs(graph: SymbolicGraph, fixed: Collection[TensorKey]) -> dict[ExecKey, None]:
+    """Execs of whole tensors that read roots in `fixed`, what is computed from these, and fills; not fills alone."""
+    fixed, filled = set(fixed), set[TensorKey]()
     found: dict[ExecKey, None] = {}
     for key in graph.execs.toposort():
         record = graph.execs[key]
@@ -62,14 +61,15 @@ def _invariants(body: Body, carried: int) -> dict[ExecKey, None]:
     return found
 
 
-def _fills(graph: SymbolicGraph, moved: dict[ExecKey, None]) -> set[ExecKey]:
-    """The execs without inputs that moved ones read."""
-    return {earlier for key in moved for earlier in graph.execs.predecessors(key)}.difference(moved)
+def with_fills(graph: SymbolicGraph, moved: Collection[ExecKey]) -> tuple[ExecKey, ...]:
+    """Invariant execs with the execs without inputs that they read, in order."""
+    return graph.execs.toposort({*moved, *(earlier for key in moved for earlier in graph.execs.predecessors(key))})
 
 
-def _crossing(attrs: WhileAttrs, moved: dict[ExecKey, None]) -> tuple[TensorKey, ...]:
-    """Roots that moved execs write and that the rest of the loop reads."""
-    graph = attrs.body.graph
-    ends = {graph.root(key) for key in (*attrs.body.results, *attrs.asked(), *(one.symbol for one in attrs.kept))}
+def read_elsewhere(
+    graph: SymbolicGraph, moved: Collection[ExecKey], ends: Iterable[TensorKey]
+) -> tuple[TensorKey, ...]:
+    """Roots that moved execs write, and that other execs read or `ends` name."""
+    asked, inside = {graph.root(key) for key in ends}, set(moved)
     written = [root for key in moved for root in graph.execs[key].outputs]
-    return tuple(root for root in written if root in ends or not moved.keys() >= set(graph.readers(root)))
+    return tuple(root for root in written if root in asked or not inside.issuperset(graph.readers(root)))

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnc.core.command import AnyCommand, Command
+from nnc.core.origin import inherited_origin
 from nnc.core.spec import Layout, TensorSpec
 from nnc.ops.broadcast import reshape
 from nnc.ops.fill import FILL, FillAttrs
@@ -201,10 +202,11 @@ class _Region:
         graph = self.graph
         for exec_key in graph.execs.toposort(self.plans):
             record, plan = graph.execs[exec_key], self.plans[exec_key]
-            inputs = tuple(
-                key if key is None or order is None else self._turned(key, order).key
-                for key, order in zip(record.inputs, plan.inputs, strict=True)
-            )
+            with inherited_origin(record.origin):
+                inputs = tuple(
+                    key if key is None or order is None else self._turned(key, order).key
+                    for key, order in zip(record.inputs, plan.inputs, strict=True)
+                )
             command: AnyCommand = Command(record.command.op, plan.attrs)
             given = tuple(None if key is None else graph.tensors[key].spec for key in inputs)
             results = infer(command.op, command.attrs, given)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from nnc.core.command import Command
 from nnc.core.dtype import BF16, F16, F32, DType
+from nnc.core.origin import inherited_origin
 from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, UsageError
 from nnc.ops.fill import FILL
@@ -88,7 +89,8 @@ class _Lowering:
         follows = rule.runs is Runs.FOLLOW and key in self.read_in_low and self._follows(record, rule)
         whole = all(self.graph.root(tensor) == tensor for tensor in record.outputs)
         if whole and (rule.runs is Runs.LOW or follows):
-            self._lower(key, record, rule)
+            with inherited_origin(record.origin):
+                self._lower(key, record, rule)
 
     def _follows(self, record: ExecSymbol, rule: Precision) -> bool:
         graph = self.graph

@@ -30,9 +30,8 @@ class Report:
     fired: Mapping[str, int]
 
 
-# What `benchmarks/symbolic.py networks` finds to take away nodes without adding memory. Left out are fusion groups,
-# which take a third of a transformer's arena for inference and add up to 0.1 % elsewhere. So are batch-norm folding,
-# which scales weights in each run, and loop invariants, which live longer than one iteration.
+# What `benchmarks/symbolic.py networks` finds to take away nodes, and no time. Left out are batch-norm folding, which
+# scales weights in each run unless `precompute` does it before, and loop invariants, which live longer than they did.
 DEFAULT = (
     Pass.BRANCHES,
     Pass.CONSTANTS,
@@ -41,6 +40,7 @@ DEFAULT = (
     Pass.DATA_TRANSFER,
     Pass.FUSION,
     Pass.PRUNING,
+    Pass.GROUPS,
 )
 
 

@@ -1,0 +1,32 @@
+"""Data transfer: a copy goes, where its reader may read the source, or the source's writer may write in its place."""
+
+from __future__ import annotations
+
+from nnc.ops.copy import COPY
+from nnc.ops.rules import INPLACE
+from nnc.symbolic.ir import bodies_of
+from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader
+
+
+def _source(match: Match) -> Replacement | None:
+    """A copy is its source, as long as nobody needs it in memory of its own."""
+    return (match.input(0),)
+
+
+def _in_place_of_the_copy(match: Match) -> Replacement | None:
+    """A value that is only copied is computed where its copy is wanted."""
+    graph, (source,) = match.graph, match.record.inputs
+    writers = () if source is None else graph.writers(source)
+    if source is None or source in match.wanted or len(writers) != 1 or not has_one_reader(graph, source):
+        return None
+    record = graph.execs[writers[0]]
+    alone = record.outputs == (source,) and record.optimize
+    if not alone or bodies_of(record.command) or INPLACE[record.command.op](record.command.attrs).enforced:
+        return None
+    return graph.apply(record.command, [None if key is None else graph.symbol(key) for key in record.inputs])
+
+
+TRANSFERS: tuple[Rule, ...] = (
+    Rule("copy", COPY, _source),
+    Rule("copy of a result", COPY, _in_place_of_the_copy),
+)
