@@ -14,7 +14,7 @@ from tests.fuzz.world import World
 from nnc import ops
 from nnc.errors import ShapeError, VerificationError
 
-CALLED = 12_000
+CALLED = 8_000
 
 
 def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:

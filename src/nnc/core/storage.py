@@ -22,10 +22,10 @@ class Storage:
 
     __slots__ = ("__weakref__", "address", "bytes", "label", "read_only")
 
-    def __init__(self, data: Bytes, label: str = "") -> None:
+    def __init__(self, data: Bytes, label: str = "", address: int | None = None) -> None:
         self.bytes = data
         # Kept, because asking NumPy for it takes longer than a small kernel.
-        self.address = int(data.ctypes.data)
+        self.address = int(data.ctypes.data) if address is None else address
         self.label = label
         self.read_only = not data.flags.writeable
 
@@ -38,8 +38,9 @@ class Storage:
             raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
         except MemoryError:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
-        skip = -raw.ctypes.data % ALIGNMENT
-        return cls(raw[skip : skip + nbytes], label)
+        begin = int(raw.ctypes.data)
+        skip = -begin % ALIGNMENT
+        return cls(raw[skip : skip + nbytes], label, begin + skip)
 
     @property
     def nbytes(self) -> int:

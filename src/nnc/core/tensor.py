@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.core.dtype import DType, dtype_of
+from nnc.core.pool import Pool
 from nnc.core.spec import Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
 from nnc.core.storage import Storage
 from nnc.errors import DTypeError, ShapeError, UsageError
@@ -52,9 +53,9 @@ class Tensor:
             )
 
     @classmethod
-    def empty(cls, spec: TensorSpec, label: str = "") -> Self:
-        """A tensor with fresh, uninitialized memory."""
-        return cls(spec, Storage.allocate(spec.nbytes, label))
+    def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
+        """A tensor with uninitialized memory, fresh or from a pool."""
+        return cls(spec, Storage.allocate(spec.nbytes, label) if pool is None else pool.allocate(spec.nbytes, label))
 
     @classmethod
     def zeros(cls, spec: TensorSpec, label: str = "") -> Self:

@@ -20,6 +20,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin
+from nnc.core.pool import Pool
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, differentiate, signature_of
@@ -52,6 +53,7 @@ class DynamicGraph:
         # Per alias how many variables and recorded execs name it: it is forgotten when nobody does.
         self._alias_uses: dict[TensorKey, int] = {}
         self._programs: dict[Signature, GradientProgram] = {}
+        self._pool = Pool()
 
     # ---- variables
 
@@ -98,8 +100,9 @@ class DynamicGraph:
         except UsageError as error:
             error.origin = error.origin or origin
             raise
-        outputs = _outputs(command, inputs, results)
-        scratch = Tensor.empty(workspace_spec(claim.kernel.workspace_bytes)) if claim.kernel.workspace_bytes else None
+        outputs = self._outputs(command, inputs, results)
+        room = claim.kernel.workspace_bytes
+        scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
         claim.kernel.run(tuple(None if variable is None else variable.tensor for variable in inputs), outputs, scratch)
         if not self.recording or all(variable is None or variable.key is None for variable in inputs):
             return tuple(Variable(self, tensor, None) for tensor in outputs)
@@ -176,7 +179,7 @@ class DynamicGraph:
         """Run a program on the tensors with the numbered `keys`; the gradients as leaves, or recorded."""
         numbers, graph = program.numbers, program.graph
         roots = {symbol.key: self._known[keys[numbers[symbol.key]]].tensor for symbol in program.given}
-        roots.update({symbol.key: Tensor.empty(symbol.spec) for symbol in program.fresh})
+        roots.update({symbol.key: Tensor.empty(symbol.spec, pool=self._pool) for symbol in program.fresh})
         program.compiled.rebind({graph.symbol(key): tensor for key, tensor in roots.items()}).run()
         tensors = []
         for symbol in program.results:
@@ -267,6 +270,17 @@ class DynamicGraph:
         known = self._known.get(root)
         return (known is None or known.handles == 0) and not self.record.readers(root)
 
+    def _outputs(
+        self, command: AnyCommand, inputs: Sequence[Variable | None], specs: tuple[TensorSpec, ...]
+    ) -> tuple[Tensor, ...]:
+        """Tensors of memory that variables of this graph have left, but for outputs that are written over an input."""
+        over = {output: inputs[source] for source, output in INPLACE[command.op](command.attrs).enforced}
+        chosen = (over.get(position) for position in range(len(specs)))
+        return tuple(
+            Tensor.empty(spec, pool=self._pool) if old is None else old.tensor
+            for spec, old in zip(specs, chosen, strict=True)
+        )
+
     def _drop(self, root: TensorKey) -> None:
         self._known.pop(root, None)
         self.record.remove_tensor(root)
@@ -289,12 +303,3 @@ def _contiguous(tensor: Tensor) -> Tensor:
     copy = Tensor.empty(tensor.spec)
     copy.copy_from(tensor.numpy())
     return copy
-
-
-def _outputs(
-    command: AnyCommand, inputs: Sequence[Variable | None], specs: tuple[TensorSpec, ...]
-) -> tuple[Tensor, ...]:
-    """Fresh tensors, but for outputs that must be written over an input."""
-    over = {output: inputs[source] for source, output in INPLACE[command.op](command.attrs).enforced}
-    chosen = (over.get(position) for position in range(len(specs)))
-    return tuple(Tensor.empty(spec) if old is None else old.tensor for spec, old in zip(specs, chosen, strict=True))

@@ -82,8 +82,12 @@ class Rule:
     apply: Callable[[Match], Replacement | None]
 
 
-def rewrite(graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol] = ()) -> Counter[str]:
+def rewrite(
+    graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol] = (), among: Iterable[ExecKey] | None = None
+) -> Counter[str]:
     """Apply `rules` until none fires; how often each did. Execs that nobody needs any more are left for pruning.
+
+    Looked at are all execs, or those `among` which a match may be, and then what changes.
 
     VerificationError when the rules go on for more than eight times the graph's execs: they undo each other.
     """
@@ -91,7 +95,7 @@ def rewrite(graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol
     by_op: dict[Op[Any], list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.op, []).append(rule)
-    queue = deque(graph.execs.toposort())
+    queue = deque(graph.execs.toposort() if among is None else among)
     limit = 8 * len(queue) + 64
     fired: Counter[str] = Counter()
     while queue:

@@ -12,10 +12,10 @@ from tests.fuzz.graphs.plans import check_damaged
 
 def test_damage_is_found() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(80):
+    for seed in range(60):
         case = case_of_seed(seed)
         with short_search():
             check_damaged(case, random.Random(seed))
         seen.update(case.outcomes)
     kinds = "moved onto another", "moved beside others", "too small", "room behind it", "bytes lost", "bytes kept"
-    assert min(seen[kind] for kind in (*kinds, "inside another")) > 20
+    assert min(seen[kind] for kind in (*kinds, "inside another")) > 12

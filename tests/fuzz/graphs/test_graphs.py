@@ -24,8 +24,8 @@ from nnc.core.spec import TensorSpec
 @pytest.mark.parametrize(
     ("campaign", "count"),
     [
-        (CAMPAIGNS["plans"], 100),
-        (Campaign((), tuple(name for name in CHECKS if name not in ("planned", "llvm"))), 60),
+        (CAMPAIGNS["plans"], 60),
+        (Campaign((), tuple(name for name in CHECKS if name not in ("planned", "llvm"))), 40),
         (Campaign(("llvm",)), 20),
     ],
     ids=["plans", "passes", "llvm"],

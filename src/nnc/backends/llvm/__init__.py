@@ -6,8 +6,10 @@ builder.py      the typed IR builder: values, loops, vectors, masks
 mathematics.py  exp, log, tanh, erf … on vectors
 access.py       strided operands, axes merged
 kernel.py       phases and the kernels made of them
-tile.py packing.py strip.py correlation.py correlation_plan.py weight_gradient.py   parts of products and convolutions
+tile.py packing.py strip.py epilogue.py gemv.py correlation.py correlation_plan.py depthwise.py weight_gradient.py
+winograd.py winograd_algorithm.py   parts of products and convolutions
 recurrent_cells.py   what recurrent networks do at a step, after its product
+transposition.py     movements between two contiguous axes
 <family>.py     one generator per operator family, named as the file in `nnc/ops`
 jit.py          object code, its cache on disk, the loaded functions
 interpreter.py  the native program interpreter, as IR

@@ -329,17 +329,19 @@ class Builder:
 
     def maximum(self, left: Value, right: Value | Number) -> Value:
         """max(left, right); a NaN on either side wins."""
-        other = self.wrap(right, left.type)
-        if left.type.scalar.floating:
-            return self.choose(self.either(self.compare(">", left, other), self.unordered(left)), left, other)
-        return self.choose(self.compare(">", left, other), left, other)
+        return self._extreme(left, right, ">")
 
     def minimum(self, left: Value, right: Value | Number) -> Value:
         """min(left, right); a NaN on either side wins."""
+        return self._extreme(left, right, "<")
+
+    def _extreme(self, left: Value, right: Value | Number, relation: str) -> Value:
+        """left where left relation right, else right; a NaN on either side wins, and a number is none."""
         other = self.wrap(right, left.type)
-        if left.type.scalar.floating:
-            return self.choose(self.either(self.compare("<", left, other), self.unordered(left)), left, other)
-        return self.choose(self.compare("<", left, other), left, other)
+        if left.type.scalar.floating and not isinstance(right, Value):
+            return self.choose(self.compare(f"{relation}=", other, left), other, left)
+        found = self.choose(self.compare(relation, left, other), left, other)
+        return self.choose(self.unordered(left), left, found) if left.type.scalar.floating else found
 
     def least(self, left: Value, right: Value | Number) -> Value:
         """min(left, right) of indices."""

@@ -3,13 +3,14 @@
     forward, data gradient:  y[n, r, q, c] = sum over taps t of p[n, pixel(r, q) + tap(t), c] * w[t, c] + bias[c]
     weight gradient:         w'[k, c] = sum_{n, o} x[n, o*stride + k*dilation - before, c] * g[n, o, c]
 
-The first is a correlation (correlation_plan.py) whose channels do not mix; its items are (image, block of rows). The
-items of the second are vectors of channels.
+The first is a correlation (correlation_plan.py) whose channels do not mix; its items are (image, block of rows). It
+reads the image where it is, with fewer taps along its borders; where the borders are wide, or elements are converted,
+a strip with its zero border. The items of the second are vectors of channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value, Variable
@@ -20,6 +21,8 @@ from nnc.backends.llvm.strip import Strip
 from nnc.backends.llvm.target import TargetDescription
 
 TILE_COLUMNS = 4
+# Borders up to so many outputs wide are written out; a batch of few images is cut into so many items.
+MOST_BORDER, FEW_ITEMS = 2, 8
 NANOSECONDS_PER_VECTOR = 0.5
 
 Pair = tuple[int, int]
@@ -47,6 +50,8 @@ class Depthwise:
 
     def scratch(self, target: TargetDescription) -> int:
         """A strip of one image."""
+        if is_direct(self.problem):
+            return 0
         strip, _ = self.blocks(target)
         return 0 if self.problem.is_inside else aligned(strip.bytes)
 
@@ -64,10 +69,65 @@ class Depthwise:
         """One phase."""
         p = self.problem
         strip, rows = self.blocks(module.target)
+        if is_direct(p):
+            rows = ceiling(p.rows, ceiling(FEW_ITEMS, p.batch))
         items = p.batch * ceiling(p.rows, rows)
         with phase(module, name) as writer:
             _Correlation(p, strip, rows, writer, self.epilogue).write()
         return (Phase(name, items, NANOSECONDS_PER_VECTOR * p.products / strip.lanes),)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One axis of a core: outputs `count`, taps at `offsets`, `step` inputs from one output to the next."""
+
+    count: int
+    offsets: tuple[int, ...]
+    step: int
+    before: int
+    size: int
+
+    def inside(self, output: int) -> frozenset[int]:
+        """The offsets whose inputs are in the image."""
+        start = output * self.step - self.before
+        return frozenset(offset for offset in self.offsets if 0 <= start + offset < self.size)
+
+    @property
+    def interior(self) -> Pair:
+        """Outputs [first, last) all of whose taps are inside."""
+        low, high = min(self.offsets, default=0), max(self.offsets, default=0)
+        first = min(max(0, ceiling(self.before - low, self.step)), self.count)
+        last = min(self.count, (self.size - 1 + self.before - high) // self.step + 1)
+        return first, max(first, last)
+
+
+def spans(problem: Problem, core: Core) -> tuple[Span, Span]:
+    """The rows and the columns of a core."""
+    p = problem
+    down, right = (tuple(sorted({tap[axis] for tap in core.taps})) for axis in (0, 1))
+    return (
+        Span(core.rows, down, p.row_step, p.top, p.height),
+        Span(core.columns, right, p.column_step, p.left, p.width),
+    )
+
+
+def is_direct(problem: Problem) -> bool:
+    """True when the image is read where it is."""
+    borders = [
+        max(span.interior[0], span.count - span.interior[1]) for core in problem.cores for span in spans(problem, core)
+    ]
+    return problem.work == problem.scalar and max(borders, default=0) <= MOST_BORDER
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A vector of channels: its weights by tap, its bias, and what the epilogue reads there."""
+
+    channel: Value
+    mask: Value | None
+    weights: Mapping[Pair, Value]
+    start: Value
+    extras: Sequence[Value]
 
 
 class _Correlation:
@@ -90,58 +150,99 @@ class _Correlation:
         self.read = self.kind.of(problem.scalar)
 
     def write(self) -> None:
-        """for item: fill its strip; for core: for vector of channels: for row"""
+        """for item: fill its strip, if there is one; for core: for vector of channels: for row"""
         b, p, w = self.b, self.p, self.w
-        blocks = ceiling(p.rows, self.rows)
+        blocks, direct = ceiling(p.rows, self.rows), is_direct(p)
         with b.loop(w.begin, w.end) as item:
             number, row = item // blocks, item % blocks * self.rows
-            image = self._image(number, row)
+            image = b.offset(w.argument(0), number * (p.height * p.width * p.channels), p.scalar)
+            if not direct:
+                image = self._strip(image, row)
             y = b.offset(self.y, number * p.y_image, p.scalar)
             for core in p.cores:
-                corner = b.offset(y, row * p.y_row + core.start, p.scalar)
-                height = b.least(core.rows - row, self.rows)
+                corner = b.offset(y, core.start, p.scalar)
+                high = b.least(row + self.rows, core.rows)
                 with b.loop(0, p.channels, self.kind.lanes) as channel:
-                    self._channels(core, image, corner, height, channel)
+                    vector = self._vector(core, channel)
+                    if direct:
+                        self._direct(vector, core, image, corner, (row, high))
+                    else:
+                        self._padded(vector, core, image, corner, (row, high))
 
-    def _image(self, number: Value, row: Value) -> Value:
+    def _strip(self, picture: Value, row: Value) -> Value:
         b, p = self.b, self.p
-        picture = b.offset(self.w.argument(0), number * (p.height * p.width * p.channels), p.scalar)
         first = row * p.row_step
         if p.is_inside:
             return b.offset(picture, first * (p.width * p.channels), p.scalar)
         self.strip.fill(b, picture, first - p.top, self.w.scratch)
         return self.w.scratch
 
-    def _channels(self, core: Core, image: Value, corner: Value, height: Value, channel: Value) -> None:
-        """One vector of channels of all rows of a block."""
+    def _vector(self, core: Core, channel: Value) -> _Vector:
+        """What is read once for a vector of channels."""
         b, p, lanes = self.b, self.p, self.kind.lanes
         mask = b.mask(p.channels - channel, lanes) if p.channels % lanes else None
         source = self.w.argument(1)
-        places = [channel + p.weights.bases[tap[2]] for tap in core.taps]
-        weights = [b.cast(b.load(source, place, self.read, mask), p.work) for place in places]
+        weights = {
+            tap[:2]: b.cast(b.load(source, channel + p.weights.bases[tap[2]], self.read, mask), p.work)
+            for tap in core.taps
+        }
         start = b.zero(self.kind)
         if p.bias:
             start = b.cast(b.load(self.w.argument(2), channel, self.read, mask), p.work)
         extras = self.epilogue.read(b, self.extras, channel, self.kind, mask) if self.epilogue else []
-        whole = core.columns // TILE_COLUMNS * TILE_COLUMNS
-        with b.loop(0, height) as row:
-            left = b.offset(image, row * (p.row_step * p.padded * p.channels) + channel, p.work)
-            right = b.offset(corner, row * p.y_row + channel, p.scalar)
-            for first, last, count in ((0, whole, TILE_COLUMNS), (whole, core.columns, 1)):
-                with b.loop(first, last, count) as column:
-                    for step in range(count):
-                        place = b.offset(left, (column + step) * (p.column_step * p.channels), p.work)
-                        total = self._sum(core, place, weights, start, mask)
-                        if self.epilogue is not None:
-                            total = self.epilogue.apply(b, total, extras)
-                        b.store(b.cast(total, p.scalar), right, (column + step) * p.y_column, mask)
+        return _Vector(channel, mask, weights, start, extras)
 
-    def _sum(self, core: Core, place: Value, weights: Sequence[Value], start: Value, mask: Value | None) -> Value:
+    def _padded(self, v: _Vector, core: Core, image: Value, corner: Value, rows: tuple[Value, Value]) -> None:
+        """Rows [low, high) of an image with its border, of which row `low` is the first."""
         b, p = self.b, self.p
-        total = start
-        for (row, column, _), weight in zip(core.taps, weights, strict=True):
-            total = b.fma(b.load(place, (row * p.padded + column) * p.channels, self.kind, mask), weight, total)
-        return total
+        with b.loop(0, rows[1] - rows[0]) as row:
+            left = b.offset(image, row * (p.row_step * p.padded * p.channels) + v.channel, p.work)
+            right = b.offset(corner, (rows[0] + row) * p.y_row + v.channel, p.scalar)
+            self._columns(v, (0, core.columns), left, right, p.padded, tuple(v.weights))
+
+    def _direct(self, v: _Vector, core: Core, image: Value, corner: Value, rows: tuple[Value, Value]) -> None:
+        """Rows [low, high): those whose taps are all inside, and one by one those on the border."""
+        b, p = self.b, self.p
+        down, right = spans(p, core)
+        first, last = down.interior
+        with b.loop(b.greatest(rows[0], first), b.least(rows[1], last)) as row:
+            self._row(v, right, image, corner, row, frozenset(down.offsets))
+        for number in (*range(first), *range(last, core.rows)):
+            with b.when(b.both(b.compare("<=", rows[0], number), b.compare(">", rows[1], number))):
+                self._row(v, right, image, corner, b.constant(number), down.inside(number))
+
+    def _row(
+        self, v: _Vector, span: Span, image: Value, corner: Value, row: Value, kernel_rows: frozenset[int]
+    ) -> None:
+        """One row of outputs, with the taps of the kernel rows that are inside."""
+        b, p = self.b, self.p
+        above = (row * p.row_step - p.top) * p.width - p.left
+        left = b.offset(image, above * p.channels + v.channel, p.work)
+        right = b.offset(corner, row * p.y_row + v.channel, p.scalar)
+        taps = [tap for tap in v.weights if tap[0] in kernel_rows]
+        first, last = span.interior
+        self._columns(v, (first, last), left, right, p.width, taps)
+        for column in (*range(first), *range(last, span.count)):
+            inside = span.inside(column)
+            self._columns(v, (column, column + 1), left, right, p.width, [tap for tap in taps if tap[1] in inside])
+
+    def _columns(self, v: _Vector, columns: Pair, left: Value, right: Value, across: int, taps: Sequence[Pair]) -> None:
+        """Outputs [first, last) of a row, some at a time; image rows are `across` pixels apart."""
+        b, p = self.b, self.p
+        whole = columns[0] + (columns[1] - columns[0]) // TILE_COLUMNS * TILE_COLUMNS
+        for first, last, count in ((columns[0], whole, TILE_COLUMNS), (whole, columns[1], 1)):
+            if first == last:
+                continue
+            with b.loop(first, last, count) as column:
+                for step in range(count):
+                    place = b.offset(left, (column + step) * (p.column_step * p.channels), p.work)
+                    total = v.start
+                    for down, over in taps:
+                        value = b.load(place, (down * across + over) * p.channels, self.kind, v.mask)
+                        total = b.fma(value, v.weights[down, over], total)
+                    if self.epilogue is not None:
+                        total = self.epilogue.apply(b, total, v.extras)
+                    b.store(b.cast(total, p.scalar), right, (column + step) * p.y_column, v.mask)
 
 
 @dataclass(frozen=True, slots=True)

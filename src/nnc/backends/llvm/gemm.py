@@ -25,6 +25,9 @@ from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load
 MAX_DEPTH, LEAST_DEPTH, DIRECT_DEPTH = 1024, 256, 2048
 PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
 FEW_TILES = 2
+# Rows of a that are contiguous along k are read where they are by a few more panels, unless they are so far apart that
+# the rows of a tile fall on one set of the first-level cache and are more than it holds there.
+FEW_PANELS, CACHE_WAYS, CACHE_WAY_BYTES = 9, 8, 4096
 LINE_BYTES = 64
 
 
@@ -82,7 +85,9 @@ class _Blocks:
         self.by_columns = column_tiles >= row_tiles
         self.panels = max(row_tiles, column_tiles) if min(row_tiles, column_tiles) else 0
         self.items = math.prod(problem.batch) * self.panels
-        self.a_direct = column_tiles <= FEW_TILES and not narrow
+        apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
+        readable = problem.a_inner == 1 and apart and column_tiles <= FEW_PANELS
+        self.a_direct = (readable or column_tiles <= FEW_TILES) and not narrow
         self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1 and not narrow
         # A block of a and a panel of b have half of the second-level cache each.
         room = target.level_two_bytes // 2
@@ -99,7 +104,7 @@ class _Blocks:
         self.block_columns = min(column_tiles, max(1, wide // tile.columns)) * tile.columns
         # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
         one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
-        self.streams = one_block and not self.b_direct and not self.a_direct
+        self.streams = one_block and not self.b_direct
         self.asks = (
             self.streams
             and problem.b_columns == 1

@@ -43,12 +43,12 @@ class Transposition:
             return None
         rest = [axis for axis in range(len(sizes)) if axis not in (i, j)]
         outer = tuple(sizes[axis] for axis in rest)
-        accesses = (
+        x, y = (
             Access(one.scalar, tuple(steps[axis] for axis in (*rest, i, j)), one.offset)
             for one, steps in ((source, read), (target, written))
         )
         scalar = U8 if source.scalar == BOOL else source.scalar
-        return cls(scalar, outer, (sizes[i], sizes[j]), *accesses, arguments)
+        return cls(scalar, outer, (sizes[i], sizes[j]), x, y, arguments)
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""

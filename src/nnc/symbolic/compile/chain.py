@@ -203,8 +203,8 @@ def _lowest(parts: Iterable[Part]) -> Front:
 
 def _chain_of(program: Program, turn: Step) -> Chain | None:
     """The finest chain with this turn; None where a step before the turn must not run again."""
-    made = [root for step in range(turn) for root in program.writes[step]]
-    if not turn or not all(map(program.may_return, made)):
+    made = [root for step in range(turn) for root in program.writes[step] if program.nbytes[root]]
+    if not made or not all(program.repeatable[:turn]) or not all(map(program.may_return, made)):
         return None
     cuts = _cuts(program, turn)
     while True:

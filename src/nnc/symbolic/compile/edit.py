@@ -1,6 +1,6 @@
 """What an edit of a schedule would cost, from the schedule that is there: only roots that it touches live otherwise.
 
-runs at some positions go, others come in front of a position: all that is behind moves, and counts are kept
+some runs go, others come in front of a position;  during' = during, stretched, with the lives of touched roots anew
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ def moved(schedule: Schedule, place: int, position: int) -> Trial | None:
     None where a step would run in front of one that must come before it, or read what is not there.
     """
     step, before = schedule.steps[place], schedule.program.before
-    passed = range(place + 1, position)
+    passed = schedule.steps[place + 1 : position]
     if any(schedule.runs[earlier][0] >= position for earlier in before[step]):
         return None
-    if any(step in before[schedule.steps[one]] for one in passed if not schedule.repeats[one]):
+    if any(other == step or step in before[other] for other in passed):
         return None
     return _Edit(schedule, (place,), position, (step,), again=False).trial()
 
 
 class _Edit:
+    """`gone` and `position` are positions in the old schedule, `start` is that of the fresh runs in the new one."""
+
     def __init__(
         self, old: Schedule, gone: Collection[int], position: int, steps: Sequence[Step], *, again: bool
     ) -> None:
@@ -128,7 +130,8 @@ class _Edit:
         touched = [
             (*program.roots_read(step, again=again), *program.roots_made(step, again=again)) for step, again in runs
         ]
-        return set[Root]().union(*touched)
+        lost = () if self.again else (root for root, step in program.overwritten.items() if step in self.fresh)
+        return set[Root]().union(*touched, lost)
 
     def _events(self, root: Root, births: Sequence[int], reads: Sequence[int]) -> Events:
         """The events of a root with those that are added, without those that are gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,9 +15,8 @@ from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import MemoryLimitError, ShapeError, SymbolError, UsageError
-from nnc.ops.rules import INPLACE
 from nnc.planning import Plan, Problem
-from nnc.symbolic.compile.bodies import Scheme, plan_bodies, plan_workspaces, scratch_bytes
+from nnc.symbolic.compile.bodies import Scheme, plan_bodies, scratch_bytes
 from nnc.symbolic.compile.budget import Budget, Compilation, Plans, checked_limit, within
 from nnc.symbolic.compile.build import Builder, view_root
 from nnc.symbolic.compile.concurrency import Concurrency, run_side_by_side
@@ -25,23 +24,15 @@ from nnc.symbolic.compile.liveness import (
     Life,
     Lives,
     carried_roots,
-    ends_at,
     enforced_carries,
-    find_lives,
-    fold_inplace,
-    life_of,
 )
-from nnc.symbolic.compile.memory import PLACES, PLACES_OF_A_TRIAL, Layout, MemoryStatement, lay_out
-from nnc.symbolic.compile.needs import Needs
+from nnc.symbolic.compile.memory import Layout, MemoryStatement
 from nnc.symbolic.compile.order import choose_order, needs_of, orderable, predecessors
-from nnc.symbolic.compile.subrange import place_inputs, sites
+from nnc.symbolic.compile.sharing import TRIALS, Sharing
 from nnc.symbolic.compile.watch import GUARD, POISON, exec_text
 from nnc.symbolic.ir import Duplicate, ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verify import verify
 
-# So many concatenations, and so many execs that write in place, are tried the other way: fewer where a plan is large.
-TRIALS = 32
-TRIED_PAIRS = 1 << 20
 # From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
 LARGE = 1 << 24
 
@@ -365,13 +356,13 @@ def _compile(
     scratch = scratch_bytes(graph, execs, inner, asked.backend)
     needs = needs_of(graph, execs, bound, kept, scratch)
     order = choose_order(graph, execs, needs, direct)
-    memory = _Memory(graph, order, needs, frozenset(bound), frozenset(kept), inner, scratch, capacity)
-    concurrency, (lives, layout) = None, memory.choose(trials)
+    sharing = Sharing(graph, order, needs, frozenset(bound), frozenset(kept), inner, scratch, capacity)
+    concurrency, (lives, layout) = None, sharing.choose(trials)
     serial = layout
     if asked.streams > 1:
         before = predecessors(graph, execs, needs, direct)
-        concurrency = run_side_by_side(order, before, needs, memory.unfolded(), asked.streams)
-        lives, layout = memory.choose(trials, concurrency)
+        concurrency = run_side_by_side(order, before, needs, sharing.unfolded(), asked.streams)
+        lives, layout = sharing.choose(trials, concurrency)
     kept_or_bound = frozenset([*kept, *bound])
     ground = _Ground(
         graph, order, bound, direct, copies, kept_or_bound, lives, layout, inner, asked.backend, concurrency
@@ -394,79 +385,6 @@ def _peak_lines(compiled: Compiled) -> str:
     largest = sorted((life for life in alive if life.roots), key=lambda life: -life.nbytes)
     roots = [life.roots[0] for life in largest[:4]]
     return ", ".join(f"{ground.graph.label(root)} ({ground.graph.tensors[root].origin})" for root in roots)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Memory:
-    """An order of execs, and how its lives and plan are found."""
-
-    graph: SymbolicGraph
-    order: tuple[ExecKey, ...]
-    needs: Needs
-    bound: frozenset[TensorKey]
-    kept: frozenset[TensorKey]
-    inner: Mapping[ExecKey, tuple[Scheme, ...]]
-    scratch: Mapping[ExecKey, int]
-    capacity: int | None
-
-    def unfolded(self) -> Lives:
-        """The lives of all roots, each with a block of its own."""
-        lives = find_lives(self.graph, self.order, self.needs, self.bound)
-        _keep_unwritten(self.graph, self.kept, lives, self.bound)
-        return lives
-
-    def lives(
-        self, concurrency: Concurrency | None = None, joined: Collection[int] = (), apart: Collection[int] = ()
-    ) -> Lives:
-        """The lives of blocks: outputs have taken over what ends at their execs, but for the steps `apart`.
-
-        The inputs of the concatenations `joined` are computed in their places.
-        """
-        lives = self.unfolded()
-        is_over = ends_at if concurrency is None else concurrency.is_over
-        fold_inplace(self.graph, self.order, lives, is_over, apart)
-        plan_workspaces(self.graph, self.order, self.inner, self.scratch, lives, is_over)
-        place_inputs(self.graph, self.order, lives, joined, is_over)
-        return lives
-
-    def lay_out(self, lives: Lives, concurrency: Concurrency | None = None, places: int = PLACES) -> Layout:
-        """The plan of the blocks, checked."""
-        names = {root: self.graph.label(root) for root in lives.of}
-        interference = None if concurrency is None else concurrency.interference
-        return lay_out(lives, names, interference, self.capacity, places)
-
-    def choose(self, trials: int, concurrency: Concurrency | None = None) -> tuple[Lives, Layout]:
-        """The smallest plan over what may share memory: outputs with inputs, and inputs with what they are parts of.
-
-        Whatever may be written in place is, unless the plan is smaller without it. A concatenation finds its inputs in
-        their places where the plan is no larger for it, which saves their copies.
-        """
-        lives = self.lives(concurrency)
-        layout = self.lay_out(lives, concurrency)
-        joined: set[int] = set()
-        apart: set[int] = set()
-        trials = min(trials, TRIED_PAIRS // max(len(layout.blocks) ** 2, 1))
-        for step in sites(self.graph, self.order)[:trials]:
-            found = self.lives(concurrency, {*joined, step})
-            if found.in_place.get(step):
-                trial = self.lay_out(found, concurrency, PLACES_OF_A_TRIAL)
-                if trial.plan.arena_bytes <= layout.plan.arena_bytes:
-                    joined.add(step)
-                    lives, layout = found, trial
-        folded = [step for step, key in enumerate(self.order) if self.needs.pairs[key] and not self._is_enforced(key)]
-        for step in folded[:trials]:
-            if layout.plan.arena_bytes == layout.plan.lower_bound:
-                break
-            found = self.lives(concurrency, joined, {*apart, step})
-            trial = self.lay_out(found, concurrency, PLACES_OF_A_TRIAL)
-            if trial.plan.arena_bytes < layout.plan.arena_bytes:
-                apart.add(step)
-                lives, layout = found, trial
-        return lives, layout
-
-    def _is_enforced(self, key: ExecKey) -> bool:
-        command = self.graph.execs[key].command
-        return bool(INPLACE[command.op](command.attrs).enforced)
 
 
 def _own_all(graph: SymbolicGraph, tensors: Mapping[Symbol, Tensor | None] | None) -> dict[TensorKey, Tensor | None]:
@@ -506,22 +424,6 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
                 need="a computed value, and one given old value of the same shape and type for it alone",
             )
         taken.add(old)
-
-
-def _keep_unwritten(
-    graph: SymbolicGraph, kept: Iterable[TensorKey], lives: Lives, bound: Collection[TensorKey]
-) -> None:
-    """A wanted output that no exec touches (an input passed through, a fill) still needs memory."""
-    for root in kept:
-        if root in lives.of or root in bound:
-            continue
-        record, end = graph.tensors[root], lives.steps
-        if record.fill is None:
-            lives.of[root] = life_of(graph, root, 0, end + 1)
-            lives.of[root].outside = True
-        else:
-            lives.of[root] = life_of(graph, root, end, end + 1)
-            lives.fills.setdefault(end, []).append(root)
 
 
 def _statement(ground: _Ground, outside: Collection[TensorKey], serial: int, workspace: int) -> MemoryStatement:

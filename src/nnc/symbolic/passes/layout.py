@@ -39,7 +39,7 @@ from nnc.ops.permutation import (
 )
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
-from nnc.symbolic.passes.prune import prune
+from nnc.symbolic.passes.prune import Pruning
 from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)
@@ -51,17 +51,22 @@ def assign_layouts(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> Counter[st
     Outputs keep their symbols, their order of axes and their values.
     """
     fired = +rewrite(graph, MEETINGS, wanted)
-    prune(graph, wanted)
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
+    pruning = Pruning(graph, kept)
+    pruning.look_at(graph.execs)
     for key in graph.execs.toposort():
         if key not in graph.execs or graph.execs[key].command.op not in CONVERSIONS:
             continue
         region = _Region.grow(graph, key, kept)
         if region.plans and region.moved() < 0:
-            region.turn()
             fired += Counter(regions=1, turned=len(region.plans))
-            fired += rewrite(graph, MEETINGS, wanted)
-            prune(graph, wanted)
+            touched = region.border()
+            with graph.observed(touched.append):
+                region.turn()
+                touched += [reader for tensor in region.orders for reader in graph.readers(tensor)]
+                fired += rewrite(graph, MEETINGS, wanted, touched)
+            pruning.look_at(touched)
+    pruning.forget()
     return fired
 
 
@@ -196,6 +201,11 @@ class _Region:
         return permutation_of(record.command, self.graph.tensors[key].spec)
 
     # ---- turning
+
+    def border(self) -> list[ExecKey]:
+        """The execs outside that make what the region reads."""
+        read = {key: None for plan in self.plans for key in self.graph.execs[plan].inputs if key is not None}
+        return [writer for key in read for writer in self.graph.writers(key) if writer not in self.plans]
 
     def turn(self) -> None:
         """Let each exec of the region work in the other order; behind it, its results are converted back."""

@@ -15,28 +15,29 @@ from nnc.symbolic.passes.trim import trim
 def prune(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
     """Remove what `outputs` do not need; inputs stay. Returns how many execs went."""
     before = len(graph.execs)
-    _Pruning(graph, {graph.root(graph.own(symbol)) for symbol in outputs}).run()
+    pruning = Pruning(graph, {graph.root(graph.own(symbol)) for symbol in outputs})
+    pruning.look_at(graph.execs)
+    pruning.forget()
     return before - len(graph.execs)
 
 
 @dataclass(slots=True)
-class _Pruning:
-    """Execs are looked at from the last one on, and again when a reader of theirs has gone."""
+class Pruning:
+    """Execs are looked at from the last one on, and again when a reader of theirs has gone; symbols go at the end."""
 
     graph: SymbolicGraph
     kept: Collection[TensorKey]
     orphans: set[TensorKey] = field(default_factory=set)
 
-    def run(self) -> None:
-        """Take out all that can go."""
+    def look_at(self, execs: Iterable[ExecKey]) -> None:
+        """Take out what can go of these, and of what they alone needed."""
         graph = self.graph
-        waiting = list(graph.execs)
+        waiting = list(execs)
         while waiting:
             key = waiting.pop()
             if key in graph.execs:
                 freed = self._visit(key)
                 waiting.extend(writer for tensor in freed for writer in graph.writers(tensor))
-        self._forget()
 
     def _visit(self, key: ExecKey) -> tuple[TensorKey, ...]:
         """Remove the exec, or what nobody needs of it; the symbols that it read and perhaps reads no more."""
@@ -57,7 +58,7 @@ class _Pruning:
         root = self.graph.root(key)
         return root in self.kept or bool(self.graph.readers(root))
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Remove the symbols that were written for nobody, behind their aliases."""
         orphans = self.orphans
         if not orphans:

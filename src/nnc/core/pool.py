@@ -1,0 +1,90 @@
+"""A pool: memory of tensors that are gone, for new ones.
+
+    allocate(n) = the smallest piece of n to 2 n bytes that was given back, of equal ones the last; else fresh memory
+
+A piece comes back when nobody holds its bytes any more, be it a tensor, a view of one or an array of NumPy's.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+
+import numpy as np
+
+from nnc.core.storage import ALIGNMENT, Storage
+
+KEPT = 1 << 26
+
+
+class _Lent:
+    """What arrays over a piece hold on to; with the last of them the piece goes back."""
+
+    __slots__ = ("__array_interface__", "piece", "returned")
+
+    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage]) -> None:
+        self.piece = piece
+        self.returned = returned
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": (piece.address, False),
+        }
+
+    def __del__(self) -> None:
+        # Nothing but an append, which needs no lock: the last holder may go at any moment, on any thread.
+        self.returned.append(self.piece)
+
+
+class Pool:
+    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.kept = kept
+        self._lock = threading.Lock()
+        self._returned: deque[Storage] = deque()
+        self._pieces: dict[int, list[Storage]] = {}
+        self._sizes: list[int] = []
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait."""
+        with self._lock:
+            self._take_back()
+            return self._waiting
+
+    def allocate(self, nbytes: int, label: str = "") -> Storage:
+        """Memory, not initialized. MemoryLimitError when the system has not that much."""
+        size = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        with self._lock:
+            self._take_back()
+            piece = self._fitting(size)
+        if piece is None:
+            piece = Storage.allocate(size)
+        return Storage(np.asarray(_Lent(piece, nbytes, self._returned)), label, piece.address)
+
+    def _fitting(self, size: int) -> Storage | None:
+        place = bisect_left(self._sizes, size)
+        if place == len(self._sizes) or self._sizes[place] > 2 * size:
+            return None
+        found = self._sizes[place]
+        pieces = self._pieces[found]
+        self._waiting -= found
+        piece = pieces.pop()
+        if not pieces:
+            del self._pieces[found], self._sizes[place]
+        return piece
+
+    def _take_back(self) -> None:
+        while self._returned:
+            piece = self._returned.popleft()
+            if piece.nbytes not in self._pieces:
+                self._pieces[piece.nbytes] = []
+                insort(self._sizes, piece.nbytes)
+            self._pieces[piece.nbytes].append(piece)
+            self._waiting += piece.nbytes
+        if self._waiting > self.kept:
+            self._pieces, self._sizes, self._waiting = {}, [], 0
