@@ -39,7 +39,8 @@ PAUSE = 0.02
 SPREAD = 1.5
 IMAGE = (1, 224, 224, 3)
 # Batch norms are folded into the weights before them, as peers do; ours in each run, because weights may change.
-PREDICTION = (Pass.BATCH_NORM, *DEFAULT)
+FUSION = DEFAULT.index(Pass.FUSION)
+PREDICTION = (*DEFAULT[:FUSION], Pass.BATCH_NORM, *DEFAULT[FUSION:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from nnc.backends.llvm.builder import F32
 from nnc.backends.llvm.convolution import Convolution, data_gradient, forward
 from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.pointwise import Instruction
-from nnc.backends.llvm.winograd import Division, Winograd, choose
+from nnc.backends.llvm.winograd import Winograd
 from nnc.backends.llvm.winograd_algorithm import ALGORITHMS, Algorithm, Matrix
+from nnc.backends.llvm.winograd_plan import Division, choose
 
 # Whole tiles and ragged ones, images of several blocks, filters of several groups and with a rest, deep channels that
 # are transformed in parts, borders of none and of two.

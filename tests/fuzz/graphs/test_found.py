@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.symbolic.evaluation import values_of
+from tests.symbolic.interpreter import interpret
 
 from nnc import ops
 from nnc.concrete import CountBelow
 from nnc.core.command import Command
-from nnc.core.dtype import I64
+from nnc.core.dtype import F32, F64, I64
 from nnc.core.spec import TensorSpec, spec
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.pointwise import AFFINE, AffineAttrs
@@ -75,3 +77,23 @@ def test_a_memory_limit_for_a_graph_without_commands() -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((4,)))
     assert compile(graph, [x], memory_limit=64, backend="reference").memory().arena <= 64
+
+
+def test_a_loop_within_a_small_value_that_lies_in_a_large_room_which_a_branch_has_moved() -> None:
+    graph = SymbolicGraph()
+    x, y = graph.input(spec((32,))), graph.input(spec((32,)))
+    with while_loop(graph, CountBelow(3)) as outer:
+        a, b = outer.carry(x), outer.carry(y)
+        choice = ops.cast(ops.less(ops.reduce_sum(a), ops.scalar_like(ops.reduce_sum(a), 0.0)), I64)
+        first, second = case_of(outer.body, choice, [lambda *both: both, lambda *both: both[::-1]], [a, b])
+        with while_loop(outer.body, CountBelow(2)) as inner:
+            small = inner.carry(ops.reduce_sum(first))
+            wide = ops.cast(small, F64)
+            inner.next(small, ops.cast(wide * wide * 0.001 + wide, F32))
+        outer.next(a, ops.sin(first) + inner.result(small))
+        outer.next(b, ops.cos(second))
+    case = {x: np.linspace(-1, 1, 32, dtype=np.float32), y: np.linspace(0, 2, 32, dtype=np.float32)}
+    wanted = [outer.result(a), outer.result(b)]
+    got = compile(graph, wanted, backend="reference")(case, *wanted)
+    for one, want in zip(got, interpret(graph, wanted, case), strict=True):
+        np.testing.assert_array_equal(one, want)

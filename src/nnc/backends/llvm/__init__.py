@@ -7,7 +7,7 @@ mathematics.py  exp, log, tanh, erf … on vectors
 access.py       strided operands, axes merged
 kernel.py       phases and the kernels made of them
 tile.py packing.py strip.py epilogue.py gemv.py correlation.py correlation_plan.py depthwise.py weight_gradient.py
-winograd.py winograd_algorithm.py   parts of products and convolutions
+winograd.py winograd_algorithm.py winograd_plan.py   parts of products and convolutions
 recurrent_cells.py   what recurrent networks do at a step, after its product
 transposition.py     movements between two contiguous axes
 <family>.py     one generator per operator family, named as the file in `nnc/ops`

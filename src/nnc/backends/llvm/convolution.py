@@ -20,8 +20,9 @@ from nnc.backends.llvm.depthwise import Depthwise, DepthwiseWeightGradient, is_d
 from nnc.backends.llvm.gemm import Gemm
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.weight_gradient import WeightGradient
-from nnc.backends.llvm.winograd import Tiles, Winograd, choose
+from nnc.backends.llvm.winograd import Winograd
 from nnc.backends.llvm.winograd_algorithm import TAPS
+from nnc.backends.llvm.winograd_plan import Tiles, choose
 
 Pair = tuple[int, int]
 

@@ -39,13 +39,12 @@ from nnc.symbolic.compile.ownership import check_reads
 from nnc.symbolic.compile.rooms import (
     Room,
     Rooms,
-    aligned,
     trips,
 )
 from nnc.symbolic.compile.subrange import copied_parts
 from nnc.symbolic.compile.watch import Watch, watch
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
-from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
 
 _COPY = Command(COPY, NoAttrs())
 
@@ -360,17 +359,15 @@ class Builder:
         return [*phis.values(), *rooms]
 
     def _specs_in_rooms(self) -> set[TensorSpec]:
-        """The specs that rooms may be asked for: of roots in them, of what loops inside have there, and bytes."""
-        graph, sizes = self.scheme.graph, set(self.scheme.rooms.sizes)
-        specs = {graph.tensors[root].spec for root in self.scheme.rooms.of}
-        waiting = [graph]
+        """The specs that rooms may be asked for: of roots in them, of roots in rooms of loops inside, and bytes."""
+        specs, sizes = set[TensorSpec](), set[int]()
+        waiting = [self.scheme]
         while waiting:
-            bodies = [body for _, record in waiting.pop().execs.items() for _, body in bodies_of(record.command)]
-            waiting.extend(body.graph for body in bodies)
-            inside = (record.spec for body in bodies for _, record in body.graph.tensors.items())
-            specs.update(spec for spec in inside if aligned(spec.nbytes) in sizes)
-        lives = (self.scheme.lives.of[root] for root in self.scheme.rooms.of)
-        sizes.update(*((spec.nbytes for spec in specs), (life.nbytes for life in lives)))
+            scheme = waiting.pop()
+            waiting.extend(inner for schemes in scheme.inner.values() for inner in schemes)
+            specs.update(scheme.graph.tensors[root].spec for root in scheme.rooms.of)
+            sizes.update(scheme.rooms.sizes, (scheme.lives.of[root].nbytes for root in scheme.rooms.of))
+        sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
 
 

@@ -86,9 +86,8 @@ class Move:
 
     def on(self, now: Schedule, position: int) -> Trial | None:
         """The schedule after the move, with the chain in front of this position."""
-        chain = self.chain
-        gone = chain.later[: chain.repeats] if self.replaces else ()
-        return edited(now, gone, position, sorted(chain.makers[: chain.length]))
+        gone = self.chain.later[: self.chain.repeats] if self.replaces else ()
+        return edited(now, gone, position, sorted(self.chain.makers[: self.chain.length]))
 
 
 def recompute(program: Program) -> tuple[Point, ...]:
@@ -264,10 +263,8 @@ def _repeat_behind(now: Schedule, maker: Step, at: int) -> list[int]:
 def thin(now: Schedule) -> Schedule:
     """Without the repeats, largest first, that it takes no higher peak to be without."""
     work = now.program.work
-    for step in sorted(
-        {step for step, again in zip(now.steps, now.repeats, strict=True) if again},
-        key=lambda step: (-work[step], step),
-    ):
+    repeated = {step for step, runs in enumerate(now.runs) if len(runs) > 1}
+    for step in sorted(repeated, key=lambda step: (-work[step], step)):
         number = 1
         while number < len(now.runs[step]):
             trial = edited(now, _unread_without(now, now.runs[step][number]))

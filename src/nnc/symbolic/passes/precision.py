@@ -38,7 +38,7 @@ _FULL = Precision(Runs.FULL)
 def lower_precision(graph: SymbolicGraph, wanted: Sequence[Symbol], dtype: DType = BF16) -> Counter[str]:
     """Compute in `dtype` (bf16 or f16) what may be; how many execs do (`lowered`), and the `casts` in the graph.
 
-    Outputs keep their symbols and types. Values beyond 65504 are infinite in f16, and gradients may be too small for it:
+    Outputs keep their symbols and types. In f16, values beyond 65504 are infinite, and gradients may be too small:
     scale the loss (`minimize`). DTypeError for another type.
     """
     if dtype not in (BF16, F16):
