@@ -21,10 +21,8 @@ import subprocess
 import sys
 from time import perf_counter
 
-import numpy as np
-from memory import OPTIMIZERS, high_water
+from memory import OPTIMIZERS, high_water, made_up
 
-from nnc.core.dtype import I32
 from nnc.errors import MemoryLimitError
 from nnc.nn.zoo import NETWORKS, network
 
@@ -65,10 +63,7 @@ def run_here(name: str, batch: int, limit: int, optimizer: str, backend: str) ->
     before = high_water()
     bound = limit or None
     model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend, memory_limit=bound)
-    inputs = np.zeros((batch, *model.input_shape), model.input_dtype.numpy)
-    if model.input_dtype is not I32:
-        inputs += np.linspace(-1.0, 1.0, inputs.size, dtype=inputs.dtype).reshape(inputs.shape)
-    labels = np.zeros((batch, *model.output_shape[:-1]), np.int32)
+    inputs, labels = made_up(model, batch)
     loss, _ = model.train_on_batch(inputs, labels)
     seconds = []
     for _ in range(STEPS):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import resource
-import signal
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -20,8 +19,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
-from types import FrameType, GeneratorType
+from types import GeneratorType
 
+from tests.fuzz.limits import Overtime, describe, time_limit
 from tests.fuzz.surface import Arguments, Target, arguments, targets
 from tests.fuzz.world import World
 
@@ -82,10 +82,6 @@ class Summary:
         )
 
 
-class Overtime(BaseException):
-    """A call took too long; not an Exception, so that nothing under test catches it."""
-
-
 def run_session(number: int, table: list[Target]) -> Summary:
     """Twenty calls on one world; on the next one behind a value of a wrong type, which may have been let in."""
     summary = Summary()
@@ -117,9 +113,8 @@ class Attempt:
 
 def _attempt(world: World, target: Target) -> Attempt:
     given = Arguments((), {}, True)
-    signal.alarm(SECONDS)
     try:
-        with warnings.catch_warnings():
+        with time_limit(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("error")
             callee = target.callee(world)
             given = arguments(world, target)
@@ -127,9 +122,7 @@ def _attempt(world: World, target: Target) -> Attempt:
         return Attempt(given, RETURNED)
     except (Exception, Overtime) as error:
         told = _is_told(error, target, given)
-        return Attempt(given, type(error).__name__, "" if told else _describe(error))
-    finally:
-        signal.alarm(0)
+        return Attempt(given, type(error).__name__, "" if told else describe(error))
 
 
 def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
@@ -138,15 +131,6 @@ def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
         # Said of the caller's graph by `verify` alone; anywhere else it says that we are at fault.
         return target.name.endswith(".verify")
     return (isinstance(error, NncError) and len(str(error)) > 10) or (isinstance(error, PLAIN) and not given.sound)
-
-
-def _describe(error: BaseException) -> str:
-    """`KeyError: 'x' at symbolic/ir.py:12`."""
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        place = f"{trace.tb_frame.f_code.co_filename.rpartition('nnc/')[2]}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return f"{type(error).__name__}: {str(error)[:200]} at {place}"
 
 
 def _use(result: object) -> None:
@@ -164,19 +148,11 @@ def _use(result: object) -> None:
         repr(result)
 
 
-def _overtime(number: int, frame: FrameType | None) -> None:
-    raise Overtime(f"no answer in {SECONDS} s")
-
-
 def run_sessions(numbers: Iterable[int]) -> Summary:
     """Sessions in this process, one after another."""
-    before = signal.signal(signal.SIGALRM, _overtime)
     table, summary = targets(), Summary()
-    try:
-        for number in numbers:
-            summary.add(run_session(number, table))
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    for number in numbers:
+        summary.add(run_session(number, table))
     return summary
 
 

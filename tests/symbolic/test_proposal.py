@@ -30,7 +30,8 @@ from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, faults, prune, verify
 from nnc.symbolic.compile.liveness import find_lives, fold_inplace
 from nnc.symbolic.compile.memory import lay_out
-from nnc.symbolic.compile.order import choose_order, needs_of, peak_bytes
+from nnc.symbolic.compile.needs import needs_of, peak_bytes
+from nnc.symbolic.compile.order import choose_order
 from nnc.symbolic.gradient import relevant
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.fusion import FUSION

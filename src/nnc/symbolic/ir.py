@@ -219,6 +219,10 @@ class SymbolicGraph:
         alias = self.tensors[key].alias
         return key if alias is None else alias.root
 
+    def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
+        """The roots of those keys that are present, each once, in order."""
+        return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
+
     def region(self, key: TensorKey) -> Region:
         """The elements of its root that `key` covers."""
         record = self.tensors[key]
@@ -274,7 +278,7 @@ class SymbolicGraph:
         """Append a record whose keys are of this graph; edges follow from use."""
         exec_key = self.execs.add_node(record)
         self._link_reads(exec_key)
-        for root in dict.fromkeys(self.root(key) for key in record.outputs):
+        for root in self.roots(record.outputs):
             self._writers.setdefault(root, []).append(exec_key)
             for reader in self._readers.get(root, ()):
                 if exec_key in self._writers_read(self.execs[reader], root):
@@ -303,9 +307,9 @@ class SymbolicGraph:
         for edge in self.execs.in_edges(key):
             if self.execs.edge(edge).data.tensor is not None:
                 self.execs.remove_edge(edge)
-        for root in {self.root(tensor) for tensor in old.inputs if tensor is not None}:
+        for root in self.roots(old.inputs):
             self._readers[root].pop(key, None)
-        for root in {self.root(tensor) for tensor in set(old.outputs).difference(record.outputs)}:
+        for root in self.roots(set(old.outputs).difference(record.outputs)):
             self._writers[root].remove(key)
         self.execs.replace_node(key, record)
         self._link_reads(key)
@@ -321,9 +325,9 @@ class SymbolicGraph:
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
         record = self.execs.remove_node(key)
-        for root in {self.root(tensor) for tensor in record.inputs if tensor is not None}:
+        for root in self.roots(record.inputs):
             self._readers[root].pop(key, None)
-        for root in {self.root(tensor) for tensor in record.outputs}:
+        for root in self.roots(record.outputs):
             self._writers[root].remove(key)
         return record
 
@@ -404,15 +408,15 @@ class SymbolicGraph:
                 if writer in found:
                     continue
                 found.add(writer)
-                roots = {self.root(key) for key in self.execs[writer].inputs if key is not None}
-                waiting.extend(sorted(roots - seen))
-                seen |= roots
+                fresh = set(self.roots(self.execs[writer].inputs)) - seen
+                waiting.extend(sorted(fresh))
+                seen |= fresh
         return self.execs.toposort(found)
 
     def _link_reads(self, key: ExecKey) -> None:
         """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
         record = self.execs[key]
-        for root in dict.fromkeys(self.root(tensor) for tensor in record.inputs if tensor is not None):
+        for root in self.roots(record.inputs):
             self._readers.setdefault(root, {})[key] = None
             for writer in self._writers_read(record, root):
                 self.execs.add_edge(writer, key, Dependency(root))

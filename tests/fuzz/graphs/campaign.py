@@ -6,17 +6,15 @@ import gc
 import json
 import multiprocessing
 import random
-import signal
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from types import FrameType
 
 from tests.fuzz.graphs.case import Case
 from tests.fuzz.graphs.checks import CHECKS, short_search
 from tests.fuzz.graphs.reduce import reduce
+from tests.fuzz.limits import Overtime, describe, time_limit
 from tests.symbolic.programs import Program, random_program
 from tests.symbolic.rows.control import ALL, UNROLLABLE
 
@@ -53,14 +51,6 @@ CAMPAIGNS: Mapping[str, Campaign] = {
         ("compiled", "one pass", "some passes", "texts", "unrolled", "derivatives", "carried", "streams", "limited"),
     ),
 }
-
-
-class Overtime(BaseException):
-    """A check took too long; not an Exception, so that nothing under test catches it."""
-
-
-def _overtime(number: int, frame: FrameType | None) -> None:
-    raise Overtime(f"no answer in {SECONDS} s")
 
 
 @dataclass(frozen=True)
@@ -121,23 +111,12 @@ def case_of_seed(seed: int, check: str = "") -> Case:
 
 def fault_of(case: Case, check: str, seed: int) -> str:
     """What the check says of the case; empty when it passes."""
-    before = signal.signal(signal.SIGALRM, _overtime)
-    signal.alarm(SECONDS)
     try:
-        with short_search():
+        with time_limit(SECONDS), short_search():
             CHECKS[check](case, random.Random(seed))
     except (Exception, Overtime) as error:
-        return _describe(error)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        return describe(error)
     return ""
-
-
-def _describe(error: BaseException) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{frame.filename.rpartition('nnc/')[2]}:{frame.lineno}"
-    return f"{type(error).__name__}: {str(error)[:200]} at {place}"
 
 
 def run_campaign(

@@ -7,7 +7,7 @@ from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.compile.liveness import Lives, carried_roots, find_lives, fold_inplace, may_overwrite
-from nnc.symbolic.compile.order import needs_of
+from nnc.symbolic.compile.needs import needs_of
 
 COPIED = Command(COPY, NoAttrs())
 

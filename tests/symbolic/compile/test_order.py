@@ -9,7 +9,8 @@ from nnc.core.spec import spec
 from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph
-from nnc.symbolic.compile.order import choose_order, needs_of, orderable, peak_bytes
+from nnc.symbolic.compile.needs import needs_of, peak_bytes
+from nnc.symbolic.compile.order import choose_order, orderable
 
 COPIED = Command(COPY, NoAttrs())
 

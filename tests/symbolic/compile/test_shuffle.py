@@ -78,7 +78,8 @@ def test_it_lowers_what_greedy_orders_and_stretches_leave() -> None:
         graph, execs, needs = tangle(seed)
         before = predecessors(graph, execs, needs, {})
         greedy = min(order_module._candidates(before, needs), key=lambda one: peak_bytes(one, needs))
-        stretched = peak_bytes(order_module._improve(greedy, needs, before), needs)
+        enough = order_module._least_peak(execs, needs)
+        stretched = peak_bytes(order_module._improve(greedy, needs, before, enough), needs)
         shuffled = peak_bytes(choose_order(graph, execs, needs, {}), needs)
         assert shuffled <= stretched
         lowered += shuffled < stretched

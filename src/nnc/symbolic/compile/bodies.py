@@ -18,7 +18,8 @@ from nnc.errors import UsageError
 from nnc.symbolic.compile.concurrency import Concurrency
 from nnc.symbolic.compile.liveness import Life, Lives, ends_at, find_lives, fold_inplace
 from nnc.symbolic.compile.memory import Layout, lay_out
-from nnc.symbolic.compile.order import choose_order, needs_of
+from nnc.symbolic.compile.needs import needs_of
+from nnc.symbolic.compile.order import choose_order
 from nnc.symbolic.compile.rooms import (
     Rooms,
     aligned,

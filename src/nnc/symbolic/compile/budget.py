@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.symbolic.compile.needs import Needs
 from nnc.symbolic.compile.order import several_orders
+from nnc.symbolic.compile.pareto import pareto_front
 from nnc.symbolic.compile.program import Numbered, number
 from nnc.symbolic.compile.recompute import Point, recompute
 from nnc.symbolic.compile.repeat import write_schedule
@@ -104,12 +105,7 @@ def options(compilation: Compilation) -> tuple[Option, ...]:
     for order in several_orders(graph, compilation.execs, needs, carries):
         numbered = number(graph, order, needs, carries)
         found.extend(Option(point, numbered) for point in recompute(numbered.program))
-    found.sort(key=lambda option: (option.point.extra, option.point.peak))
-    kept = found[:1]
-    for option in found:
-        if option.point.peak < kept[-1].point.peak:
-            kept.append(option)
-    return tuple(kept)
+    return pareto_front(found, lambda option: (option.point.extra, option.point.peak))
 
 
 def within(compilation: Compilation, limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from nnc.symbolic.compile.pareto import pareto_front
 from nnc.symbolic.compile.schedule import NEVER, Program, Root, Schedule, Step
 
 # Chains of so many segments: shorter ones are no chains, and longer ones take too long.
@@ -191,11 +192,7 @@ def _last_within(front: Front, peak: int, number: int) -> int:
 
 def _lowest(parts: Iterable[Part]) -> Front:
     """The parts that no other one is better than, by rising peaks."""
-    kept: list[Part] = []
-    for part in sorted(parts, key=lambda part: (part.peak, part.work)):
-        if not kept or part.work < kept[-1].work:
-            kept.append(part)
-    return tuple(kept)
+    return pareto_front(parts, lambda part: (part.peak, part.work))
 
 
 # ---- finding the chain

@@ -27,7 +27,8 @@ from nnc.symbolic.compile.liveness import (
     enforced_carries,
 )
 from nnc.symbolic.compile.memory import Layout, MemoryStatement
-from nnc.symbolic.compile.order import choose_order, needs_of, orderable, predecessors
+from nnc.symbolic.compile.needs import needs_of
+from nnc.symbolic.compile.order import choose_order, orderable, predecessors
 from nnc.symbolic.compile.sharing import TRIALS, Sharing
 from nnc.symbolic.compile.watch import GUARD, POISON, exec_text
 from nnc.symbolic.ir import Duplicate, ExecKey, Symbol, SymbolicGraph, TensorKey

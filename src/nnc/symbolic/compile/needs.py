@@ -40,8 +40,8 @@ def needs_of(
     writes: dict[ExecKey, tuple[TensorKey, ...]] = {}
     for key in execs:
         record = graph.execs[key]
-        reads[key] = tuple(dict.fromkeys(graph.root(tensor) for tensor in record.inputs if tensor is not None))
-        writes[key] = tuple(dict.fromkeys(graph.root(tensor) for tensor in record.outputs))
+        reads[key] = graph.roots(record.inputs)
+        writes[key] = graph.roots(record.outputs)
     roots = {root for roots in (*reads.values(), *writes.values()) for root in roots}
     outside = set(free)
     nbytes = {root: 0 if root in outside else graph.tensors[root].spec.nbytes for root in roots}

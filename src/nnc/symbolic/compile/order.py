@@ -12,21 +12,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from nnc.symbolic.compile.needs import Needs, bytes_by_step, needs_of, peak_bytes
+from nnc.symbolic.compile.needs import Needs, bytes_by_step, peak_bytes
 from nnc.symbolic.compile.shuffle import search_order
 from nnc.symbolic.compile.window import best_stretch
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
-
-__all__ = [
-    "Needs",
-    "bytes_by_step",
-    "choose_order",
-    "needs_of",
-    "orderable",
-    "peak_bytes",
-    "predecessors",
-    "several_orders",
-]
 
 Before = Mapping[ExecKey, set[ExecKey]]
 Rank = Callable[[int, ExecKey], tuple[int, int]]
@@ -41,8 +30,8 @@ def choose_order(
     """An order in which each new value in `carries` is written after the last other read of the old one."""
     before = predecessors(graph, execs, needs, carries)
     order = min(_candidates(before, needs), key=lambda candidate: peak_bytes(candidate, needs))
-    order = _improve(order, needs, before)
-    enough = max((_least_bytes(key, needs) for key in order), default=0)
+    enough = _least_peak(execs, needs)
+    order = _improve(order, needs, before, enough)
     return order if len(order) <= STRETCH else search_order(order, needs, before, enough)
 
 
@@ -51,10 +40,9 @@ def several_orders(
 ) -> tuple[tuple[ExecKey, ...], ...]:
     """Orders as `choose_order` finds them, low throughout and not at the peak alone: what a budget starts from."""
     before = predecessors(graph, execs, needs, carries)
-    backwards = Needs(needs.writes, needs.reads, dict.fromkeys(before, ()), needs.nbytes, frozenset())
-    late = _Greedy(_turned(before), backwards, _latest(_shrinkers_first), needs.kept).order()
-    candidates = (_as_appended(before), tuple(reversed(late)))
-    return tuple(dict.fromkeys(_improve(candidate, needs, before) for candidate in candidates))
+    enough = _least_peak(execs, needs)
+    candidates = (_as_appended(before), _from_the_back(before, needs, _shrinkers_first))
+    return tuple(dict.fromkeys(_improve(candidate, needs, before, enough) for candidate in candidates))
 
 
 def orderable(
@@ -92,13 +80,16 @@ def predecessors(
 
 def _candidates(before: Before, needs: Needs) -> Iterator[tuple[ExecKey, ...]]:
     yield _as_appended(before)
-    after = _turned(before)
-    backwards = Needs(needs.writes, needs.reads, dict.fromkeys(before, ()), needs.nbytes, frozenset())
     for rank in (_shrinkers_first, _least_growth):
         yield _Greedy(before, needs, rank).order()
     for rank in (_shrinkers_first, _least_growth):
-        greedy = _Greedy(after, backwards, _latest(rank), needs.kept)
-        yield tuple(reversed(greedy.order()))
+        yield _from_the_back(before, needs, rank)
+
+
+def _from_the_back(before: Before, needs: Needs, rank: Rank) -> tuple[ExecKey, ...]:
+    """The greedy order of the program read backwards."""
+    backwards = Needs(needs.writes, needs.reads, dict.fromkeys(before, ()), needs.nbytes, frozenset())
+    return tuple(reversed(_Greedy(_turned(before), backwards, _latest(rank), needs.kept).order()))
 
 
 def _shrinkers_first(cost: int, key: ExecKey) -> tuple[int, int]:
@@ -228,9 +219,8 @@ class _Greedy:
 # ---- improvement
 
 
-def _improve(order: tuple[ExecKey, ...], needs: Needs, before: Before) -> tuple[ExecKey, ...]:
-    """Rearrange stretches around the peak as long as that lowers it, or leaves fewer steps at it."""
-    enough = max((_least_bytes(key, needs) for key in order), default=0)
+def _improve(order: tuple[ExecKey, ...], needs: Needs, before: Before, enough: int) -> tuple[ExecKey, ...]:
+    """Rearrange stretches around a peak above `enough` as long as that lowers it, or leaves fewer steps at it."""
     for _ in range(ROUNDS):
         during = bytes_by_step(order, needs)
         peak = max(during, default=0)
@@ -239,6 +229,11 @@ def _improve(order: tuple[ExecKey, ...], needs: Needs, before: Before) -> tuple[
             break
         order = better
     return order
+
+
+def _least_peak(execs: Sequence[ExecKey], needs: Needs) -> int:
+    """No order has a lower peak."""
+    return max((_least_bytes(key, needs) for key in execs), default=0)
 
 
 def _least_bytes(key: ExecKey, needs: Needs) -> int:

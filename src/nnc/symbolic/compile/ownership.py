@@ -43,7 +43,7 @@ def check_reads(
         text = exec_text(graph, record)
         for root in lives.fills.get(step, ()):
             holders.take(root, f"the fill before {text}")
-        read = {graph.root(other) for other in record.inputs if other is not None}
+        read = graph.roots(record.inputs)
         for root in sorted(read):
             holders.check(graph, root, text)
         hosting = lives.hosts.get(step, Hosting())
@@ -52,7 +52,7 @@ def check_reads(
             scratch = bytes_of[id(lives.workspaces[step])]
             _check_scratch(graph, record, scratch, holders, text)
             holders.evict(scratch, f"the workspace of {text}")
-        for root in {graph.root(other): None for other in record.outputs}:
+        for root in graph.roots(record.outputs):
             holders.take(root, text)
     for root in lives.fills.get(len(order), ()):
         holders.take(root, "the fill at the end of the run")
@@ -103,7 +103,7 @@ def _check_sharing(
     graph: SymbolicGraph, record: ExecSymbol, read: Iterable[TensorKey], holders: _Holders, text: str, hosting: Hosting
 ) -> None:
     """What an exec writes over while it reads it, and twice; a loop may end where it began."""
-    written = {graph.root(key) for key in record.outputs} & holders.spans.keys()
+    written = holders.spans.keys() & graph.roots(record.outputs)
     for one, other in combinations(sorted(written), 2):
         if _meet(holders.spans[one], holders.spans[other]):
             raise VerificationError(
@@ -122,7 +122,7 @@ def _check_sharing(
 
 def _check_scratch(graph: SymbolicGraph, record: ExecSymbol, scratch: Span, holders: _Holders, text: str) -> None:
     """The workspace is beside everything that its exec uses."""
-    for root in sorted({graph.root(key) for key in (*record.inputs, *record.outputs) if key is not None}):
+    for root in sorted(graph.roots((*record.inputs, *record.outputs))):
         if root in holders.spans and _meet(holders.spans[root], scratch):
             raise VerificationError(f"memory plan: the workspace of {text} lies on {graph.label(root)}, which it uses")
 

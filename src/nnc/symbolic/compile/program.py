@@ -83,13 +83,17 @@ def instead_of(record: ExecSymbol) -> Mapping[int, int] | None:
     return {} if all(instead_of(inner) == {} for inner in inside) else None
 
 
+def inputs_again(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[TensorKey | None, ...]:
+    """The inputs of an exec that runs again, with the outputs that stand in."""
+    return tuple(record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
+
+
 def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
     """The roots that an exec reads when it runs again; None where it must not."""
     instead = instead_of(record)
     if instead is None or any(graph.root(key) != key or len(graph.writers(key)) > 1 for key in record.outputs):
         return None
-    read = (record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
-    return tuple(dict.fromkeys(graph.root(key) for key in read if key is not None))
+    return graph.roots(inputs_again(record, instead))
 
 
 def _maker(graph: SymbolicGraph, root: TensorKey, needs: Needs, steps: Mapping[ExecKey, int]) -> int:

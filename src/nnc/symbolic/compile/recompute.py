@@ -26,6 +26,7 @@ import numpy as np
 
 from nnc.symbolic.compile.chain import chain_schedules
 from nnc.symbolic.compile.edit import Trial, edited, moved
+from nnc.symbolic.compile.pareto import pareto_front
 from nnc.symbolic.compile.schedule import Bytes, Program, Root, Schedule, Step
 
 SHARE = 0.95
@@ -98,11 +99,7 @@ def recompute(program: Program) -> tuple[Point, ...]:
 
 def lowest(points: Iterable[Point]) -> tuple[Point, ...]:
     """The points that no other one is better than, by work."""
-    kept: list[Point] = []
-    for point in sorted(points, key=lambda point: (point.extra, point.peak)):
-        if not kept or point.peak < kept[-1].peak:
-            kept.append(point)
-    return tuple(kept)
+    return pareto_front(points, lambda point: (point.extra, point.peak))
 
 
 # ---- descent

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from nnc.symbolic.compile.program import Numbered, instead_of
+from nnc.symbolic.compile.program import Numbered, inputs_again, instead_of
 from nnc.symbolic.compile.schedule import Root, Schedule, Step
 from nnc.symbolic.ir import Dependency, ExecKey, ExecSymbol, SymbolicGraph, TensorKey
 
@@ -57,9 +57,8 @@ class _Writer:
 
     def _repeat(self, step: Step, position: int) -> ExecKey:
         graph, record, program = self.graph, self.records[step], self.numbered.program
-        instead = instead_of(record) or {}
-        read = (record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
-        inputs = self._read(tuple(read), self._holders(program.again[step], position))
+        read = inputs_again(record, instead_of(record) or {})
+        inputs = self._read(read, self._holders(program.again[step], position))
         outputs = tuple(graph.add_tensor(replace(graph.tensors[key], fill=None)) for key in record.outputs)
         for root, key in zip(program.writes[step], outputs, strict=True):
             if program.may_return(root):

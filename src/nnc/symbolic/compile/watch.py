@@ -8,7 +8,7 @@ a block becomes not-a-number (bytes of 0xFF) behind its last use; what is not th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from nnc.core.storage import Bytes
 from nnc.errors import VerificationError
 from nnc.symbolic.compile.liveness import Life, Lives
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, bodies_of
 
 # Bytes in front of an arena and behind it that nobody may write.
 GUARD = 64
@@ -126,7 +126,7 @@ def watch(
     steps = []
     for step, key in enumerate(order):
         record = graph.execs[key]
-        read, written = _roots(graph, record.inputs), _roots(graph, record.outputs)
+        read, written = graph.roots(record.inputs), graph.roots(record.outputs)
         scratch = [lives.workspaces[step]] if step in lives.workspaces else []
         used = [lives.of[root] for root in (*read, *written) if root in lives.of] + scratch
         changed = [lives.of[root] for root in (*written, *lives.fills.get(step, ())) if root in lives.of] + scratch
@@ -139,10 +139,6 @@ def watch(
         writes = tuple(watched[place].span for place in sorted(changes))
         steps.append(Watched(exec_text(graph, record), writes, tuple(sorted(uses))))
     return Watch(memory, base, steps, watched)
-
-
-def _roots(graph: SymbolicGraph, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
-    return tuple(dict.fromkeys(graph.root(key) for key in keys if key is not None))
 
 
 def exec_text(graph: SymbolicGraph, record: ExecSymbol) -> str:

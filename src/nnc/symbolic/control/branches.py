@@ -10,8 +10,8 @@ from nnc.core.origin import caller_origin
 from nnc.errors import ArityError
 from nnc.ops.rules import Applied, Gradients, operator
 from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
-from nnc.symbolic.control.parts import as_symbol, pull_back, result_of_its_own, whole_of
-from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.control.parts import as_symbol, pull_back, results_of_their_own, whole_of
+from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
 
 
 def case_of(
@@ -56,16 +56,6 @@ def _close_branch(inner: SymbolicGraph, results: Sequence[Symbol], captured: Seq
     parameters = tuple(inner.own(symbol) for symbol in captured)
     inner.enclosing = None
     return Body(inner, parameters, results_of_their_own(inner, parameters, results))
-
-
-def results_of_their_own(
-    graph: SymbolicGraph, parameters: Sequence[TensorKey], results: Sequence[Symbol]
-) -> tuple[TensorKey, ...]:
-    """Parameters that are handed on, and others in memory of their own."""
-    taken: list[TensorKey] = []
-    for symbol in results:
-        taken.append(symbol.key if symbol.key in parameters else result_of_its_own(graph, symbol.key, taken))
-    return tuple(taken)
 
 
 # ---- the gradient

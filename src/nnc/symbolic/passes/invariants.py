@@ -49,7 +49,7 @@ def invariant_execs(graph: SymbolicGraph, fixed: Collection[TensorKey]) -> dict[
     found: dict[ExecKey, None] = {}
     for key in graph.execs.toposort():
         record = graph.execs[key]
-        roots = {graph.root(tensor) for tensor in record.inputs if tensor is not None}
+        roots = set(graph.roots(record.inputs))
         whole = all(graph.root(tensor) == tensor for tensor in record.outputs)
         if not (record.optimize and whole and roots <= fixed | filled):
             continue

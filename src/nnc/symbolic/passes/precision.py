@@ -56,7 +56,7 @@ def _readers_in_low(graph: SymbolicGraph) -> frozenset[ExecKey]:
     """Execs whose results are read where 16 bits suffice: by products, or by followers that are such execs."""
     found: set[ExecKey] = set()
     for key in reversed(graph.execs.toposort()):
-        for root in {graph.root(tensor) for tensor in graph.execs[key].outputs}:
+        for root in graph.roots(graph.execs[key].outputs):
             if any(_reads_low(graph, reader, found) for reader in graph.readers(root)):
                 found.add(key)
     return frozenset(found)

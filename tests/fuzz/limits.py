@@ -1,0 +1,36 @@
+"""What a check under test may take, and how what came out of it is told."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Overtime(BaseException):
+    """Something took too long; not an Exception, so that nothing under test catches it."""
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Overtime is raised inside when there is no answer in time."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Overtime(f"no answer in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def describe(error: BaseException) -> str:
+    """`KeyError: 'x' at symbolic/ir.py:12`."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{frame.filename.rpartition('nnc/')[2]}:{frame.lineno}"
+    return f"{type(error).__name__}: {str(error)[:200]} at {place}"
