@@ -7,10 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, F16, F32, F64, DType
+from nnc.core.dtype import BF16, F16, F32, F64, TOLERANCE, DType
 from nnc.core.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
+from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.float64]
 
@@ -319,6 +320,56 @@ def test_a_prediction_is_not_a_view_of_the_next_one() -> None:
     kept = first.copy()
     model.predict(examples(4, 1)[0])
     np.testing.assert_array_equal(first, kept)
+
+
+def normalized(**options: object) -> nn.Model:
+    """Convolutions with a batch norm behind them, in front of them and without one."""
+    layer = nn.Sequential(
+        nn.Convolution(8),
+        nn.BatchNorm(),
+        nn.ReLU(),
+        nn.Convolution(4, kernel=1),
+        nn.BatchNorm(),
+        nn.Flatten(),
+        head=nn.Dense(3),
+    )
+    return nn.Model(layer, (6, 6, 2), **options)  # type: ignore[arg-type]  # options by name
+
+
+@pytest.mark.parametrize("backend", ["reference", ""])
+@pytest.mark.parametrize("precision", [None, BF16])
+def test_a_frozen_step_predicts_what_the_model_did(backend: str, precision: DType | None) -> None:
+    model = normalized(backend=backend, precision=precision)
+    x = np.random.default_rng(0).standard_normal((4, 6, 6, 2), dtype=np.float32)
+    model.train_on_batch(x, [0, 1, 2, 0])
+    want = model.predict(x)
+    step = model.freeze(4)
+    tolerance = TOLERANCE[F32 if precision is None else precision]
+    room = tolerance.absolute + tolerance.relative * np.abs(want).max()
+    np.testing.assert_allclose(step.run(x)[0], want, rtol=0, atol=room)
+    first = np.array(step.run(x)[0])
+    model.train_on_batch(x, [0, 1, 2, 0])
+    assert step.run(x)[0].tobytes() == first.tobytes()
+    other = model.freeze(4)
+    assert other.run(x)[0].tobytes() != first.tobytes()
+    assert step.run(x)[0].tobytes() == first.tobytes()
+
+
+def test_a_frozen_step_does_no_work_on_weights() -> None:
+    model = normalized(backend="reference", passes=(Pass.PRUNING,))
+    step = model.freeze(1)
+    graph = step.compiled.ground.graph
+    names = [graph.execs[key].command.op.name for key in graph.execs.toposort()]
+    assert names == ["convolution", "relu", "convolution", "gemm"]
+    own = sum(symbol.spec.nbytes for symbol in model._plans["freeze", 1].frozen)
+    assert model.memory(1, "freeze").weights == own == step.compiled.memory().bound
+    assert own < model.memory(1, "predict").weights
+
+
+def test_a_layer_without_parameters_is_frozen_too() -> None:
+    model = nn.Model(nn.Sequential(nn.ReLU(), nn.Flatten()), (2, 2), backend="reference")
+    assert model.memory(1, "freeze").weights == 0
+    assert model.freeze(1).run([[[-1, 2], [3, -4]]])[0].tolist() == [[0, 2, 3, 0]]
 
 
 def test_the_same_layers_run_eagerly() -> None:

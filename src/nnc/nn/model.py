@@ -23,7 +23,7 @@ from nnc.nn.optimizers import Adam, Optimizer
 from nnc.ops.operand import T
 from nnc.symbolic import Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
 from nnc.symbolic.minimize import steering_dtype
-from nnc.symbolic.passes import DEFAULT, Pass, Report, simplify
+from nnc.symbolic.passes import DEFAULT, Beforehand, Pass, Report, precompute, simplify
 from nnc.symbolic.passes.precision import lower_precision
 
 
@@ -85,11 +85,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names."""
+    """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names.
+
+    `beforehand` is the work on weights that a frozen step does no longer, and `frozen` what it reads instead of them.
+    """
 
     step: Step
     given: Mapping[str, Symbol]
     precision: DType | None
+    beforehand: Beforehand | None = None
+    frozen: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class Evaluation:
     count: int
 
 
-KINDS = ("train", "evaluate", "predict")
+KINDS = ("train", "evaluate", "predict", "freeze")
 # Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
 F16_LOSS_SCALE = 1024.0
 
@@ -271,13 +276,35 @@ class Model:
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._step("predict", batch)
 
+    def freeze(self, batch: int) -> Step:
+        """The prediction step for `batch` examples with weights of its own: those that the model has now.
+
+        What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
+        happens to the model's tensors later does not reach the step.
+        """
+        program = self._plan("freeze", batch)
+        before, tensors = program.beforehand, self.tensors()
+        assert before is not None
+        now = {symbol: tensors[path] for path, symbol in program.given.items()}
+        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in program.frozen}
+        for symbol in own.keys() & now.keys():
+            own[symbol].copy_from(now[symbol])
+        given = {inner: now[symbol] for symbol, inner in before.parameters.items()}
+        bind = {inner: own[symbol] for symbol, inner in before.results.items() if symbol in own}
+        compile(before.graph, tuple(bind), given=given, bind=bind, backend=self.backend).run()
+        frozen = program.step.compiled.rebind(own)
+        frozen.clear()
+        return replace(program.step, compiled=frozen)
+
     def memory(self, batch: int, kind: str = "train") -> ModelMemory:
-        """The bytes of a step for `batch` examples: "train", "evaluate" or "predict"; nothing is allocated."""
+        """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated."""
         if kind not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
         program = self._plan(kind, batch)
         compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
+        if kind == "freeze":
+            return ModelMemory(statement, sum(one.spec.nbytes for one in program.frozen), 0, 0, budget, precision)
         weights = sum(row.spec.nbytes for row in self.specs.values())
         if kind != "train":
             return ModelMemory(statement, weights, 0, 0, budget, precision)
@@ -323,6 +350,8 @@ class Model:
         output = self.apply(x, symbols, renewed=renewed if kind == "train" else None)
         if kind == "predict":
             return self._program(graph, given, x, None, (output,), {}, precision)
+        if kind == "freeze":
+            return self._frozen(graph, given, x, output, precision)
         target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
         target = graph.input(target_spec, "target")
         results = (self.loss.build(output, target), self.loss.score(output, target))
@@ -364,6 +393,22 @@ class Model:
             graph, results, given=later, carry=carry, backend=self.backend, memory_limit=self.memory_limit
         )
         return _Program(Step(compiled, inputs, target, results, reports), given, precision)
+
+    def _frozen(
+        self, graph: SymbolicGraph, given: Mapping[str, Symbol], inputs: Symbol, output: Symbol, precision: DType | None
+    ) -> _Program:
+        # Before the precision is lowered, so that weights are rounded once.
+        reports = simplify(graph, (output,), (Pass.FROZEN_BATCH_NORM,))
+        if precision is not None:
+            lower_precision(graph, (output,), precision)
+        before = precompute(graph, given.values(), (output,))
+        reports += simplify(graph, (output,), self.passes)
+        frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
+        simplify(before.graph, [before.results[symbol] for symbol in frozen if symbol in before.results], self.passes)
+        compiled = compile(
+            graph, (output,), given=dict.fromkeys(frozen), backend=self.backend, memory_limit=self.memory_limit
+        )
+        return _Program(Step(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
 
     # ---- use
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +11,9 @@ import pytest
 from tests.backends.llvm.harness import Array, launch, pool
 
 from nnc.backends.llvm.builder import F32, Module, Type
-from nnc.backends.llvm.interpreter import MAX_WORKERS
+from nnc.backends.llvm.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS
 from nnc.backends.llvm.kernel import Phase, phase
-from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, barriers, steps_of
+from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, barriers, places_of, steps_of
 from nnc.backends.llvm.target import TargetDescription
 
 ITEMS = 100
@@ -153,6 +155,31 @@ def test_workers_end_and_start_again() -> None:
     z[:] = 0
     program.run()
     np.testing.assert_array_equal(z, climb(x, 2))
+
+
+def test_places_are_positions_and_masks() -> None:
+    words = places_of([1, 3, 66])
+    assert list(words[[1, 3, 66]]) == [0, 1, 2]
+    masks = words[MOST_PROCESSORS:].reshape(-1, MASK_SLOTS)
+    assert [[int(word) for word in mask[:2]] for mask in masks] == [[10, 4], [2, 0], [8, 0], [0, 4]]
+    assert not masks[:, 2:].any()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds threads to processors")
+def test_workers_that_slept_may_use_all_processors_again() -> None:
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), ladder(x, y, z, "ssss"), 3)
+    allowed = os.sched_getaffinity(0)
+    for _ in range(3):
+        program.run()
+        workers = [one.native_id for one in threading.enumerate() if one.name.startswith("nnc-worker")]
+        assert len(workers) >= 2
+        deadline = time.monotonic() + 10
+        while any(os.sched_getaffinity(worker or 0) != allowed for worker in workers) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert [os.sched_getaffinity(worker or 0) for worker in workers] == [allowed] * len(workers)
+        time.sleep(0.02)
+    assert os.sched_getaffinity(0) == allowed
 
 
 def test_ranges_that_touch_do_not_overlap() -> None:

@@ -35,6 +35,14 @@ def test_a_normalized_convolution_is_a_convolution(with_bias: bool) -> None:
     assert graph.execs[writer].command.op.name == "convolution"
 
 
+@pytest.mark.parametrize(("one", "fired"), [(Pass.BATCH_NORM, {}), (Pass.FROZEN_BATCH_NORM, {"factor per channel": 1})])
+def test_only_frozen_weights_are_scaled_whatever_their_size(one: Pass, fired: dict[str, int]) -> None:
+    graph = SymbolicGraph()
+    x, w, f = graph.input(spec((1, 3))), graph.input(spec((3, 4))), graph.input(spec((4,)))
+    (report,) = check(graph, [ops.gemm(x, w) * f], [x, w, f], [one])
+    assert report.fired == fired
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_scaled_product_is_a_product(position: int, transposed: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.builder import Scalar
-from nnc.backends.llvm.kernel import aligned, ceiling
+from nnc.backends.llvm.kernel import aligned, ceiling, even_block
 from nnc.backends.llvm.packing import Packing
 from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.strip import Strip
@@ -155,7 +155,9 @@ class Plan:
         room = target.level_two_bytes // (1 if in_pieces else 4)
         fitting = (room // row_bytes - problem.reach) // problem.row_step + 1
         most = ceiling(problem.rows, tile_rows) * tile_rows
-        block_rows = min(most, max(fitting // tile_rows * tile_rows, tile_rows))
+        largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows
+        panels = problem.groups * ceiling(problem.filters, tile.columns)
+        block_rows = tile_rows * even_block(most // tile_rows, largest, panels, problem.batch)
         strip = Strip(
             problem.scalar, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
             (block_rows - 1) * problem.row_step + problem.reach,

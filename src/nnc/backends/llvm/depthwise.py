@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value, Variable
 from nnc.backends.llvm.correlation_plan import Core, Problem
 from nnc.backends.llvm.epilogue import Epilogue
-from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, even_block, phase
 from nnc.backends.llvm.strip import Strip
 from nnc.backends.llvm.target import TargetDescription
 
 TILE_COLUMNS = 4
-# Borders up to so many outputs wide are written out; a batch of few images is cut into so many items.
-MOST_BORDER, FEW_ITEMS = 2, 8
+# Borders up to so many outputs wide are written out; one image is cut into so many items or more.
+MOST_BORDER, LEAST_ITEMS = 2, 8
 NANOSECONDS_PER_VECTOR = 0.5
 
 Pair = tuple[int, int]
@@ -70,7 +70,7 @@ class Depthwise:
         p = self.problem
         strip, rows = self.blocks(module.target)
         if is_direct(p):
-            rows = ceiling(p.rows, ceiling(FEW_ITEMS, p.batch))
+            rows = even_block(p.rows, ceiling(p.rows, ceiling(LEAST_ITEMS, p.batch)), 1, p.batch)
         items = p.batch * ceiling(p.rows, rows)
         with phase(module, name) as writer:
             _Correlation(p, strip, rows, writer, self.epilogue).write()
@@ -234,11 +234,18 @@ class _Correlation:
             if first == last:
                 continue
             with b.loop(first, last, count) as column:
+                place = b.offset(left, column * (p.column_step * p.channels), p.work)
+                # Neighbouring outputs share inputs, so all are read before the first output is written.
+                inputs = {
+                    pixel: b.load(place, (pixel[0] * across + pixel[1]) * p.channels, self.kind, v.mask)
+                    for pixel in sorted(
+                        {(down, step * p.column_step + over) for step in range(count) for down, over in taps}
+                    )
+                }
                 for step in range(count):
-                    place = b.offset(left, (column + step) * (p.column_step * p.channels), p.work)
                     total = v.start
                     for down, over in taps:
-                        value = b.load(place, (down * across + over) * p.channels, self.kind, v.mask)
+                        value = inputs[down, step * p.column_step + over]
                         total = b.fma(value, v.weights[down, over], total)
                     if self.epilogue is not None:
                         total = self.epilogue.apply(b, total, v.extras)

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Value
 from nnc.backends.llvm.target import TargetDescription
 
 ALIGNMENT = 64
+# Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.
+MANY_ITEMS, CREWS, EVEN = 64, (2, 4), 1.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +91,24 @@ def aligned(size: int) -> int:
 def ceiling(count: int, size: int) -> int:
     """How many runs of `size` cover `count`."""
     return -(-count // size)
+
+
+@lru_cache(maxsize=1024)
+def even_block(length: int, most: int, inner: int, outer: int) -> int:
+    """The largest block of at most `most` that leaves workers about equal shares of outer x blocks x inner items."""
+    if ceiling(length, most) * inner * outer >= MANY_ITEMS:
+        return most
+    sizes = range(most, 0, -1)
+    shares = {size: _largest_share(length, size, inner, outer) for size in sizes}
+    return next((size for size in sizes if shares[size] <= EVEN), min(sizes, key=lambda size: shares[size]))
+
+
+def _largest_share(length: int, size: int, inner: int, outer: int) -> float:
+    """What the busiest worker has, as a multiple of the mean; the mean of some numbers of workers."""
+    blocks = [min(size, length - first) for first in range(0, length, size)]
+    items = [block for block in blocks for _ in range(inner)] * outer
+    total = 0.0
+    for workers in CREWS:
+        bounds = [len(items) * worker // workers for worker in range(workers + 1)]
+        total += max(sum(items[low:high]) for low, high in pairwise(bounds)) * workers / sum(items)
+    return total / len(CREWS)

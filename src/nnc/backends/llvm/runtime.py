@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -151,14 +152,36 @@ class Entry:
         return cls(one(launch), one(release), three(work))
 
 
+def places_of(processors: Sequence[int]) -> Words:
+    """What the interpreter places workers by: positions of processors, the mask of all, and the mask of each alone."""
+    most, slots = interpreter.MOST_PROCESSORS, interpreter.MASK_SLOTS
+    positions = np.zeros(most, dtype=np.int64)
+    masks = np.zeros((len(processors) + 1, slots), dtype=np.uint64)
+    for index, processor in enumerate(processors):
+        positions[processor] = index
+        slot, bit = divmod(processor, 64)
+        masks[[0, index + 1], slot] |= np.uint64(1 << bit)
+    return np.concatenate([positions, masks.reshape(-1).view(np.int64)])
+
+
+def usable_processors() -> list[int]:
+    """The processors that this process may use, where the system tells."""
+    known = os.sched_getaffinity(0) if sys.platform == "linux" else ()
+    return sorted(processor for processor in known if processor < interpreter.MOST_PROCESSORS)
+
+
 class ControlBlock:
     """What the interpreter reads of a run: the table, the workers, scratch memory and words for each step."""
 
     def __init__(self, workers: int) -> None:
         self._memory = Memory.allocate(8 * interpreter.control_slots(workers))
+        processors = usable_processors() if workers > 1 else []
+        self._places = places_of(processors)
         self._scratch = Memory.allocate(0)
         self._words = [_step_words(WINDOW)]
         self.slots = self._memory.words
+        self.slots[interpreter.PLACES] = self._places.ctypes.data
+        self.slots[interpreter.PROCESSORS] = len(processors)
 
     @property
     def address(self) -> int:
@@ -220,6 +243,8 @@ class Pool:
             name = f"nnc-worker-{worker}"
             thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
             thread.start()
+            ticket = interpreter.TICKETS + worker * interpreter.TICKET_SLOTS
+            self._shared.slots[ticket + interpreter.THREAD] = thread.native_id or 0
             self._threads.append(thread)
 
     def _stop(self) -> None:

@@ -5,10 +5,13 @@
     (x · f) ⋆ w = x ⋆ (w · f)                      f[c] per input channel
 
 With fixed statistics, batch normalization is one such factor and one such shift, so nothing of it is left but work on
-weights, which is done only where the weights are smaller than the activation. `precompute` does it once for all runs.
+weights, which is done only where the weights are smaller than the activation; frozen weights, on which `precompute`
+does it once for all runs, are scaled whatever their size.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from nnc.ops.convolution import CONVOLUTION
 from nnc.ops.gemm import GEMM
@@ -20,17 +23,22 @@ from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, produ
 PRODUCTS = (CONVOLUTION, GEMM)
 
 
-def _product(match: Match, position: int) -> tuple[ExecSymbol, Symbol] | None:
+def _product(match: Match, position: int, frozen: bool) -> tuple[ExecSymbol, Symbol] | None:
     """The product at `position`, read by this exec alone, and the other operand as one value per channel."""
     for op in PRODUCTS:
         record = producer(match.graph, match.record.inputs[position], op)
         row = match.input(1 - position)
         if record is None or not has_one_reader(match.graph, record.outputs[0]):
             continue
-        result, (_, weights, _) = match.input(position).spec, _operands(match.graph, record)
-        if is_row(row, result.shape[-1]) and weights.spec.elements < result.elements and row.spec.rank <= result.rank:
+        result, (_, weights, _) = match.input(position), _operands(match.graph, record)
+        fits = is_row(row, result.shape[-1]) and row.spec.rank <= result.spec.rank
+        if fits and _pays(weights, result, frozen):
             return record, as_row(row)
     return None
+
+
+def _pays(weights: Symbol, activation: Symbol, frozen: bool) -> bool:
+    return frozen or weights.spec.elements < activation.spec.elements
 
 
 def _operands(graph: SymbolicGraph, record: ExecSymbol) -> tuple[Symbol, Symbol, Symbol | None]:
@@ -46,10 +54,10 @@ def _scaled(record: ExecSymbol, weights: Symbol, factor: Symbol, *, by_input: bo
     return multiply(weights, as_column(factor) if is_transposed is not by_input else factor)
 
 
-def _factor(match: Match) -> Replacement | None:
+def _factor(match: Match, frozen: bool) -> Replacement | None:
     """Scale the weights instead of the result."""
     for position in (0, 1):
-        if found := _product(match, position):
+        if found := _product(match, position, frozen):
             record, row = found
             x, weights, bias = _operands(match.graph, record)
             shift = None if bias is None else multiply(bias, row)
@@ -57,10 +65,10 @@ def _factor(match: Match) -> Replacement | None:
     return None
 
 
-def _shift(match: Match) -> Replacement | None:
+def _shift(match: Match, frozen: bool) -> Replacement | None:
     """Shift the bias instead of the result."""
     for position in (0, 1):
-        if found := _product(match, position):
+        if found := _product(match, position, frozen):
             record, row = found
             x, weights, bias = _operands(match.graph, record)
             shifted = row if bias is None else add(bias, row)
@@ -68,7 +76,7 @@ def _shift(match: Match) -> Replacement | None:
     return None
 
 
-def _factor_in_front(match: Match) -> Replacement | None:
+def _factor_in_front(match: Match, frozen: bool) -> Replacement | None:
     """Scale the weights instead of what they are multiplied with."""
     graph, scaled = match.graph, match.producer(0, MULTIPLY)
     whole, weights, bias = _operands(graph, match.record)
@@ -76,7 +84,7 @@ def _factor_in_front(match: Match) -> Replacement | None:
         return None
     factors = [graph.symbol(key) for key in scaled.inputs if key is not None]
     for x, row in (factors, factors[::-1]):
-        if x.shape == whole.shape and is_row(row, x.shape[-1]) and weights.spec.elements < x.spec.elements:
+        if x.shape == whole.shape and is_row(row, x.shape[-1]) and _pays(weights, x, frozen):
             return graph.apply(match.command, (x, _scaled(match.record, weights, as_row(row), by_input=True), bias))
     return None
 
@@ -88,8 +96,12 @@ def _reads_channels(match: Match, x: Symbol, weights: Symbol) -> bool:
     return whole and has_one_reader(match.graph, x.key) and match.graph.root(weights.key) != x.key
 
 
-BATCH_NORM: tuple[Rule, ...] = (
-    Rule("factor per channel", MULTIPLY, _factor),
-    Rule("shift per channel", ADD, _shift),
-    *(Rule(f"factor in front of {op.name}", op, _factor_in_front) for op in PRODUCTS),
-)
+def _rules(frozen: bool) -> tuple[Rule, ...]:
+    return (
+        Rule("factor per channel", MULTIPLY, partial(_factor, frozen=frozen)),
+        Rule("shift per channel", ADD, partial(_shift, frozen=frozen)),
+        *(Rule(f"factor in front of {op.name}", op, partial(_factor_in_front, frozen=frozen)) for op in PRODUCTS),
+    )
+
+
+BATCH_NORM, FROZEN_BATCH_NORM = _rules(frozen=False), _rules(frozen=True)

@@ -10,7 +10,7 @@ from nnc.core.dtype import BF16, F16
 from nnc.graph import Changed, Transform
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA
-from nnc.symbolic.passes.batch_norm import BATCH_NORM
+from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
 from nnc.symbolic.passes.branches import BRANCHES
 from nnc.symbolic.passes.constants import CONSTANTS
 from nnc.symbolic.passes.fusion import FUSION
@@ -67,6 +67,7 @@ class Pass(Enum):
     GROUPS = counting("fusion groups", _fuse)
     CONSTANTS = rewriting("constants", CONSTANTS)
     BATCH_NORM = rewriting("batch norm", BATCH_NORM)
+    FROZEN_BATCH_NORM = rewriting("frozen batch norm", FROZEN_BATCH_NORM)
     BRANCHES = rewriting("branches", BRANCHES)
     LAYOUT = counting("layout", assign_layouts)
     BFLOAT16 = counting("precision bf16", lambda graph, wanted: lower_precision(graph, wanted, BF16))
