@@ -4,7 +4,8 @@
 
 Each node adds 1 to one element. In a `chain` each node reads what the one before wrote; `independent` nodes do not
 touch each other. The time holds the work of the node itself: a load, an addition and a store. `assembly_s` is what
-making the program out of its calls takes.
+making the program out of its calls takes. `branches` are two chains of nodes of some thousand elements, in turns: each
+runs on a worker of its own, and `alone` is their time on one worker.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,13 +29,27 @@ from nnc.ops.pointwise import AFFINE, AffineAttrs
 BACKEND = LlvmBackend()
 
 
-def calls(nodes: int, chained: bool) -> list[Call]:
-    """`nodes` calls of x + 1."""
-    tensors = [Tensor.from_numpy(np.zeros(1, np.float32)) for _ in range(nodes + 1)]
+def chain(node: int) -> tuple[int, int]:
+    return node, node + 1
+
+
+def independent(node: int) -> tuple[int, int]:
+    return 0, node + 1
+
+
+def branches(node: int) -> tuple[int, int]:
+    """Two chains in turns, each between two tensors of its own."""
+    step, branch = divmod(node, 2)
+    return 2 * branch + step % 2, 2 * branch + (step + 1) % 2
+
+
+def calls(nodes: int, places: Callable[[int], tuple[int, int]], elements: int) -> list[Call]:
+    """`nodes` calls of x + 1 that read and write the tensors at their places."""
+    pairs = [places(node) for node in range(nodes)]
+    tensors = [Tensor.from_numpy(np.zeros(elements, np.float32)) for _ in range(max(map(max, pairs)) + 1)]
     specs = (tensors[0].spec,)
     kernel = BACKEND.kernel(Command(AFFINE, AffineAttrs(1.0, 1.0)), specs, specs)
-    sources = tensors if chained else [tensors[-1]] * nodes
-    return [Call(kernel, (sources[node],), (tensors[node + chained],)) for node in range(nodes)]
+    return [Call(kernel, (tensors[source],), (tensors[target],)) for source, target in pairs]
 
 
 def nanoseconds(run: Program, nodes: int) -> float:
@@ -48,15 +64,24 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15, help="runs per program")
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
     options = parser.parse_args()
-    SETTINGS.threads = options.threads
-    for name in ("chain", "independent"):
-        nodes = calls(options.nodes, name == "chain")
+    for places, elements in ((chain, 1), (independent, 1), (branches, 8192)):
+        nodes = calls(options.nodes, places, elements)
+        SETTINGS.threads = 1
+        alone = BACKEND.program(nodes)
+        SETTINGS.threads = options.threads
         start = time.perf_counter()
         run = BACKEND.program(nodes)
         assembled = time.perf_counter() - start
-        times = [nanoseconds(run, options.nodes) for _ in range(options.repeats + 1)][1:]
-        row = {"program": name, "nodes": options.nodes, "load": round(os.getloadavg()[0], 2)}
-        figures = {"nanoseconds": statistics.median(times), "best": min(times)}
+        times: dict[str, list[float]] = {"together": [], "alone": []}
+        for _ in range(options.repeats + 1):
+            times["together"].append(nanoseconds(run, options.nodes))
+            times["alone"].append(nanoseconds(alone, options.nodes))
+        row = {"program": places.__name__, "nodes": options.nodes, "load": round(os.getloadavg()[0], 2)}
+        figures = {
+            "nanoseconds": statistics.median(times["together"][1:]),
+            "best": min(times["together"]),
+            "alone": statistics.median(times["alone"][1:]),
+        }
         print(json.dumps(row | {k: round(v, 1) for k, v in figures.items()} | {"assembly_s": round(assembled, 3)}))
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.access import Access
+from nnc.backends.llvm.branches import Range
 from nnc.backends.llvm.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
 from nnc.backends.llvm.jit import Jit, ObjectCache
 from nnc.backends.llvm.kernel import Generator
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Pool, Range, make_pool
+from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Pool, make_pool
 from nnc.backends.llvm.target import host_target
 
 Array = NDArray[Any]

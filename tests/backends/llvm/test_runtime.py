@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, launch, pool
 
+from nnc.backends.llvm.branches import Range
 from nnc.backends.llvm.builder import F32, Module, Type
 from nnc.backends.llvm.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS
 from nnc.backends.llvm.kernel import Phase, phase
-from nnc.backends.llvm.runtime import Launch, NativeProgram, Range, barriers, places_of, steps_of
+from nnc.backends.llvm.runtime import Launch, NativeProgram, barriers, places_of, steps_of
 from nnc.backends.llvm.target import TargetDescription
 
 ITEMS = 100

@@ -12,6 +12,7 @@ recurrent_cells.py   what recurrent networks do at a step, after its product
 transposition.py     movements between two contiguous axes
 <family>.py     one generator per operator family, named as the file in `nnc/ops`
 jit.py          object code, its cache on disk, the loaded functions
+branches.py     steps side by side, each on one worker
 interpreter.py  the native program interpreter, as IR
 runtime.py      programs, workers, barriers
 engine.py       what a process has once: target, JIT, workers

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from nnc.backends.llvm import library
 from nnc.backends.llvm.access import contiguous
+from nnc.backends.llvm.branches import Range
 from nnc.backends.llvm.catalog import ROWS
 from nnc.backends.llvm.engine import Engine, engine
 from nnc.backends.llvm.jit import Jit
 from nnc.backends.llvm.kernel import Generator, NativeKernel, aligned
 from nnc.backends.llvm.movement import move
 from nnc.backends.llvm.row import Row, View, view_of
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Range, SingleLaunch
+from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, SingleLaunch
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors

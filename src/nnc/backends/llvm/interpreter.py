@@ -43,7 +43,8 @@ SPINS, IDLE_SPINS = 1000, 4000  # pauses before others may run, and before an id
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants
 FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
-WALK, LAUNCH, RELEASE, WORK = "nnc_walk", "nnc_launch", "nnc_release", "nnc_work"
+WALK, LAUNCH, RELEASE, WORK, BRANCHES = "nnc_walk", "nnc_launch", "nnc_release", "nnc_work", "nnc_branches"
+BRANCH_SLOTS = 3  # function, arguments, items
 
 
 def control_slots(workers: int) -> int:
@@ -75,6 +76,7 @@ class _Interpreter:
         self._release()
         self._launch()
         self._work()
+        self._branches()
 
     def _declare(self) -> None:
         if self.pause:
@@ -276,6 +278,19 @@ class _Interpreter:
             self._write(b, word, 0, b.either(b.shift_left(run, HALF), left), "release")
             total.set(before + b.choose(shared, chunks, b.constant(1)))
         return total.get()
+
+    def _branches(self) -> None:
+        """A step whose items are shares: lists of steps that one worker does in order."""
+        arguments = (("table", ADDRESS), ("begin", INDEX), ("end", INDEX), ("scratch", ADDRESS))
+        b = Builder(self.module, BRANCHES, arguments)
+        table, begin, end, scratch = b.arguments
+        with b.loop(begin, end) as share:
+            rows = b.load(table, share, ADDRESS)
+            with b.loop(0, b.load(rows, 0, INDEX)) as index:
+                row = b.offset(rows, index * BRANCH_SLOTS + 1, I64)
+                function, inner, items = b.load(row, 0, ADDRESS), b.load(row, 1, ADDRESS), b.load(row, 2, INDEX)
+                b.line(f"call void {function.text}(ptr {inner.text}, i64 0, i64 {items.text}, ptr {scratch.text})")
+        b.finish()
 
     def _work(self) -> None:
         """What a worker's thread does until it is told to stop; `seen` is the ticket it starts from."""

@@ -15,13 +15,14 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm import interpreter
+from nnc.backends.llvm.branches import Range, Task, stretches
 from nnc.backends.llvm.jit import Jit
 from nnc.backends.llvm.kernel import ALIGNMENT, NativeKernel, aligned
 
@@ -31,18 +32,6 @@ EVERYBODY, FIRST = -1, 0
 WINDOW = 64
 
 Words = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Bytes [begin, end) of the process's memory."""
-
-    begin: int
-    end: int
-
-    def overlaps(self, other: Range) -> bool:
-        """True when a byte is in both."""
-        return self.begin < other.end and other.begin < self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,47 +46,72 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One phase of a launch: what the interpreter's table holds, and what it touches."""
+    """One phase of a launch, or branches: what the interpreter's table holds, and what it touches."""
 
     function: int
     table: int
     items: int
-    owner: int
-    launch: Launch
+    task: Task
+
+    @property
+    def owner(self) -> int:
+        """Who runs it."""
+        return FIRST if self.task.alone else EVERYBODY
 
 
 def steps_of(launch: Launch, table: int) -> list[Step]:
     """The steps of a launch whose array of addresses begins at `table`."""
     kernel = launch.kernel
     return [
-        Step(address, table, phase.items, FIRST if phase.cost < SERIAL_NANOSECONDS else EVERYBODY, launch)
+        Step(
+            address, table, phase.items, Task(launch.reads, launch.writes, phase.cost, phase.cost < SERIAL_NANOSECONDS)
+        )
         for phase, address in zip(kernel.phases, kernel.addresses, strict=True)
         if phase.items > 0
     ]
 
 
-def conflict(first: Launch, second: Launch) -> bool:
-    """True when one writes what the other reads or writes."""
-    return (
-        _touch(first.writes, second.reads) or _touch(first.writes, second.writes) or _touch(first.reads, second.writes)
-    )
+def with_branches(steps: Sequence[Step], function: int, workers: int) -> tuple[list[Step], list[Words]]:
+    """The steps with branches in the place of those that they run, and the tables of the branches.
 
-
-def _touch(left: Iterable[Range], right: Sequence[Range]) -> bool:
-    return any(a.overlaps(b) for a in left for b in right)
+    `function` is the interpreter's. A table has the address of each share, which is the number of its steps and of each
+    the function, the addresses and the items.
+    """
+    found: list[Step] = []
+    tables: list[Words] = []
+    for stretch in stretches([step.task for step in steps], workers):
+        inside = steps[stretch.first : stretch.last]
+        if not stretch.shares:
+            found += inside
+            continue
+        shares = [[steps[index] for index in share] for share in stretch.shares]
+        rows = [
+            [len(share), *(word for step in share for word in (step.function, step.table, step.items))]
+            for share in shares
+        ]
+        starts = [len(rows) + sum(map(len, rows[:index])) for index in range(len(rows))]
+        table = np.array([*starts, *(word for row in rows for word in row)], dtype=np.int64)
+        address = int(table.ctypes.data)
+        table[: len(rows)] = [address + table.itemsize * start for start in starts]
+        tables.append(table)
+        reads = tuple(span for step in inside for span in step.task.reads)
+        writes = tuple(span for step in inside for span in step.task.writes)
+        cost = sum(step.task.cost for step in inside)
+        found.append(Step(function, address, len(shares), Task(reads, writes, cost, alone=False)))
+    return found, tables
 
 
 def barriers(steps: Sequence[Step]) -> list[bool]:
     """barrier[i]: all workers must meet before step i."""
     found = []
-    shared: list[Step] = []
-    owned: list[Step] = []
+    shared: list[Task] = []
+    owned: list[Task] = []
     for step in steps:
         rivals = shared if step.owner == FIRST else [*shared, *owned]
-        needed = len(shared) >= WINDOW or any(conflict(rival.launch, step.launch) for rival in rivals)
+        needed = len(shared) >= WINDOW or any(rival.meets(step.task) for rival in rivals)
         if needed:
             shared, owned = [], []
-        (owned if step.owner == FIRST else shared).append(step)
+        (owned if step.owner == FIRST else shared).append(step.task)
         found.append(needed)
     return found
 
@@ -140,16 +154,17 @@ class Entry:
     launch: Callable[[int], None]
     release: Callable[[int], None]
     work: Callable[[int, int, int], None]
+    branches: int
 
     @classmethod
     def load(cls, jit: Jit) -> Entry:
         """Compile and load the interpreter."""
         module = interpreter.emit_interpreter(jit.target)
-        symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK)
-        _, (launch, release, work) = jit.load(module, symbols)
+        symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
+        _, (launch, release, work, branches) = jit.load(module, symbols)
         one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return cls(one(launch), one(release), three(work))
+        return cls(one(launch), one(release), three(work), branches)
 
 
 def places_of(processors: Sequence[int]) -> Words:
@@ -209,6 +224,7 @@ class Pool:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
+        self.branches = entry.branches
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._shared = ControlBlock(1)
@@ -293,16 +309,18 @@ class NativeProgram:
     def __init__(self, pool: Pool, launches: Sequence[Launch], workers: int) -> None:
         self._pool = pool
         addresses = np.array([address for launch in launches for address in launch.addresses], dtype=np.int64)
-        steps, table_address = [], int(addresses.ctypes.data)
+        steps: list[Step] = []
+        table_address = int(addresses.ctypes.data)
         for launch in launches:
             steps += steps_of(launch, table_address)
             table_address += addresses.itemsize * len(launch.addresses)
+        steps, branches = with_branches(steps, pool.branches, min(workers, interpreter.MAX_WORKERS))
         alone = all(step.owner == FIRST for step in steps)
         self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
-        self._kept = (table, addresses)
+        self._kept = (table, addresses, branches)
         self._table = int(table.ctypes.data)
         self.steps = len(steps)
         self.barriers = sum(flags)
