@@ -116,6 +116,8 @@ def run_steps(name: str, mode: str, batch: int, optimizer: str, backend: str) ->
             model.train_on_batch(inputs, labels)
         elif mode == "evaluate":
             model.evaluate(inputs, labels, batch)
+        elif mode == "freeze":
+            model.freeze(batch).run(inputs)
         else:
             model.predict(inputs, batch)
 

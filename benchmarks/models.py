@@ -1,6 +1,6 @@
 """Milliseconds of whole training steps and predictions, ours and the peers' in turns; one JSON line per case.
 
-    python benchmarks/models.py [--threads N] [--repeats N] [--only TEXT] [--peers NAME ...] [--processor]
+    python benchmarks/models.py [--threads N] [--repeats N] [--only TEXT] [--peers NAME ...] [--processor] [--memory]
 
 Peers are torch eager, torch.compile, onnxruntime and JAX; one that is absent or cannot run a case is skipped, and
 `skipped` says why. All run in this process, on as many threads, on inputs of the same shapes, in f32; training is plain
@@ -10,6 +10,9 @@ A ratio needs an otherwise idle machine: with other work on its cores, threads t
 the system does not let run, and the sides suffer unequally. `load` is the system's load at the start, and `disturbed`
 names the sides whose median is more than SPREAD times their best: such a row is no evidence for any of them. On a busy
 machine `--threads 1 --processor` counts the milliseconds in which the process had a processor, on all of its threads.
+
+With `--memory` each side runs in a process of its own instead, and what counts are the bytes that the process had in
+memory at most (VmHWM), its libraries among them.
 """
 
 from __future__ import annotations
@@ -18,9 +21,12 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import twins
@@ -36,6 +42,7 @@ Clock = Callable[[], float]
 
 PAUSE = 0.1
 SPREAD = 1.5
+STEPS = 3  # of a process whose memory is measured
 IMAGE = (1, 224, 224, 3)
 
 
@@ -154,6 +161,31 @@ def measure(case: Case, names: Sequence[str], threads: int, repeats: int, clock:
     return row | {"skipped": skipped}
 
 
+def high_water(name: str, side: str, threads: int) -> int:
+    """The most bytes that this process has in memory when `side` takes some steps of the case of this name."""
+    case = next(case for cases in (trainings, predictions) for case in cases() if case.name == name)
+    run = case.ours() if side == "ours" else PEERS[side](threads, case.offer)
+    for _ in range(STEPS):
+        run()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def footprints(name: str, names: Sequence[str], threads: int) -> dict[str, object]:
+    """The high-water marks of all sides, each in a process of its own; the second time, when caches are full."""
+    row: dict[str, object] = {"case": name}
+    found: dict[str, int] = {}
+    for side in ("ours", *names):
+        words = [sys.executable, __file__, "--threads", str(threads), "--high-water", name, side]
+        for _ in range(2):
+            done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            row[f"{side}_error"] = done.stderr.strip().splitlines()[-1][:120]
+        else:
+            found[side] = int(done.stdout.split()[-1])
+    return row | found | {"ratios": {side: round(found["ours"] / found[side], 3) for side in found if side != "ours"}}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
@@ -161,15 +193,25 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--processor", action="store_true", help="count the process's own time on processors")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="whom to compare with")
+    parser.add_argument("--memory", action="store_true", help="count the bytes of a process of its own instead")
+    parser.add_argument("--high-water", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     threads = SETTINGS.worker_count()
+    if options.high_water:
+        print(high_water(*options.high_water, threads))
+        return
     clock = time.process_time if options.processor else time.perf_counter
     print(json.dumps({"threads": threads, "clock": clock.__name__, "load": round(os.getloadavg()[0], 2)}))
     for cases in (trainings, predictions):
         for case in cases():
-            if options.only in case.name:
-                print(json.dumps(measure(case, options.peers, threads, options.repeats, clock)), flush=True)
+            if options.only not in case.name:
+                continue
+            if options.memory:
+                row = footprints(case.name, options.peers, threads)
+            else:
+                row = measure(case, options.peers, threads, options.repeats, clock)
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ INPUT = GradientReads((0,), ())
         ((pointwise.RELU, pointwise.SIGMOID, pointwise.TANH, pointwise.EXP, pointwise.SQRT, SOFTMAX), OUTPUT),
         ((pointwise.SOFTPLUS, pointwise.EXPM1, pointwise.RECIPROCAL), OUTPUT),
         ((pointwise.LOG, pointwise.SQUARE, pointwise.SIN, pointwise.ERF, pointwise.LOG1P), INPUT),
+        ((pointwise.SWISH, pointwise.GELU, pointwise.GELU_TANH), INPUT),
         ((pointwise.SIGN, pointwise.STEP, pointwise.FLOOR), NOTHING),
     ],
 )

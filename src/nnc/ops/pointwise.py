@@ -201,6 +201,33 @@ def _where_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     return (None, left, right)
 
 
+# gelu_tanh(x) = x · sigmoid(GATE · x · (1 + BEND · x²)), because 1 + tanh u = 2 · sigmoid(2u).
+GATE, BEND = 2.0 * math.sqrt(2.0 / math.pi), 0.044715
+
+
+def _gated_slope(x: Operand, gate: Operand, inner: Operand | None = None) -> Operand:
+    """d/dx x · sigmoid(u(x)) = s · (1 + x · (1 - s) · u'(x)) with the gate s = sigmoid(u(x)); u' = 1 by default."""
+    open_part = multiply(x, affine(gate, -1.0, 1.0))
+    return multiply(gate, affine(open_part if inner is None else multiply(open_part, inner), 1.0, 1.0))
+
+
+def _gelu_gate(x: Operand) -> Operand:
+    """u(x) = GATE · x · (1 + BEND · x²)"""
+    return multiply(x, affine(square(x), GATE * BEND, GATE))
+
+
+def _gelu_gate_slope(x: Operand) -> Operand:
+    """u'(x) = GATE · (1 + 3 · BEND · x²)"""
+    return affine(square(x), 3.0 * GATE * BEND, GATE)
+
+
+def _gelu_slope(x: Operand) -> Operand:
+    """d/dx x · Φ(x) = Φ(x) + x · φ(x), φ(x) = e^(-x²/2) / √(2π)"""
+    distribution = affine(erf(affine(x, math.sqrt(0.5))), 0.5, 0.5)
+    density = affine(exp(affine(square(x), -0.5)), 1.0 / math.sqrt(2.0 * math.pi))
+    return add(distribution, multiply(x, density))
+
+
 AFFINE = operator(
     "affine",
     AffineAttrs,
@@ -253,6 +280,13 @@ CEIL = _unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x,
 ROUND = _unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
 EXPM1 = _unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
 LOG1P = _unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
+SWISH = _unary("swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))))
+GELU = _unary("gelu", "y = x · Φ(x), Φ the normal distribution function", lambda g, x, y: multiply(g, _gelu_slope(x)))
+GELU_TANH = _unary(
+    "gelu_tanh",
+    "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+    lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(_gelu_gate(x)), _gelu_gate_slope(x))),
+)
 SOFTPLUS = _unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
 
 ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS)
@@ -413,7 +447,7 @@ def step(x: T) -> T:
 
 def gelu(x: T) -> T:
     """y = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
-    return multiply(affine(x, 0.5), affine(erf(affine(x, 1.0 / math.sqrt(2.0))), 1.0, 1.0))
+    return apply(GELU, _NONE, x)
 
 
 def add(a: T, b: T) -> T:
@@ -556,14 +590,9 @@ def leaky_relu(x: T, slope: float = 0.01) -> T:
 
 def swish(x: T) -> T:
     """y = x · sigmoid(x), also called SiLU (Ramachandran et al. 2017)."""
-    return multiply(x, sigmoid(x))
+    return apply(SWISH, _NONE, x)
 
 
 def gelu_tanh(x: T) -> T:
-    """y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu.
-
-    Computed as x · sigmoid(x · (c + 0.044715 c x²)), c = 2 √(2/π), which keeps fewer tensors for the gradient.
-    """
-    scale = 2.0 * math.sqrt(2.0 / math.pi)
-    slope = affine(square(x), 0.044715 * scale, scale)
-    return multiply(x, sigmoid(multiply(x, slope)))
+    """y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu."""
+    return apply(GELU_TANH, _NONE, x)

@@ -29,6 +29,7 @@ EDGES = [
     -709.0,
 ]
 ERF = np.vectorize(math.erf, otypes=[np.float64])
+ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 WANTED = {
     "exp": np.exp,
     "log": np.log,
@@ -64,18 +65,29 @@ def arguments(dtype: type[np.generic]) -> Array:
         return np.concatenate([*parts, np.array(EDGES)]).astype(dtype)
 
 
+def largest_error(got: Array, exact: Array) -> float:
+    """In ulps, of finite values; the others are equal."""
+    want = exact.astype(got.dtype)
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    error = np.abs(got[finite].astype(np.longdouble) - exact[finite]) / np.spacing(np.abs(want[finite]))
+    return float(error.max())
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("operation", WANTED)
 def test_results_are_within_their_ulps(operation: str, dtype: type[np.generic]) -> None:
     x = arguments(dtype)
-    got = apply(operation, x)
     with np.errstate(all="ignore"):
-        exact = WANTED[operation](x.astype(np.longdouble))
-        want = exact.astype(dtype)
-        finite = np.isfinite(want)
-        error = np.abs(got[finite].astype(np.longdouble) - exact[finite]) / np.spacing(np.abs(want[finite]))
-    np.testing.assert_array_equal(got[~finite], want[~finite])
-    assert error.max() <= ROUNDINGS.get(operation, 2.0 if dtype is np.float32 else 3.0)
+        error = largest_error(apply(operation, x), WANTED[operation](x.astype(np.longdouble)))
+    assert error <= ROUNDINGS.get(operation, 2.0 if dtype is np.float32 else 3.0)
+
+
+def test_gelu_is_within_one_ulp_in_its_left_tail_too() -> None:
+    x = np.concatenate([arguments(np.float32), np.linspace(-15, 6, 20_000, dtype=np.float32)])
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        assert largest_error(apply("gelu", x), wide * 0.5 * ERFC(wide * -math.sqrt(0.5))) <= 1.0
 
 
 def test_denormal_results_are_kept() -> None:

@@ -53,6 +53,8 @@ from nnc.ops.pointwise import (
     EXP,
     EXPM1,
     FLOOR,
+    GELU,
+    GELU_TANH,
     GREATER,
     GREATER_EQUAL,
     IS_NAN,
@@ -81,6 +83,7 @@ from nnc.ops.pointwise import (
     SQUARE,
     STEP,
     SUBTRACT,
+    SWISH,
     TANH,
     WHERE,
     AffineAttrs,
@@ -386,6 +389,9 @@ POINTWISE: tuple[Op[Any], ...] = (
     EXPM1,
     LOG1P,
     SOFTPLUS,
+    SWISH,
+    GELU,
+    GELU_TANH,
 )
 
 

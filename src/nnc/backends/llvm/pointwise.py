@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm import mathematics
+from nnc.backends.llvm import activation, mathematics
 from nnc.backends.llvm.access import Access, Shape, collapse, locate
 from nnc.backends.llvm.builder import BOOL, F32, SCALARS, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, ceiling, phase
@@ -96,6 +96,9 @@ OPERATIONS: dict[str, Operation] = {
     "expm1": _row(mathematics.exponential_minus_one, 30.0, floating_only=True),
     "log1p": _row(mathematics.logarithm_plus_one, 45.0, floating_only=True),
     "softplus": _row(mathematics.softplus, 75.0, floating_only=True),
+    "swish": _row(activation.swish, 36.0, floating_only=True),
+    "gelu": _row(activation.gelu, 80.0, floating_only=True),
+    "gelu_tanh": _row(activation.gelu_tanh, 39.0, floating_only=True),
     "is_nan": _row(Builder.unordered, floating_only=True),
     "logical_and": _row(Builder.both),
     "logical_or": _row(Builder.either),

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
 from nnc.core.dtype import DType
-from nnc.ops.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.pointwise import BEND, GATE, AffineAttrs, CastAttrs
 from nnc.ops.rules import NoAttrs
 
 
@@ -50,6 +50,24 @@ def relu(x: Array) -> Array:
 def sigmoid(x: Array) -> Array:
     """y = 1 / (1 + e^-x); where e^-x overflows, 1 / inf is the right 0."""
     y: Array = np.reciprocal(1 + np.exp(-x))
+    return y
+
+
+def swish(x: Array) -> Array:
+    """y = x · sigmoid(x)"""
+    y: Array = x * sigmoid(x)
+    return y
+
+
+def gelu(x: Array) -> Array:
+    """y = x · ½ erfc(-x / √2), by the C library: for x ≪ 0 the difference 1 + erf(x / √2) would cancel."""
+    values = map(math.erfc, (x.ravel() * -math.sqrt(0.5)).tolist())
+    return x * 0.5 * np.fromiter(values, np.float64, x.size).reshape(x.shape)
+
+
+def gelu_tanh(x: Array) -> Array:
+    """y = x · sigmoid(GATE · x · (1 + BEND · x²))"""
+    y: Array = x * sigmoid(GATE * x * (1 + BEND * np.square(x)))
     return y
 
 
