@@ -6,7 +6,7 @@ multiview   places that move                     tape       what each iteration 
 schedule    streams and signals                  prepare    programs, plans
 run         loops, branches, lanes               autotune   the fastest backend, kept on disk
 text        dump, Graphviz                       pending    runs that have not ended
-check       what a node may be given
+check       what a node may be given             report     who runs what, and why
 """
 
 from nnc.concrete.autotune import TuneCache, TuneOptions, tune
@@ -24,6 +24,7 @@ from nnc.concrete.multiview import (
     Taped,
     synchronize_to_multiview,
 )
+from nnc.concrete.report import Served
 from nnc.concrete.tape import Access, Tape, multiview_synchronize
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Recalled",
     "Reference",
     "Selector",
+    "Served",
     "Tape",
     "Taped",
     "TapedChoice",

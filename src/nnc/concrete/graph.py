@@ -34,6 +34,7 @@ from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Kind, Multiview, Place
 from nnc.concrete.pending import PendingRun, PendingRuns
 from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
+from nnc.concrete.report import Served, report
 from nnc.concrete.run import Context, execute
 from nnc.concrete.schedule import Schedule
 from nnc.concrete.tape import Access, Node, Tape
@@ -356,6 +357,10 @@ class ConcreteGraph:
     def to_dot(self, details: bool = False) -> str:
         """The Graphviz text, graphs inside as clusters."""
         return to_dot(self.body, details)
+
+    def report(self) -> tuple[Served, ...]:
+        """Who runs each command, graphs inside included, and why backends that come before him do not."""
+        return report(self.body, self._dispatcher, self._backend)
 
     # ---- inside
 

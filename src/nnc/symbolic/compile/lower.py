@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.concrete import ConcreteGraph, Place
+from nnc.concrete import ConcreteGraph, Place, Served
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage, give_back_free_memory
@@ -194,6 +194,10 @@ class Compiled:
         bound.update({new: bound[old] for new, old in ground.carried.items()})
         _check_bindings(ground.graph, bound)
         return Compiled(replace(ground, bound=bound), self.statement, self._arena)
+
+    def report(self) -> tuple[Served, ...]:
+        """Who runs each command, bodies included, and why backends that come before him do not; allocates the arena."""
+        return self.allocate().report()
 
     def run(self, stream: Stream | None = None) -> Signal | None:
         """Execute once; with a stream, return at once with the signal that fires at the end."""
