@@ -2,19 +2,24 @@
 
     python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT]
 
-Products run in alternation with NumPy's matmul (whose BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says
-otherwise); `ratio` is ours / NumPy's. `share` is the part of the machine's measured FMA peak times the threads, where
-the peak is that of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits,
-`share` is the part of the rate of a copy that runs in alternation; what counts is each operand once.
+Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
+BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
+`share` is the part of the machine's measured FMA peak times the threads, where the peak is that of a loop which does
+nothing but fused multiply-adds on registers. For kernels that memory limits, `share` is the part of the rate of a copy
+that runs in alternation; what counts is each operand once. Their operands are several times as large as caches are, and
+lie where NumPy puts them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,29 +49,56 @@ from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
 from nnc.ops.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
-from nnc.ops.pointwise import ADD, EXP, RELU, TANH
+from nnc.ops.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
 from nnc.ops.rules import NoAttrs, infer
 from nnc.ops.softmax import LOG_SOFTMAX, SOFTMAX
 from nnc.ops.window import Window, window_of
 
 Array = NDArray[np.float32]
-RUNS, PAUSE = 3, 0.03
-MATRIX = (8192, 1024)
+Run = Callable[[], object]
+# Runs of a turn, seconds of a turn, seconds between turns.
+RUNS, TURN, PAUSE = 3, 0.01, 0.3
+MATRIX = (32768, 1024)
 COPIED, NONE = 2 * 4 * MATRIX[0] * MATRIX[1], NoAttrs()
 BACKEND = LlvmBackend()
 
-# rows, columns, inner, transpose a, transpose b
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """c[n, rows, columns] = a[n, rows, inner] b[n, inner, columns] for n in batch; the flipped ones lie transposed."""
+
+    rows: int
+    columns: int
+    inner: int
+    flip_a: bool = False
+    flip_b: bool = False
+    batch: int = 1
+
+    def __str__(self) -> str:
+        size = f"{self.batch} of " if self.batch > 1 else ""
+        flips = f"{' a^T' if self.flip_a else ''}{' b^T' if self.flip_b else ''}"
+        return f"gemm {size}{self.rows}x{self.columns}x{self.inner}{flips}"
+
+
+TOKENS, WIDTH, HEADS = (128, 512, 2048), 768, 12
 PRODUCTS = (
-    *((size, size, size, False, False) for size in (64, 128, 256, 512, 1024, 2048)),
-    (512, 512, 512, True, False),
-    (512, 512, 512, False, True),
-    (64, 10, 128, False, False),
-    (64, 128, 1024, False, False),
-    (128, 3072, 768, False, True),
-    (128, 768, 3072, False, True),
-    (1, 1024, 1024, False, False),
-    (1, 1024, 1024, False, True),
-    (1024, 1, 1024, False, False),
+    *(Product(size, size, size) for size in (64, 128, 256, 384, 512, 768, 1024, 1536, 2048)),
+    Product(512, 512, 512, flip_a=True),
+    Product(512, 512, 512, flip_b=True),
+    Product(64, 10, 128),
+    Product(64, 128, 1024),
+    # A transformer: projections, the two layers behind attention and their gradients, scores and their use.
+    *(Product(tokens, WIDTH, WIDTH) for tokens in TOKENS),
+    *(Product(tokens, 4 * WIDTH, WIDTH, flip_b=flip) for tokens in TOKENS for flip in (False, True)),
+    *(Product(tokens, WIDTH, 4 * WIDTH, flip_b=flip) for tokens in TOKENS for flip in (False, True)),
+    Product(2048, 1536, 384),
+    Product(2048, 384, 1536),
+    Product(384, 1536, 2048, flip_a=True),
+    *(Product(tokens, tokens, 64, flip_b=True, batch=HEADS) for tokens in (128, 512)),
+    *(Product(tokens, 64, tokens, batch=HEADS) for tokens in (128, 512)),
+    Product(1, 1024, 1024),
+    Product(1, 1024, 1024, flip_b=True),
+    Product(1024, 1, 1024),
 )
 # batch, size, channels, kernel, filters, stride, border, groups
 CONVOLUTIONS = (
@@ -89,15 +121,15 @@ CONVOLUTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is run: a name, its floating-point operations, our program, and the peer's where there is one.
+    """What is run: a name, its floating-point operations, our program, and those of peers.
 
-    Where memory is the limit there are `nbytes` instead, and the peer is a copy, which moves `COPIED` bytes.
+    Where memory is the limit there are `nbytes` instead, and the only peer is a copy, which moves `COPIED` bytes.
     """
 
     name: str
     operations: float
-    ours: Callable[[], None]
-    peer: Callable[[], None] | None = None
+    ours: Run
+    peers: Mapping[str, Run] = field(default_factory=dict)
     nbytes: int = 0
 
 
@@ -105,7 +137,7 @@ def random(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
 
 
-def program(command: AnyCommand, *arrays: Array | None) -> Callable[[], None]:
+def program(command: AnyCommand, *arrays: Array | None) -> Run:
     inputs = tuple(None if array is None else Tensor.from_numpy(array) for array in arrays)
     results = infer(command.op, command.attrs, tuple(None if tensor is None else tensor.spec for tensor in inputs))
     kernel = BACKEND.kernel(command, tuple(None if tensor is None else tensor.spec for tensor in inputs), results)
@@ -114,19 +146,31 @@ def program(command: AnyCommand, *arrays: Array | None) -> Callable[[], None]:
     return BACKEND.program([Call(kernel, inputs, tuple(Tensor.empty(result) for result in results), workspace)])
 
 
-def products() -> Iterator[Case]:
-    for rows, columns, inner, flip_a, flip_b in PRODUCTS:
-        a = random(inner, rows) if flip_a else random(rows, inner)
-        b = random(columns, inner) if flip_b else random(inner, columns)
-        out = np.empty((rows, columns), np.float32)
-        left, right = a.T if flip_a else a, b.T if flip_b else b
+def optional(name: str, workers: int) -> Any:  # noqa: ANN401  it may be absent, so nothing here can name its type
+    """The module of a peer that runs on `workers` threads, or None, which is said."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        print(json.dumps({"peer": name, "skipped": str(error)}))
+        return None
+    module.set_num_threads(workers)
+    return module
 
-        def peer(left: Array = left, right: Array = right, out: Array = out) -> None:
-            np.matmul(left, right, out=out)
 
-        name = f"gemm {rows}x{columns}x{inner}{' a^T' if flip_a else ''}{' b^T' if flip_b else ''}"
-        ours = program(Command(GEMM, GemmAttrs(flip_a, flip_b)), a, b, None)
-        yield Case(name, 2.0 * rows * columns * inner, ours, peer)
+def products(torch: Any) -> Iterator[Case]:  # noqa: ANN401  see `optional`
+    for product in PRODUCTS:
+        rows, columns, inner = product.rows, product.columns, product.inner
+        outer = (product.batch,) if product.batch > 1 else ()
+        a = random(*outer, inner, rows) if product.flip_a else random(*outer, rows, inner)
+        b = random(*outer, columns, inner) if product.flip_b else random(*outer, inner, columns)
+        left, right = a.swapaxes(-1, -2) if product.flip_a else a, b.swapaxes(-1, -2) if product.flip_b else b
+        out = np.empty((*outer, rows, columns), np.float32)
+        peers: dict[str, Run] = {"numpy": partial(np.matmul, left, right, out=out)}
+        if torch is not None:
+            place = torch.from_numpy(np.empty_like(out))
+            peers["torch"] = partial(torch.matmul, torch.from_numpy(left), torch.from_numpy(right), out=place)
+        ours = program(Command(GEMM, GemmAttrs(product.flip_a, product.flip_b)), a, b, None)
+        yield Case(str(product), 2.0 * product.batch * rows * columns * inner, ours, peers)
 
 
 def convolutions() -> Iterator[Case]:
@@ -147,7 +191,7 @@ def convolutions() -> Iterator[Case]:
 
 
 def memory_limited() -> Iterator[Case]:
-    """Operators that do little with much: operands of 32 MB, rows of a transformer."""
+    """Operators that do little with much: rows of a transformer."""
     x, y = random(*MATRIX), random(*MATRIX)
     row = random(MATRIX[1])
     last, norm = ReduceAttrs((1,)), NormalizationAttrs((1,), (1,))
@@ -157,6 +201,9 @@ def memory_limited() -> Iterator[Case]:
         (Command(RELU, NONE), (x,)),
         (Command(EXP, NONE), (x,)),
         (Command(TANH, NONE), (x,)),
+        (Command(SIGMOID, NONE), (x,)),
+        (Command(ERF, NONE), (x,)),
+        (Command(GELU, NONE), (x,)),
         (Command(ADD, NONE), (x, y)),
         (Command(ADD, NONE), (x, row)),
         (Command(TRANSPOSE, TransposeAttrs((1, 0))), (x,)),
@@ -175,25 +222,35 @@ def memory_limited() -> Iterator[Case]:
         )
         moved = sum(array.nbytes for array in arrays if array is not None) + sum(result.nbytes for result in results)
         shapes = ", ".join("x".join(map(str, array.shape)) for array in arrays if array is not None)
-        yield Case(f"{command.op.name} {shapes} {command.attrs}", 0.0, program(command, *arrays), copy, moved)
+        yield Case(f"{command.op.name} {shapes} {command.attrs}", 0.0, program(command, *arrays), {"copy": copy}, moved)
 
 
-def seconds(run: Callable[[], None]) -> float:
+def seconds(run: Run) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def measure(case: Case, repeats: int) -> tuple[float, float | None]:
-    """Best seconds of ours and of the peer, run in turns; pauses, because a BLAS spins on all cores after its work."""
-    ours, peer = [], []
+def turn(run: Run) -> list[float]:
+    """Seconds of runs in a row: enough of them for sleeping workers to be awake in most."""
+    found: list[float] = []
+    while len(found) < RUNS or sum(found) < TURN:
+        found.append(seconds(run))
+    return found
+
+
+def measure(case: Case, repeats: int) -> tuple[float, dict[str, float]]:
+    """Best seconds of ours and of each peer, in turns; pauses, because a BLAS spins on all cores after its work."""
+    ours: list[float] = []
+    peers: dict[str, list[float]] = {name: [] for name in case.peers}
     for _ in range(repeats):
-        ours += [seconds(case.ours) for _ in range(RUNS)]
-        if case.peer is not None:
+        ours += turn(case.ours)
+        for name, peer in case.peers.items():
             time.sleep(PAUSE)
-            peer += [seconds(case.peer) for _ in range(RUNS)]
+            peers[name] += turn(peer)
+        if peers:
             time.sleep(PAUSE)
-    return min(ours), min(peer) if peer else None
+    return min(ours), {name: min(found) for name, found in peers.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +292,9 @@ def peak(repeats: int) -> float:
 
 
 def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
-    ours, peer = measure(case, repeats)
+    ours, peers = measure(case, repeats)
     if case.nbytes:
-        assert peer is not None
-        rate, copied = case.nbytes / ours, COPIED / peer
+        rate, copied = case.nbytes / ours, COPIED / peers["copy"]
         figures = {"microseconds": ours * 1e6, "gigabytes": rate / 1e9, "copy": copied / 1e9, "share": rate / copied}
         return {"case": case.name} | {name: round(value, 3) for name, value in figures.items()}
     rate = case.operations / ours
@@ -248,15 +304,14 @@ def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
         "gflops": round(rate / 1e9, 1),
         "share": round(rate / limit, 3),
     }
-    if peer is not None:
-        row |= {"numpy_gflops": round(case.operations / peer / 1e9, 1), "ratio": round(peer / ours, 3)}
-    return row
+    row |= {f"{name}_gflops": round(case.operations / peer / 1e9, 1) for name, peer in peers.items()}
+    return row | ({"ratio": round(min(peers.values()) / ours, 3)} if peers else {})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
-    parser.add_argument("--repeats", type=int, default=15, help="runs per case; the best one counts")
+    parser.add_argument("--repeats", type=int, default=6, help="turns per case; the best run counts")
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
@@ -265,8 +320,9 @@ def main() -> None:
     target = engine().target
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
-    for cases in (products, convolutions, memory_limited):
-        for case in cases():
+    torch = optional("torch", workers)
+    for cases in (products(torch), convolutions(), memory_limited()):
+        for case in cases:
             if options.only in case.name:
                 print(json.dumps(report(case, options.repeats, limit)), flush=True)
 

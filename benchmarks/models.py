@@ -1,6 +1,7 @@
 """Milliseconds of whole training steps and predictions, ours and the peers' in turns; one JSON line per case.
 
     python benchmarks/models.py [--threads N] [--repeats N] [--only TEXT] [--peers NAME ...] [--processor] [--memory]
+                                [--half]
 
 Peers are torch eager, torch.compile, onnxruntime and JAX; one that is absent or cannot run a case is skipped, and
 `skipped` says why. All run in this process, on as many threads, on inputs of the same shapes, in f32; training is plain
@@ -10,6 +11,8 @@ A ratio needs an otherwise idle machine: with other work on its cores, threads t
 the system does not let run, and the sides suffer unequally. `load` is the system's load at the start, and `disturbed`
 names the sides whose median is more than SPREAD times their best: such a row is no evidence for any of them. On a busy
 machine `--threads 1 --processor` counts the milliseconds in which the process had a processor, on all of its threads.
+
+With `--half` products are of bf16 on all sides that can: ours by `precision`, torch's by autocast.
 
 With `--memory` each side runs in a process of its own instead, and what counts are the bytes that the process had in
 memory at most (VmHWM), its libraries among them.
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +37,7 @@ from peers import PEERS, RATE, Offer, Run
 from twins import Array
 
 from nnc import nn
-from nnc.core.dtype import dtype_of
+from nnc.core.dtype import BF16, dtype_of
 from nnc.core.settings import SETTINGS
 from nnc.nn.zoo import NETWORKS, bert_base, gpt_6x384, resnet20
 
@@ -71,38 +74,51 @@ def labels(classes: int, *shape: int) -> Array:
     return np.random.default_rng(1).integers(0, classes, shape).astype(np.int32)
 
 
-def our_training(layer: Callable[[], nn.Layer], x: Array, target: Array) -> Callable[[], Run]:
+def model_of(layer: nn.Layer, x: Array, half: bool) -> nn.Model:
+    optimizer, precision = nn.StochasticGradientDescent(RATE, momentum=0.0), BF16 if half else None
+    return nn.Model(layer, x.shape[1:], optimizer=optimizer, input_dtype=dtype_of(x.dtype), precision=precision)
+
+
+def our_training(layer: Callable[[], nn.Layer], x: Array, target: Array, half: bool) -> Callable[[], Run]:
     def make() -> Run:
-        optimizer = nn.StochasticGradientDescent(RATE, momentum=0.0)
-        step = nn.Model(layer(), x.shape[1:], optimizer=optimizer, input_dtype=dtype_of(x.dtype)).training_step(len(x))
+        step = model_of(layer(), x, half).training_step(len(x))
         # A planned step may reuse its inputs' memory, so they are written before each run.
         return lambda: step.run(x, target)
 
     return make
 
 
-def our_prediction(layer: Callable[[], nn.Layer], x: Array) -> Callable[[], Run]:
+def our_prediction(layer: Callable[[], nn.Layer], x: Array, half: bool) -> Callable[[], Run]:
     def make() -> Run:
         # onnxruntime works on weights once, too.
-        step = nn.Model(layer(), x.shape[1:], input_dtype=dtype_of(x.dtype)).freeze(len(x))
+        step = model_of(layer(), x, half).freeze(len(x))
         return lambda: step.run(x)
 
     return make
 
 
-def trainings() -> Iterator[Case]:
+def trainings(half: bool = False) -> Iterator[Case]:
     rows: tuple[tuple[str, Callable[[], nn.Layer], Offer], ...] = (
         ("mlp b64", mlp, Offer(twins.mlp, numbers(64, 784), labels(10, 64), twins.jax_mlp_training)),
         ("resnet20 b128", resnet20, Offer(twins.resnet20, numbers(128, 32, 32, 3), labels(10, 128))),
-        ("lstm 2x256 b32 t64", lstm, Offer(twins.lstm, numbers(32, 64, 256), labels(10, 32, 64))),
-        ("gpt_6x384 b8 t256", gpt_6x384, Offer(twins.gpt, labels(65, 8, 256), labels(65, 8, 256))),
+        (
+            "lstm 2x256 b32 t64",
+            lstm,
+            Offer(twins.lstm, numbers(32, 64, 256), labels(10, 32, 64), twins.jax_lstm_training),
+        ),
+        (
+            "gpt_6x384 b8 t256",
+            gpt_6x384,
+            Offer(twins.gpt, labels(65, 8, 256), labels(65, 8, 256), twins.jax_gpt_training),
+        ),
     )
     for name, layer, offer in rows:
         assert offer.target is not None
-        yield Case(f"train {name}", our_training(layer, offer.x, offer.target), offer)
+        ours = our_training(layer, offer.x, offer.target, half)
+        yield Case(f"train {name}", ours, replace(offer, half=half))
 
 
-def predictions() -> Iterator[Case]:
+def predictions(half: bool = False) -> Iterator[Case]:
     """Predictions for one input: networks by name, torchvision's names, and the light graphs of the onnx wheel."""
     images = (
         ("resnet50", "resnet50", "resnet50"),
@@ -113,10 +129,10 @@ def predictions() -> Iterator[Case]:
     )
     for name, twin, light in images:
         x = numbers(*IMAGE)
-        offer = Offer(twins.vision(twin), x, light=light)
-        yield Case(f"predict {name} b1", our_prediction(NETWORKS[name].build, x), offer)
+        offer = Offer(twins.vision(twin), x, light=light, half=half)
+        yield Case(f"predict {name} b1", our_prediction(NETWORKS[name].build, x, half), offer)
     x = labels(30_522, 1, 128)
-    yield Case("predict bert_base b1 t128", our_prediction(bert_base, x), Offer(twins.bert, x))
+    yield Case("predict bert_base b1 t128", our_prediction(bert_base, x, half), Offer(twins.bert, x, half=half))
 
 
 def milliseconds(run: Run, clock: Clock) -> float:
@@ -193,6 +209,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--processor", action="store_true", help="count the process's own time on processors")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="whom to compare with")
+    parser.add_argument("--half", action="store_true", help="products of bf16 on all sides")
     parser.add_argument("--memory", action="store_true", help="count the bytes of a process of its own instead")
     parser.add_argument("--high-water", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -204,7 +221,7 @@ def main() -> None:
     clock = time.process_time if options.processor else time.perf_counter
     print(json.dumps({"threads": threads, "clock": clock.__name__, "load": round(os.getloadavg()[0], 2)}))
     for cases in (trainings, predictions):
-        for case in cases():
+        for case in cases(options.half):
             if options.only not in case.name:
                 continue
             if options.memory:

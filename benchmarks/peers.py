@@ -28,13 +28,17 @@ class SkippedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A case as peers see it: a torch twin, the input, the labels of a training step, JAX's step, the light graph."""
+    """A case as peers see it: a torch twin, the input, the labels of a training step, JAX's step, the light graph.
+
+    `half`: products are of bf16, which torch does by autocast.
+    """
 
     twin: Twin
     x: Array
     target: Array | None = None
     jax: Callable[[Any, Array, Array, float], Run] | None = None
     light: str = ""
+    half: bool = False
 
 
 def torch_input(torch: Any, x: Array) -> Any:
@@ -46,7 +50,12 @@ def torch_input(torch: Any, x: Array) -> Any:
 def torch_step(torch: Any, offer: Offer, compiled: bool) -> Run:
     """A training step, or a prediction where there are no labels."""
     model, data = offer.twin(torch), torch_input(torch, offer.x)
-    call = torch.compile(model) if compiled else model
+    network = torch.compile(model) if compiled else model
+
+    def call(x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16, enabled=offer.half):
+            return network(x)
+
     if offer.target is None:
         model.eval()
 
@@ -61,7 +70,7 @@ def torch_step(torch: Any, offer: Offer, compiled: bool) -> Run:
 
     def train() -> None:
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(call(data), wanted).backward()
+        torch.nn.functional.cross_entropy(call(data).float(), wanted).backward()
         optimizer.step()
 
     return train
@@ -82,8 +91,8 @@ def inductor(threads: int, offer: Offer) -> Run:
 def onnxruntime(threads: int, offer: Offer) -> Run:
     """The light graph of the onnx wheel where there is one, else the export of torch's twin."""
     runtime = importlib.import_module("onnxruntime")
-    if offer.target is not None:
-        raise SkippedError("training")
+    if offer.target is not None or offer.half:
+        raise SkippedError("no bf16" if offer.half else "training")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = runtime.InferenceSession(onnx_graph(offer), options, providers=["CPUExecutionProvider"])
@@ -108,7 +117,7 @@ def onnx_graph(offer: Offer) -> bytes:
 def jax(threads: int, offer: Offer) -> Run:
     """JAX takes its number of threads from the processors that this process may use."""
     module = importlib.import_module("jax")
-    if offer.jax is None or offer.target is None:
+    if offer.jax is None or offer.target is None or offer.half:
         raise SkippedError("no twin in JAX")
     return offer.jax(module, offer.x, offer.target, RATE)
 

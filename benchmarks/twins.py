@@ -117,27 +117,99 @@ def vision(name: str) -> Callable[[Any], Any]:
 
 
 def jax_mlp_training(jax: Any, x: Array, target: Array, rate: float) -> Callable[[], object]:
-    """One step of plain stochastic gradient descent on the MLP, compiled."""
-    generator = np.random.default_rng(0)
+    """One training step of the MLP."""
     sizes = ((784, 512), (512, 512), (512, 10))
-    start = [(generator.uniform(-0.05, 0.05, size).astype(np.float32), np.zeros(size[1], np.float32)) for size in sizes]
 
-    def loss(parameters: Any) -> Any:
-        y = x
+    def network(parameters: Any, y: Any) -> Any:
         for number, (weight, bias) in enumerate(parameters):
             y = y @ weight + bias
             y = jax.nn.relu(y) if number < len(sizes) - 1 else y
-        chosen = jax.nn.log_softmax(y)[np.arange(len(x)), target]
+        return y
+
+    return _jax_step(jax, network, [(uniform(*size), zeros(size[1])) for size in sizes], (x, target), rate)
+
+
+def jax_lstm_training(jax: Any, x: Array, target: Array, rate: float) -> Callable[[], object]:
+    """One training step of two LSTM layers and a dense one; the products with inputs are made for all steps at once."""
+    width, layers, classes = x.shape[2], 2, target.max() + 1
+    memories = [(uniform(width, 4 * width), uniform(width, 4 * width), zeros(4 * width)) for _ in range(layers)]
+    initial = zeros(len(x), width)
+
+    def memory(sequence: Any, weight: Any, state_weight: Any, bias: Any) -> Any:
+        def cell(state: Any, z: Any) -> Any:
+            h, c = state
+            i, f, g, o = jax.numpy.split(z + h @ state_weight, 4, axis=1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jax.numpy.tanh(g)
+            h = jax.nn.sigmoid(o) * jax.numpy.tanh(c)
+            return (h, c), h
+
+        return jax.lax.scan(cell, (initial, initial), sequence @ weight + bias)[1]
+
+    def network(parameters: Any, batch: Any) -> Any:
+        *deep, (weight, bias) = parameters
+        y = batch.swapaxes(0, 1)
+        for layer in deep:
+            y = memory(y, *layer)
+        return y.swapaxes(0, 1) @ weight + bias
+
+    return _jax_step(jax, network, [*memories, (uniform(width, classes), zeros(classes))], (x, target), rate)
+
+
+def jax_gpt_training(jax: Any, x: Array, target: Array, rate: float) -> Callable[[], object]:
+    """One training step of the GPT."""
+    width, heads, vocabulary, steps = 384, 6, 65, x.shape[1]
+    shapes = (width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)
+    blocks = [(*(uniform(*shape) for shape in shapes), ones(width), ones(width)) for _ in range(6)]
+
+    def norm(y: Any, scale: Any) -> Any:
+        centred = y - y.mean(-1, keepdims=True)
+        return centred * jax.lax.rsqrt(jax.numpy.square(centred).mean(-1, keepdims=True) + 1e-5) * scale
+
+    def block(y: Any, mix: Any, out: Any, up: Any, down: Any, before: Any, between: Any) -> Any:
+        parts = (norm(y, before) @ mix).reshape(len(y), steps, 3, heads, width // heads)
+        mixed = jax.nn.dot_product_attention(parts[:, :, 0], parts[:, :, 1], parts[:, :, 2], is_causal=True)
+        y = y + mixed.reshape(y.shape) @ out
+        return y + jax.nn.gelu(norm(y, between) @ up, approximate=True) @ down
+
+    def network(parameters: Any, batch: Any) -> Any:
+        tokens, places, *deep, last = parameters
+        y = tokens[batch] + places
+        for layer in deep:
+            y = block(y, *layer)
+        return norm(y, last) @ tokens.T
+
+    start = [uniform(vocabulary, width), uniform(steps, width), *blocks, ones(width)]
+    return _jax_step(jax, network, start, (x, target), rate)
+
+
+def _jax_step(jax: Any, network: Any, start: Any, data: tuple[Array, Array], rate: float) -> Callable[[], object]:
+    """One step of plain stochastic gradient descent on the mean cross entropy, compiled; parameters are overwritten."""
+
+    def loss(parameters: Any, x: Any, target: Any) -> Any:
+        chosen = jax.numpy.take_along_axis(jax.nn.log_softmax(network(parameters, x)), target[..., None], -1)
         return -chosen.mean()
 
-    def step(parameters: Any) -> Any:
-        gradients = jax.grad(loss)(parameters)
+    def step(parameters: Any, x: Any, target: Any) -> Any:
+        gradients = jax.grad(loss)(parameters, x, target)
         return jax.tree.map(lambda value, gradient: value - rate * gradient, parameters, gradients)
 
-    compiled = jax.jit(step)
-    state = [compiled(start)]
+    compiled = jax.jit(step, donate_argnums=0)
+    placed = jax.device_put(data)
+    state = [compiled(jax.device_put(start), *placed)]
 
     def run() -> None:
-        state[0] = jax.block_until_ready(compiled(state[0]))
+        state[0] = jax.block_until_ready(compiled(state[0], *placed))
 
     return run
+
+
+def uniform(*shape: int) -> Array:
+    return np.random.default_rng(shape).uniform(-0.05, 0.05, shape).astype(np.float32)
+
+
+def zeros(*shape: int) -> Array:
+    return np.zeros(shape, np.float32)
+
+
+def ones(*shape: int) -> Array:
+    return np.ones(shape, np.float32)

@@ -40,7 +40,10 @@ if find_spec("numpy") is not None:
         return native
 
     DISPATCHER.add(DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend")))
-    DISPATCHER.add(DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend")))
+    _reference = DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend"))
+    DISPATCHER.add(_reference, measured=False)
+    DISPATCHER.add(DeferredBackend("blas", lambda: _make("nnc.backends.blas.backend", "BlasBackend")))
+    DISPATCHER.add(DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend")))
     use_compiler(_translate)
 
 __all__ = ["__version__"]

@@ -6,7 +6,7 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ import pytest
 from tests.concrete.eager import ADDITION, affine, elements, number, rooms, tensor
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi, Reference, Taped, TuneCache, TuneOptions, tune
-from nnc.concrete.autotune import FILE_NAME, FORMAT_VERSION, Entry, cache_in, cache_key, copy_all, processor
+from nnc.concrete.autotune import checked_tuning, copy_all
+from nnc.concrete.choices import FILE_NAME, FORMAT_VERSION, Entry, cache_in, cache_key, processor, versions
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
 from nnc.core.spec import spec
@@ -24,10 +25,11 @@ from nnc.errors import BackendError, MemoryLimitError, UsageError
 
 
 class Watch:
-    """A clock that only work moves."""
+    """A clock that only work moves; `delay` is what the last program takes from the next one."""
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.delay = 0.0
 
     def __call__(self) -> float:
         return self.now
@@ -35,9 +37,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlowKernel:
-    """y = name, after some seconds on the watch."""
+    """y = seconds, after so many on the watch, and those by which the program before delays it."""
 
     backend: SlowBackend
+    seconds: float
 
     @property
     def workspace_bytes(self) -> int:
@@ -46,12 +49,13 @@ class SlowKernel:
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         self.backend.seen.append(tuple(tensor.address for tensor in (*inputs, *outputs) if tensor is not None))
         self.backend.threads.add(threading.get_ident())
-        self.backend.watch.now += self.backend.seconds
+        self.backend.watch.now += self.seconds + self.backend.watch.delay
+        self.backend.watch.delay = self.backend.delays
         if self.backend.broken:
             raise UsageError(self.backend.name, got="trouble")
         for output in outputs:
             assert output is not None
-            output.numpy()[...] = self.backend.seconds
+            output.numpy()[...] = self.seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +68,8 @@ class SlowBackend:
     workspace: int = 0
     refuses: bool = False
     broken: bool = False
+    delays: float = 0.0
+    others: dict[str, float] = field(default_factory=dict)
     seen: list[tuple[int, ...]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
 
@@ -74,7 +80,10 @@ class SlowBackend:
         return "never" if self.refuses else ""
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> SlowKernel:
-        return SlowKernel(self)
+        return SlowKernel(self, self.seconds)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> dict[str, SlowKernel]:
+        return {name: SlowKernel(self, seconds) for name, seconds in self.others.items()}
 
     def program(self, calls: Sequence[Call]) -> Program:
         def run() -> None:
@@ -110,7 +119,7 @@ class Bench:
         x, y = tensor([1.0]), tensor([7.0])
         claim = tune(command or affine(2.0), (x,), (y,), self.dispatcher, options)
         assert number(y) == 7.0
-        return claim.backend.name
+        return str(claim)
 
     def winners(self, options: TuneOptions, *commands: AnyCommand) -> None:
         for command in commands:
@@ -121,6 +130,35 @@ class Bench:
 def test_the_fastest_within_the_limit_wins(limit: int | None, expected: str) -> None:
     bench = Bench()
     assert bench.winner(bench.options(limit=limit)) == expected
+
+
+def test_variants_are_candidates() -> None:
+    bench = Bench()
+    bench.backends["slow"].others = {"wide": 0.5, "deep": 0.75}
+    assert bench.winner(bench.options()) == "slow:wide"
+    root, x = ConcreteGraph(bench.dispatcher), tensor([1.0])
+    root.add(affine(2.0), [x], [x])
+    assert str(root).endswith("on slow")
+    assert root.autotune(bench.options()) == 1
+    assert str(root).endswith("on slow:wide")
+    root.run()
+    assert number(x) == 0.5
+
+
+def test_what_delays_the_program_behind_it_costs_that_too() -> None:
+    bench = Bench()
+    bench.backends["sly"].delays = 2.5
+    assert bench.winner(bench.options()) == "fast"
+
+
+def test_a_hopeless_claim_runs_once() -> None:
+    bench = Bench()
+    bench.backends["fast"].seconds = 100.0
+    assert bench.winner(bench.options()) == "sly"
+    assert len(bench.backends["fast"].seen) == 1
+    bench.backends["slow"].seconds = 100.0
+    assert bench.winner(bench.options()) == "sly"
+    assert len(bench.backends["sly"].seen) == 1 + 2 + 1
 
 
 def test_a_limit_that_nobody_meets() -> None:
@@ -211,7 +249,7 @@ def test_winners_are_kept_in_memory_and_on_disk(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "deep" / "folder" / FILE_NAME).read_text())
     assert document["version"] == FORMAT_VERSION
     ((key, row),) = document["entries"].items()
-    assert row == ["sly", 1.0]
+    assert row == ["sly", 4.0, versions()]
     assert processor() in key
     assert "affine AffineAttrs(scale=2.0, shift=0.0) | f32[1] f32[1]" in key
 
@@ -219,11 +257,33 @@ def test_winners_are_kept_in_memory_and_on_disk(tmp_path: Path) -> None:
 def test_a_winner_that_is_gone_is_measured_anew(tmp_path: Path) -> None:
     bench = Bench()
     bench.winner(bench.options(tmp_path))
-    key = cache_key(affine(2.0), (spec([1]),), (spec([1]),), ("slow", "fast", "sly"))
+    key = cache_key(affine(2.0), (tensor([1.0]),), (tensor([1.0]),), ("slow", "fast", "sly"))
     options = bench.options(tmp_path)
-    assert options.cache.get(key) == Entry("sly", 1.0)
-    options.cache.put(key, Entry("gone", 0.5))
+    assert options.cache.get(key) == Entry("sly", 4.0, versions())
+    options.cache.put(key, Entry("gone", 0.5, versions()))
     assert bench.winner(options) == "sly"
+
+
+def test_a_winner_of_other_versions_is_measured_anew_and_replaced(tmp_path: Path) -> None:
+    bench = Bench()
+    options = bench.options(tmp_path)
+    key = cache_key(affine(2.0), (tensor([1.0]),), (tensor([1.0]),), ("slow", "fast", "sly"))
+    options.cache.put(key, Entry("slow", 0.5, "nnc-0.0"))
+    options.cache.save()
+    assert bench.winner(bench.options(tmp_path)) == "sly"
+    entries = json.loads((tmp_path / FILE_NAME).read_text())["entries"]
+    assert entries == {key: ["sly", 4.0, versions()]}
+
+
+def test_other_names_and_other_layouts_are_other_keys() -> None:
+    whole = tensor(np.zeros((2, 2)))
+    apart = whole.view(spec([2]), 0, (2,))
+    keys = {
+        cache_key(affine(2.0), (x,), (x,), claims)
+        for x in (apart, tensor([0.0, 0.0]))
+        for claims in (("slow",), ("slow", "slow:wide"))
+    }
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize(
@@ -232,10 +292,10 @@ def test_a_winner_that_is_gone_is_measured_anew(tmp_path: Path) -> None:
         "",
         "no json",
         "[]",
-        '{"version": 1}',
-        '{"version": 1, "entries": {"a": "sly"}}',
-        '{"version": 1, "entries": {"a": ["sly", "quick"]}}',
-        '{"version": 1, "entries": []}',
+        '{"version": 2}',
+        '{"version": 2, "entries": {"a": "sly"}}',
+        '{"version": 2, "entries": {"a": ["sly", 1.0]}}',
+        '{"version": 2, "entries": []}',
         "\x00\xff",
         "[" * 100_000,
     ],
@@ -262,13 +322,13 @@ def test_a_file_of_another_version_is_replaced_quietly(tmp_path: Path) -> None:
 def test_what_others_write_meanwhile_is_kept(tmp_path: Path) -> None:
     one, two = TuneCache(tmp_path), TuneCache(tmp_path)
     assert one.get("a") is None
-    one.put("a", Entry("x", 1.0))
-    two.put("b", Entry("y", 2.0))
+    one.put("a", Entry("x", 1.0, versions()))
+    two.put("b", Entry("y", 2.0, versions()))
     one.save()
     two.save()
     two.save()
-    assert TuneCache(tmp_path).get("a") == Entry("x", 1.0)
-    assert TuneCache(tmp_path).get("b") == Entry("y", 2.0)
+    assert TuneCache(tmp_path).get("a") == Entry("x", 1.0, versions())
+    assert TuneCache(tmp_path).get("b") == Entry("y", 2.0, versions())
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
@@ -307,7 +367,8 @@ def test_a_whole_graph_is_tuned_inside_and_out() -> None:
     root.while_loop(body, CountBelow(2))
     key = root.add(affine(2.0), [x], [y], workspace=Tensor.empty(spec([1])))
     assert root.autotune(bench.options()) == 7
-    assert bench.measured == 9
+    # Each of three claims at first, and in each of two rounds between two runs of the preferred one.
+    assert bench.measured == 3 + 2 * 3 * 3
     assert root.autotune(bench.options()) == 0
     record = root.execs[key]
     assert "sly" in str(root)
@@ -329,3 +390,55 @@ def test_the_default_options_use_the_settings() -> None:
     assert root.autotune() == 0
     default: Callable[[], TuneOptions] = TuneOptions
     assert default().cache is default().cache
+
+
+def test_a_node_keeps_its_claim_when_none_runs() -> None:
+    bench = Bench()
+    root, x = ConcreteGraph(bench.dispatcher), tensor([1.0])
+    root.add(affine(2.0), [x], [x])
+    for backend in bench.backends.values():
+        backend.broken = True
+    assert root.autotune(bench.options()) == 0
+    assert "on slow" in str(root)
+
+
+def test_within_the_plan_no_kernel_wants_more_memory() -> None:
+    bench = Bench()
+    root, x = ConcreteGraph(bench.dispatcher), tensor([1.0])
+    root.add(affine(2.0), [x], [x])
+    assert root.autotune(replace(bench.options(), within_plan=True)) == 1
+    assert "on fast" in str(root)
+    with pytest.raises(MemoryLimitError):
+        root.autotune(replace(bench.options(limit=-1), within_plan=True))
+
+
+def test_the_backend_that_a_graph_prefers_is_kept_unless_another_is_clearly_faster() -> None:
+    bench = Bench()
+    bench.backends["fast"].seconds = bench.backends["slow"].seconds = 1.01
+    graph, x = ConcreteGraph(bench.dispatcher, "fast"), tensor([1.0])
+    graph.add(affine(2.0), [x], [x])
+    assert graph.autotune(bench.options()) == 0
+    assert "on fast" in str(graph)
+
+
+def test_a_deterministic_graph_measures_nothing() -> None:
+    bench = Bench()
+    root, inner = ConcreteGraph(bench.dispatcher, deterministic=True), ConcreteGraph(bench.dispatcher)
+    x = tensor([1.0])
+    inner.add(affine(2.0), [x], [x])
+    loop = root.while_loop(inner, CountBelow(1))
+    for graph in (root, *root.subgraphs(loop)):
+        with pytest.raises(UsageError, match="autotune: got a deterministic graph"):
+            graph.autotune(bench.options())
+    assert bench.measured == 0
+
+
+def test_what_to_tune_by() -> None:
+    options = Bench().options(limit=7)
+    assert checked_tuning("compile", False, True) is checked_tuning("compile", False, False) is None
+    assert checked_tuning("compile", options, False) == replace(options, within_plan=True)
+    default = checked_tuning("compile", True, False)
+    assert default is not None
+    assert default.within_plan
+    with pytest.raises(UsageError, match="compile: got autotune and deterministic; need one of them"):
+        checked_tuning("compile", True, True)

@@ -289,6 +289,9 @@ class CountingBackend:
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> CountingKernel:
         return CountingKernel(self.workspace_bytes)
 
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> dict[str, CountingKernel]:
+        return {}
+
     def program(self, calls: Sequence[Call]) -> Program:
         fixed = tuple(calls)
         self.programs.append(len(fixed))

@@ -36,6 +36,11 @@ def uniform(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Arr
     return generator.uniform(-1, 1, shape)
 
 
+def small(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Between -1/8 and 1/8."""
+    return generator.uniform(-0.125, 0.125, shape)
+
+
 def positive(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
     """Between ½ and 2."""
     return generator.uniform(0.5, 2, shape)

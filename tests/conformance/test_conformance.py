@@ -16,7 +16,7 @@ import nnc
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER, Backend, Call
-from nnc.core.dtype import TOLERANCE, U8, DType
+from nnc.core.dtype import F16, F32, TOLERANCE, U8, DType
 from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
 from nnc.ops.catalog import OPERATORS
@@ -72,17 +72,18 @@ def inplace_choices(case: Case, inputs: Sequence[TensorSpec | None], outputs: Se
     return choices
 
 
-def run(backend: Backend, case: Case, dtype: DType, layout: str, pairs: Pairs) -> list[Array]:
+def run(backend: Backend, case: Case, dtype: DType, layout: str, pairs: Pairs, variant: str = "") -> list[Array]:
     """The outputs of one row, computed with the outputs of `pairs` in the memory of their inputs."""
     specs = case.specs(dtype)
     results = infer(case.op, case.attrs, specs)
     inputs = [filled(layout, spec, array) for spec, array in zip(specs, case.arrays(dtype), strict=True)]
     shared = {target: inputs[source] for source, target in pairs}
     outputs = [shared.get(index) or LAYOUTS[layout](spec) for index, spec in enumerate(results)]
-    kernel = backend.kernel(Command(case.op, case.attrs), specs, results)
-    scratch = kernel.workspace_bytes
+    command = Command(case.op, case.attrs)
+    made = backend.variants(command, specs, results)[variant] if variant else backend.kernel(command, specs, results)
+    scratch = made.workspace_bytes
     workspace = contiguous(TensorSpec((scratch,), U8)) if scratch else None
-    backend.program([Call(kernel, tuple(inputs), tuple(outputs), workspace)])()
+    backend.program([Call(made, tuple(inputs), tuple(outputs), workspace)])()
     return [tensor.numpy() for tensor in outputs if tensor is not None]
 
 
@@ -96,7 +97,7 @@ def check_agreement(got: Array, want: Array, dtype: DType, place: str) -> None:
         np.testing.assert_array_equal(got, want, err_msg=place)
 
 
-def variants(backend: Backend, case: Case, dtype: DType) -> Iterator[tuple[str, Pairs]]:
+def arrangements(backend: Backend, case: Case, dtype: DType) -> Iterator[tuple[str, Pairs]]:
     specs = case.specs(dtype)
     results = infer(case.op, case.attrs, specs)
     for layout in LAYOUTS:
@@ -129,11 +130,52 @@ def test_a_backend_agrees_with_the_reference(name: str, case: Case) -> None:
             continue
         results = infer(case.op, case.attrs, case.specs(dtype))
         wanted = run(REFERENCE, case, dtype, "contiguous", ())
-        for layout, pairs in variants(backend, case, dtype):
+        for layout, pairs in arrangements(backend, case, dtype):
             got = run(backend, case, dtype, layout, pairs)
             for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
                 place = f"output {index}, {dtype}, {layout}, in place {pairs}"
                 check_agreement(one, other, results[index].dtype, place)
+
+
+def variants(backend: Backend, case: Case, dtype: DType) -> tuple[str, ...]:
+    """The names of a backend's other kernels for a row."""
+    specs, command = case.specs(dtype), Command(case.op, case.attrs)
+    results = infer(case.op, case.attrs, specs)
+    return () if backend.refusal(command, specs, results) else tuple(backend.variants(command, specs, results))
+
+
+# Elements that kernels compute in as they are, and elements that they convert.
+VARIED_DTYPES = (F32, F16)
+VARIED = [
+    pytest.param(name, case, dtype, id=f"{name}-{case}-{dtype}")
+    for name, backend in BACKENDS.items()
+    for case in CASES
+    for dtype in VARIED_DTYPES
+    if dtype in case.dtypes and variants(backend, case, dtype)
+]
+
+
+@pytest.mark.parametrize(("name", "case", "dtype"), VARIED)
+def test_every_variant_agrees_with_the_reference(name: str, case: Case, dtype: DType) -> None:
+    backend = BACKENDS[name]
+    (wanted,) = run(REFERENCE, case, dtype, "contiguous", ())
+    for variant in variants(backend, case, dtype):
+        for layout in LAYOUTS:
+            (got,) = run(backend, case, dtype, layout, (), variant)
+            check_agreement(got, wanted, dtype, f"{variant}, {layout}")
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="LLVM is absent")
+def test_products_and_convolutions_have_variants_of_every_kind() -> None:
+    llvm = BACKENDS["llvm"]
+    names: dict[str, set[str]] = {}
+    for _, case, dtype in (row.values for row in VARIED):
+        names.setdefault(case.op.name, set()).update(variant.split("-")[0] for variant in variants(llvm, case, dtype))
+    assert names["gemm"] >= {"tile", "matrix"}
+    assert names["convolution"] >= {"direct", "winograd"}
+    assert names["convolution_data_gradient"] >= {"direct", "winograd"}
+    assert names["convolution_weight_gradient"] >= {"tile"}
+    assert names["fused_output"] >= {"direct", "winograd"}
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="LLVM is absent")

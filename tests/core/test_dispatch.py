@@ -41,6 +41,7 @@ class Picky:
     name: str
     missing: str = ""
     floats_only: bool = True
+    others: tuple[str, ...] = ()
     made: list[AnyCommand] = field(default_factory=list)
 
     def absence(self) -> str:
@@ -53,6 +54,9 @@ class Picky:
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Nothing:
         self.made.append(command)
         return Nothing()
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> dict[str, Nothing]:
+        return {name: Nothing() for name in self.others}
 
     def program(self, calls: Sequence[Call]) -> Program:
         return lambda: None
@@ -113,6 +117,22 @@ def test_when_nobody_claims_every_backend_says_why() -> None:
     assert str(caught.value) == (
         "work: got f64[3], –; need a backend that claims it. Fix: fast: f32 only; plain: f32 only"
     )
+
+
+def test_all_claims_come_in_order_variants_behind_their_backend() -> None:
+    table = dispatcher(Picky("fast", others=("wide", "deep")), Picky("gone", missing="x"), Picky("plain"))
+    assert list(map(str, table.claims(COMMAND, F32S, F32S))) == ["fast", "fast:wide", "fast:deep", "plain"]
+    assert table.claims(COMMAND, F64S, F32S) == []
+    assert table.claim(COMMAND, F32S, F32S).variant == ""
+
+
+def test_claims_of_an_unmeasured_backend_count_where_there_are_no_others() -> None:
+    table = dispatcher(Picky("fast"))
+    table.add(Picky("plain", floats_only=False), measured=False)
+    assert list(map(str, table.claims(COMMAND, F32S, F32S))) == ["fast"]
+    assert list(map(str, table.claims(COMMAND, F32S, F32S, prefer="plain"))) == ["plain", "fast"]
+    assert list(map(str, table.claims(COMMAND, F64S, F32S))) == ["plain"]
+    assert table.claim(COMMAND, F64S, F32S).backend.name == "plain"
 
 
 def test_unknown_and_absent_backends_by_name() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from nnc import nn, ops
 from nnc.core.dtype import BF16, F16, F32, F64, TOLERANCE, DType
+from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
@@ -445,3 +447,13 @@ def test_operators_on_layers_outputs_are_those_of_ops() -> None:
     graph = DynamicGraph(backend="reference")
     want = ops.softmax(ops.reshape(graph.constant(x.astype(np.float32)), (2, 4)))
     np.testing.assert_array_equal(model.predict(x), want.numpy())
+
+
+def test_kernels_of_a_model_are_measured_or_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
+    layer, x = nn.Sequential(nn.Dense(70), nn.ReLU(), nn.Dense(3)), np.ones((4, 600), np.float32)
+    fixed, tuned = (nn.Model(layer, (600,), **{option: True}) for option in ("deterministic", "autotune"))
+    np.testing.assert_allclose(tuned.predict(x), fixed.predict(x), 1e-4, 1e-5)
+    assert (tmp_path / "autotune.json").exists()
+    with pytest.raises(UsageError, match="Model: got autotune and deterministic"):
+        nn.Model(layer, (600,), autotune=True, deterministic=True)

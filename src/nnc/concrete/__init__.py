@@ -4,13 +4,15 @@ graph       edit, run, schedule, cancel          body       nodes, edges, bodies
 control     tests and choices                    counter    loop counts
 multiview   places that move                     tape       what each iteration had
 schedule    streams and signals                  prepare    programs, plans
-run         loops, branches, lanes               autotune   the fastest backend, kept on disk
+run         loops, branches, lanes               autotune   the fastest claims, measured
+choices     what was measured, kept on disk
 text        dump, Graphviz                       pending    runs that have not ended
 check       what a node may be given             report     who runs what, and why
 """
 
-from nnc.concrete.autotune import TuneCache, TuneOptions, tune
+from nnc.concrete.autotune import TuneOptions, checked_tuning, tune
 from nnc.concrete.body import Dependency, Exec, ExecKey
+from nnc.concrete.choices import TuneCache
 from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice
 from nnc.concrete.graph import ConcreteGraph, GraphSchedule
 from nnc.concrete.multiview import (
@@ -52,6 +54,7 @@ __all__ = [
     "TapedChoice",
     "TuneCache",
     "TuneOptions",
+    "checked_tuning",
     "multiview_synchronize",
     "synchronize_to_multiview",
     "tune",

@@ -1,29 +1,29 @@
-"""Autotune: time every backend that claims a command on the tensors at hand, and keep the fastest.
+"""Autotune: time every claim of a command, variants included, on the tensors at hand, and keep the fastest.
 
-    winner = argmin over claims of min over rounds of seconds(claim)
+    winner = argmin over claims of the median over rounds of seconds(claim, then the preferred claim)
 
-Claims run on copies, in which tensors that share memory share it as before; a stream is drained before the clock is
-read. Results are kept in the cache folder, by processor, command, specs and versions.
+A command is timed as it stands in its graph: on copies, in which tensors that share memory share it as before; after
+as many bytes have passed through the caches as the rest of the graph has; and between commands of the preferred
+backend on other copies. The one before keeps workers awake. The one behind is part of the same program, or waits for
+another one, and its workers may find the processor taken. Rounds of one claim follow each other, as what it leaves
+behind is felt by the next. A stream is drained before the clock is read.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from statistics import median
 from time import perf_counter
 
+import numpy as np
+
 from nnc.concrete.body import Body, Exec, Places, all_bodies
+from nnc.concrete.choices import Entry, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Claim, Dispatcher, Program, Specs, Tensors
+from nnc.core.dispatch import Backend, Call, Claim, Dispatcher, Program, Specs, Tensors
 from nnc.core.dtype import U8
-from nnc.core.serialize import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.storage import ALIGNMENT, Storage
@@ -31,94 +31,12 @@ from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import MemoryLimitError, UsageError
 
-FORMAT_VERSION = 1
-FILE_NAME = "autotune.json"
-PACKAGES = ("nnc", "numpy", "llvmlite")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The fastest backend, and what it took."""
-
-    backend: str
-    seconds: float
-
-
-class TuneCache:
-    """Winners by key, read from `folder` at the first use and written back by `save`; None keeps them in memory only.
-
-    A file that cannot be used is ignored with one warning and replaced by the next `save`.
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.path = None if folder is None else folder / FILE_NAME
-        self._entries: dict[str, Entry] = {}
-        self._fresh: dict[str, Entry] = {}
-        self._loaded = False
-        self._warned = False
-
-    def get(self, key: str) -> Entry | None:
-        """The winner of an earlier measurement."""
-        if not self._loaded:
-            self._entries = {**self._read(), **self._entries}
-            self._loaded = True
-        return self._entries.get(key)
-
-    def put(self, key: str, entry: Entry) -> None:
-        """Keep a winner."""
-        self._entries[key] = self._fresh[key] = entry
-
-    def save(self) -> None:
-        """Write what is new, together with what other processes have written meanwhile."""
-        if self.path is None or not self._fresh:
-            return
-        rows = {key: [entry.backend, entry.seconds] for key, entry in sorted({**self._read(), **self._fresh}.items())}
-        text = json.dumps({"version": FORMAT_VERSION, "entries": rows}, indent=1)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, [text.encode()])
-        except (OSError, UsageError) as error:
-            self._warn(str(error))
-        self._fresh.clear()
-
-    def _read(self) -> dict[str, Entry]:
-        if self.path is None:
-            return {}
-        try:
-            return _entries(json.loads(self.path.read_bytes()))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            self._warn(f"{type(error).__name__}: {error}")
-            return {}
-
-    def _warn(self, reason: str) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(f"nnc: ignoring the autotune cache {self.path}: {reason}", RuntimeWarning, stacklevel=2)
-
-
-def _entries(document: object) -> dict[str, Entry]:
-    """The rows of a file of this version; none of another version. ValueError when it is no such file."""
-    match document:
-        case {"version": int(number), "entries": dict(rows)}:
-            return {str(key): _entry(row) for key, row in rows.items()} if number == FORMAT_VERSION else {}
-        case _:
-            raise ValueError("not a table of winners")
-
-
-def _entry(row: object) -> Entry:
-    match row:
-        case [str(backend), float(seconds)]:
-            return Entry(backend, seconds)
-        case _:
-            raise ValueError("a row that is not [backend, seconds]")
-
-
-@lru_cache(maxsize=8)
-def cache_in(folder: Path | None) -> TuneCache:
-    """The cache of this process for a folder."""
-    return TuneCache(folder)
+# So many bytes at most pass through the caches between two runs.
+MOST_PASSING = 32 * 1024 * 1024
+# A claim that takes so many times as long as the fastest in its first run is not run again.
+HOPELESS = 8.0
+# The preferred claim stays unless another takes less than this part of its time: clocks are not as exact.
+MARGIN = 0.98
 
 
 def _default_cache() -> TuneCache:
@@ -129,14 +47,42 @@ def _default_cache() -> TuneCache:
 class TuneOptions:
     """How to measure: the most scratch memory a kernel may want, and where, how often and by which clock to run it.
 
-    Without a stream claims run on the calling thread.
+    Without a stream claims run on the calling thread. With `within_plan` no kernel of a graph may want more scratch
+    memory than the one that it takes the place of.
     """
 
     workspace_limit: int | None = None
     stream: Stream | None = None
-    rounds: int = 3
+    rounds: int = 7
     clock: Callable[[], float] = perf_counter
     cache: TuneCache = field(default_factory=_default_cache)
+    within_plan: bool = False
+
+
+def checked_tuning(subject: str, autotune: TuneOptions | bool, deterministic: bool) -> TuneOptions | None:
+    """How to tune a planned graph; None for not at all. UsageError when what is fixed is also to be measured."""
+    if autotune is False:
+        return None
+    if deterministic:
+        raise UsageError(
+            subject, got="autotune and deterministic", need="one of them", fix="leave autotune out for the same bits"
+        )
+    return replace(TuneOptions() if autotune is True else autotune, within_plan=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A command on its tensors, the most scratch memory for it, and the bytes that pass between two of its runs.
+
+    `prefer` names the backend whose claim comes first.
+    """
+
+    command: AnyCommand
+    inputs: Tensors
+    outputs: Tensors
+    limit: int | None = None
+    passing: int = 0
+    prefer: str = ""
 
 
 def tune(
@@ -144,26 +90,47 @@ def tune(
 ) -> Claim:
     """The fastest claim of a command on tensors like these, which are read but never written.
 
-    MemoryLimitError when every backend that claims the command wants more workspace than the limit.
+    MemoryLimitError when every claim of the command wants more workspace than the limit.
     """
     options = options or TuneOptions()
-    claim = _tune(command, inputs, outputs, dispatcher, options)
+    claim = _tune(Site(command, inputs, outputs, options.workspace_limit), dispatcher, options)
     options.cache.save()
     return claim
 
 
-def tune_bodies(root: Body, dispatcher: Dispatcher, options: TuneOptions) -> int:
-    """Tune every command of a body and of all inside it; how many nodes changed their backend."""
+def tune_bodies(root: Body, dispatcher: Dispatcher, prefer: str, options: TuneOptions) -> int:
+    """Tune every command of a body and of all inside it; how many nodes changed their claim.
+
+    A node keeps its claim where none runs on what its tensors hold now.
+    """
+    nodes = [
+        (body, key, record, _site(record, options))
+        for body in all_bodies(root)
+        for key, record in body.execs.items()
+        if isinstance(record, Exec)
+    ]
+    touched = _bytes_of(tensor for *_, site in nodes for tensor in (*site.inputs, *site.outputs))
     changed = 0
-    for body in all_bodies(root):
-        for key, record in tuple(body.execs.items()):
-            if isinstance(record, Exec):
-                claim = _tune(record.command, _samples(record.inputs), _samples(record.outputs), dispatcher, options)
-                if claim.backend is not record.claim.backend:
-                    body.execs.replace_node(key, _with_claim(record, claim))
-                    changed += 1
+    for body, key, record, site in nodes:
+        own = _bytes_of((*site.inputs, *site.outputs))
+        try:
+            passing = min(touched - own, MOST_PASSING)
+            claim = _tune(replace(site, passing=passing, prefer=prefer), dispatcher, options)
+        except MemoryLimitError:
+            raise
+        except UsageError:
+            continue
+        if (claim.backend, claim.variant) != (record.claim.backend, record.claim.variant):
+            body.execs.replace_node(key, _with_claim(record, claim))
+            changed += 1
     options.cache.save()
     return changed
+
+
+def _site(record: Exec, options: TuneOptions) -> Site:
+    limits = [options.workspace_limit, record.claim.kernel.workspace_bytes if options.within_plan else None]
+    limit = min((limit for limit in limits if limit is not None), default=None)
+    return Site(record.command, _samples(record.inputs), _samples(record.outputs), limit)
 
 
 def _with_claim(record: Exec, claim: Claim) -> Exec:
@@ -177,101 +144,125 @@ def _samples(places: Places) -> Tensors:
     return tuple(None if place is None else sample(place) for place in places)
 
 
-def _tune(
-    command: AnyCommand, inputs: Tensors, outputs: Tensors, dispatcher: Dispatcher, options: TuneOptions
-) -> Claim:
-    claims = _claims(command, _specs(inputs), _specs(outputs), dispatcher, options.workspace_limit)
+def _bytes_of(tensors: Iterable[Tensor | None]) -> int:
+    """Bytes of all that tensors touch, what several touch counted once."""
+    present = [tensor for tensor in tensors if tensor is not None and tensor.spec.elements]
+    return sum(end - begin for begin, end in map(_span, _clusters(present)))
+
+
+def _tune(site: Site, dispatcher: Dispatcher, options: TuneOptions) -> Claim:
+    claims = _claims(site, dispatcher)
     if len(claims) == 1:
         return next(iter(claims.values()))
-    key = cache_key(command, _specs(inputs), _specs(outputs), tuple(claims))
+    key = cache_key(site.command, site.inputs, site.outputs, tuple(claims))
     known = options.cache.get(key)
-    if known is None or known.backend not in claims:
-        known = _fastest(claims, inputs, outputs, options)
+    if known is None or known.claim not in claims:
+        name, seconds = _fastest(claims, site, options)
+        known = Entry(name, seconds, versions())
         options.cache.put(key, known)
-    return claims[known.backend]
+    return claims[known.claim]
 
 
-def _claims(
-    command: AnyCommand, inputs: Specs, outputs: Specs, dispatcher: Dispatcher, limit: int | None
-) -> dict[str, Claim]:
-    """All claims within the limit, by name of the backend, in order of preference."""
-    willing = [one for one in dispatcher.candidates() if not one.refusal(command, inputs, outputs)]
-    if not willing:
+def _claims(site: Site, dispatcher: Dispatcher) -> dict[str, Claim]:
+    """All claims within the limit by name, in order of preference."""
+    specs = _specs(site.inputs), _specs(site.outputs)
+    claims = dispatcher.claims(site.command, *specs, site.prefer)
+    if not claims:
         # Raises the error that says why each backend refuses.
-        return {"": dispatcher.claim(command, inputs, outputs)}
-    claims = {one.name: Claim(one, one.kernel(command, inputs, outputs)) for one in willing}
-    needs = {name: claim.kernel.workspace_bytes for name, claim in claims.items()}
-    fitting = {name: claim for name, claim in claims.items() if limit is None or needs[name] <= limit}
+        return {"": dispatcher.claim(site.command, *specs)}
+    limit = site.limit
+    fitting = [claim for claim in claims if limit is None or claim.kernel.workspace_bytes <= limit]
     if not fitting:
+        least = min(claim.kernel.workspace_bytes for claim in claims)
         raise MemoryLimitError(
-            command.op.name, got=f"a workspace limit of {limit} bytes", need=f"at least {min(needs.values())} bytes"
+            site.command.op.name, got=f"a workspace limit of {limit} bytes", need=f"at least {least} bytes"
         )
-    return fitting
+    return {str(claim): claim for claim in fitting}
 
 
-def _fastest(claims: Mapping[str, Claim], inputs: Tensors, outputs: Tensors, options: TuneOptions) -> Entry:
-    tensors = copy_all((*inputs, *outputs))
-    read, written = tensors[: len(inputs)], tensors[len(inputs) :]
-    entries: list[Entry] = []
+def _fastest(claims: Mapping[str, Claim], site: Site, options: TuneOptions) -> tuple[str, float]:
+    """The name of the fastest claim, and the seconds that it takes with the preferred one behind it."""
+    bench = _Bench(options, site.passing)
+    calls, first = _first_runs(claims, site, bench)
+    hopeful = [name for name in calls if first[name] <= HOPELESS * min(first.values())]
+    preferred = hopeful[0]
+    if len(hopeful) == 1:
+        return preferred, first[preferred]
+    neighbour, backend = _call(claims[preferred], *_copies(site)), claims[preferred].backend
+    before = backend.program([neighbour])
+    usual = {}
+    for name in hopeful:
+        programs = _programs(claims[name].backend, calls[name], backend, neighbour)
+        usual[name] = median(bench.seconds(programs, before) for _ in range(max(options.rounds, 1)))
+    fastest = min(usual, key=usual.__getitem__)
+    winner = fastest if usual[fastest] < MARGIN * usual[preferred] else preferred
+    return winner, usual[winner]
+
+
+def _programs(backend: Backend, call: Call, other: Backend, behind: Call) -> tuple[Program, ...]:
+    """A call and another one behind it, as one program where one backend runs both."""
+    if backend is other:
+        return (backend.program([call, behind]),)
+    return backend.program([call]), other.program([behind])
+
+
+def _call(claim: Claim, inputs: Tensors, outputs: Tensors) -> Call:
+    """The claim's kernel with scratch memory."""
+    need = claim.kernel.workspace_bytes
+    room = Tensor.empty(TensorSpec((need,), U8), "workspace") if need else None
+    return Call(claim.kernel, inputs, outputs, room)
+
+
+def _copies(site: Site) -> tuple[Tensors, Tensors]:
+    """Copies of the inputs and of the outputs."""
+    tensors, count = copy_all((*site.inputs, *site.outputs)), len(site.inputs)
+    return tensors[:count], tensors[count:]
+
+
+def _first_runs(claims: Mapping[str, Claim], site: Site, bench: _Bench) -> tuple[dict[str, Call], dict[str, float]]:
+    """The calls of the claims that run, all on the same copies, and the seconds that each took at first."""
+    calls: dict[str, Call] = {}
+    seconds: dict[str, float] = {}
     failure: UsageError | None = None
+    copies = _copies(site)
     for name, claim in claims.items():
-        need = claim.kernel.workspace_bytes
-        room = Tensor.empty(TensorSpec((need,), U8), "workspace") if need else None
+        call = _call(claim, *copies)
         try:
-            program = claim.backend.program([Call(claim.kernel, read, written, room)])
-            entries.append(Entry(name, _seconds(program, options)))
+            seconds[name] = bench.seconds((claim.backend.program([call]),))
+            calls[name] = call
         except UsageError as error:
             failure = error
-    if not entries:
+    if not calls:
         assert failure is not None
         raise failure
-    return min(entries, key=lambda entry: entry.seconds)
+    return calls, seconds
 
 
-def _seconds(program: Program, options: TuneOptions) -> float:
-    """The best of all rounds after one to warm up."""
-    _run(program, options.stream)
-    found = []
-    for _ in range(max(options.rounds, 1)):
-        begin = options.clock()
-        _run(program, options.stream)
-        found.append(options.clock() - begin)
-    return min(found)
+class _Bench:
+    """Runs programs by the clock of `options`, after `passing` bytes that nobody needs."""
 
+    def __init__(self, options: TuneOptions, passing: int) -> None:
+        self.options = options
+        self._others = np.zeros(passing, np.uint8)
 
-def _run(program: Program, stream: Stream | None) -> None:
-    if stream is None:
-        program()
-    else:
-        stream.submit(program)
-        stream.drain()
+    def seconds(self, programs: Sequence[Program], before: Program | None = None) -> float:
+        """What one run of all takes, one after another; that of `before` is not counted."""
+        np.add(self._others, 1, out=self._others)
+        if before is not None:
+            self._run((before,))
+        begin = self.options.clock()
+        self._run(programs)
+        return self.options.clock() - begin
 
-
-def cache_key(command: AnyCommand, inputs: Specs, outputs: Specs, backends: Sequence[str]) -> str:
-    """All that the winner depends on, as text."""
-    specs = " ".join("–" if spec is None else str(spec) for spec in (*inputs, *outputs))
-    versions = " ".join(f"{name}-{_version(name)}" for name in PACKAGES)
-    machine = f"{processor()} x{SETTINGS.worker_count()}"
-    return " | ".join((machine, versions, " ".join(backends), f"{command.op.name} {command.attrs!r}", specs))
-
-
-@cache
-def processor() -> str:
-    """The processor's name, as exact as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-@cache
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
+    def _run(self, programs: Sequence[Program]) -> None:
+        stream = self.options.stream
+        for program in programs:
+            if stream is None:
+                program()
+            else:
+                stream.submit(program)
+        if stream is not None:
+            stream.drain()
 
 
 def copy_all(tensors: Tensors) -> Tensors:
@@ -279,8 +270,7 @@ def copy_all(tensors: Tensors) -> Tensors:
     present = {id(tensor): tensor for tensor in tensors if tensor is not None}
     copies: dict[int, Tensor] = {}
     for cluster in _clusters([tensor for tensor in present.values() if tensor.spec.elements]):
-        begin = min(_extent(tensor)[0] for tensor in cluster)
-        end = max(_extent(tensor)[1] for tensor in cluster)
+        begin, end = _span(cluster)
         skip = begin % ALIGNMENT
         storage = Storage.allocate(skip + end - begin, "autotune")
         for tensor in cluster:
@@ -302,6 +292,12 @@ def _clusters(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         clusters[-1].append(tensor)
         reach = max(reach, last)
     return clusters
+
+
+def _span(cluster: Sequence[Tensor]) -> tuple[int, int]:
+    """[begin, end) of the addresses that a group touches."""
+    extents = [_extent(tensor) for tensor in cluster]
+    return min(begin for begin, _ in extents), max(end for _, end in extents)
 
 
 def _extent(tensor: Tensor) -> tuple[int, int]:

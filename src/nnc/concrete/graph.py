@@ -72,15 +72,23 @@ class GraphSchedule:
 class ConcreteGraph:
     """Commands on tensors: a handle on a `Body`. `add` appends a node, `connect` an edge; `run` executes in order.
 
-    Two handles on one body are equal.
+    Two handles on one body are equal. The claims of a `deterministic` graph are never measured: they are the first
+    choices of the first backends, so that equal machines give equal bits.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher = DISPATCHER, backend: str = "", name: str = "", *, body: Body | None = None
+        self,
+        dispatcher: Dispatcher = DISPATCHER,
+        backend: str = "",
+        name: str = "",
+        *,
+        body: Body | None = None,
+        deterministic: bool = False,
     ) -> None:
         self.body = body or Body(name, counter=Counter(name), streams=StreamPool(name))
         self._dispatcher = dispatcher
         self._backend = backend
+        self._deterministic = deterministic
         self._streams = 1
         self._prepared: dict[tuple[Keys | None, Keys | None, int], tuple[Prepared, frozenset[ExecKey]]] = {}
         self._runs = PendingRuns()
@@ -272,8 +280,9 @@ class ConcreteGraph:
 
     def subgraphs(self, key: ExecKey) -> tuple[ConcreteGraph, ...]:
         """The graphs inside a node: the body of a loop, or the branches by index."""
+        made = partial(ConcreteGraph, self._dispatcher, self._backend, deterministic=self._deterministic)
         inner = bodies_of(self.execs[key])
-        return tuple(ConcreteGraph(self._dispatcher, self._backend, body=body) for _, body in inner)
+        return tuple(made(body=body) for _, body in inner)
 
     def node(self, key: ExecKey) -> Node:
         """The name of a node on tapes, for the backward loop or case..of that mirrors it."""
@@ -339,11 +348,13 @@ class ConcreteGraph:
         self._streams = streams
 
     def autotune(self, options: TuneOptions | None = None) -> int:
-        """Measure all backends that claim each command, here and in the graphs inside, and keep the fastest.
+        """Measure all claims of each command, here and in the graphs inside, and keep the fastest.
 
-        Returns how many nodes changed their backend. Live tensors are not touched.
+        Returns how many nodes changed their claim. Live tensors are not touched. UsageError for a deterministic graph.
         """
-        return tune_bodies(self.body, self._dispatcher, options or TuneOptions())
+        if self._deterministic:
+            raise UsageError("autotune", got="a deterministic graph", need="a graph whose claims may be measured")
+        return tune_bodies(self.body, self._dispatcher, self._backend, options or TuneOptions())
 
     # ---- text
 

@@ -45,9 +45,9 @@ def report(body: Body, dispatcher: Dispatcher, prefer: str) -> tuple[Served, ...
 def _served(record: Exec, dispatcher: Dispatcher, prefer: str) -> Served:
     inputs, outputs = specs_of(record.inputs), specs_of(record.outputs)
     refusals = {}
-    for backend in dispatcher.candidates(prefer):
+    for backend in dispatcher.usable(prefer):
         if backend is record.claim.backend:
             break
         if reason := backend.refusal(record.command, inputs, outputs):
             refusals[backend.name] = reason
-    return Served(record.command, inputs, outputs, record.claim.backend.name, refusals, record.origin)
+    return Served(record.command, inputs, outputs, str(record.claim), refusals, record.origin)

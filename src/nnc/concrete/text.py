@@ -63,7 +63,7 @@ def label(record: Record, details: bool = False) -> str:
     """What a node is, on one line."""
     match record:
         case Exec():
-            text = f"{record.command} on {record.claim.backend.name}"
+            text = f"{record.command} on {record.claim}"
             return f"{text} ({_places(record.inputs)}) -> ({_places(record.outputs)})" if details else text
         case Noop():
             return "noop"

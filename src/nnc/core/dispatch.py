@@ -1,13 +1,14 @@
 """Dispatch: which backend runs a command on tensors of these specs.
 
 A backend *claims* a command by returning a kernel for the specs at hand; the first claim in the order of
-preference wins. Only `nnc/__init__.py` puts backends into the table, so no upper layer knows their names.
+preference wins. A backend may have other kernels for the command, its variants, which nothing but a measurement
+prefers. Only `nnc/__init__.py` puts backends into the table, so no upper layer knows their names.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,6 +64,9 @@ class Backend(Protocol):
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
         """The kernel for a command that `refusal` did not refuse."""
 
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """Other kernels for it by name: results within `nnc.core.dtype.TOLERANCE`, in another time."""
+
     def program(self, calls: Sequence[Call]) -> Program:
         """One callable that runs `calls` (all of this backend) in order."""
 
@@ -87,6 +91,10 @@ class DeferredBackend:
         """The kernel for a command that `refusal` did not refuse."""
         return self._backend().kernel(command, inputs, outputs)
 
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """Other kernels for it by name: results within `nnc.core.dtype.TOLERANCE`, in another time."""
+        return self._backend().variants(command, inputs, outputs)
+
     def program(self, calls: Sequence[Call]) -> Program:
         """One callable that runs `calls` (all of this backend) in order."""
         return self._backend().program(calls)
@@ -100,10 +108,15 @@ class DeferredBackend:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A backend and the kernel it offers."""
+    """A backend and the kernel it offers: the variant of this name, or its first choice."""
 
     backend: Backend
     kernel: Kernel
+    variant: str = ""
+
+    def __str__(self) -> str:
+        """`llvm`, or `llvm:winograd-4` for a variant."""
+        return f"{self.backend.name}:{self.variant}" if self.variant else self.backend.name
 
 
 Key = tuple[AnyCommand, Specs, Specs, str]
@@ -115,13 +128,16 @@ class Dispatcher:
 
     backends: dict[str, Backend] = field(default_factory=dict)
     _claims: dict[Key, Claim] = field(default_factory=dict)
+    _unmeasured: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, backend: Backend) -> None:
-        """Append a backend; earlier ones are preferred."""
+    def add(self, backend: Backend, *, measured: bool = True) -> None:
+        """Append a backend; earlier ones are preferred. One that is not `measured` is no candidate of autotune."""
         if backend.name in self.backends:
             raise BackendError("dispatch", got=f"a second backend named {backend.name}", need="unique names")
         self.backends[backend.name] = backend
+        if not measured:
+            self._unmeasured.add(backend.name)
 
     def backend(self, name: str) -> Backend:
         """The usable backend called `name`; BackendError with the reason otherwise."""
@@ -134,11 +150,14 @@ class Dispatcher:
 
     def candidates(self, prefer: str = "") -> list[Backend]:
         """Usable backends, `prefer` (checked) first."""
-        usable = [backend for backend in self.backends.values() if not backend.absence()]
-        if not prefer:
-            return usable
-        first = self.backend(prefer)
-        return [first, *(backend for backend in usable if backend is not first)]
+        return list(self.usable(prefer))
+
+    def usable(self, prefer: str = "") -> Iterator[Backend]:
+        """The same one by one: a backend is looked for when those before it do not do."""
+        first = self.backend(prefer) if prefer else None
+        if first is not None:
+            yield first
+        yield from (one for one in self.backends.values() if one is not first and not one.absence())
 
     def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
@@ -148,7 +167,7 @@ class Dispatcher:
         if found is not None:
             return found
         reasons = []
-        for backend in self.candidates(prefer):
+        for backend in self.usable(prefer):
             if reason := backend.refusal(command, inputs, outputs):
                 reasons.append(f"{backend.name}: {reason}")
                 continue
@@ -157,6 +176,20 @@ class Dispatcher:
                 return self._claims.setdefault(key, claim)
         shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
         raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
+
+    def claims(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> list[Claim]:
+        """All claims to measure, in order of preference, variants behind the first choice of their backend.
+
+        Those of backends that are not measured count where there are no others, or the caller prefers them.
+        """
+        found = []
+        for backend in self.usable(prefer):
+            if not backend.refusal(command, inputs, outputs):
+                found.append(Claim(backend, backend.kernel(command, inputs, outputs)))
+                others = backend.variants(command, inputs, outputs)
+                found.extend(Claim(backend, kernel, name) for name, kernel in others.items())
+        unmeasured = self._unmeasured - {prefer}
+        return [claim for claim in found if claim.backend.name not in unmeasured] or found
 
 
 DISPATCHER = Dispatcher()

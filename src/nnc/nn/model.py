@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import F16, F32, DType
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
@@ -126,6 +127,9 @@ class Model:
     With a `memory_limit`, in bytes, the arena of each step takes no more; `memory` tells what a step computes again
     for that, and results are the same bit by bit. A step that cannot meet it so runs in the `allowed_precision` (bf16
     or f16), where one is given; MemoryLimitError where that does not suffice either.
+
+    With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
+    they are fixed (`nnc.symbolic.compile`).
     """
 
     def __init__(
@@ -144,7 +148,10 @@ class Model:
         memory_limit: int | None = None,
         allowed_precision: DType | None = None,
         passes: Iterable[Pass] = DEFAULT,
+        autotune: TuneOptions | bool = False,
+        deterministic: bool = False,
     ) -> None:
+        checked_tuning("Model", autotune, deterministic)
         self.layer = layer
         self.input_shape = check_shape(input_shape, "input_shape")
         self.loss = SoftmaxCrossEntropy() if loss is None else loss
@@ -158,6 +165,8 @@ class Model:
         self.memory_limit = memory_limit
         self.allowed_precision = allowed_precision
         self.passes = tuple(passes)
+        self.autotune = autotune
+        self.deterministic = deterministic
         self.specs: dict[str, ParameterSpec] = {}
         self._output = self._explore()
         self.output_shape = self._output.shape[1:]
@@ -389,9 +398,7 @@ class Model:
         if precision is not None:
             lower_precision(graph, (*results, *carry), precision)
         reports = simplify(graph, (*results, *carry), self.passes)
-        compiled = compile(
-            graph, results, given=later, carry=carry, backend=self.backend, memory_limit=self.memory_limit
-        )
+        compiled = self._lower(graph, results, later, carry)
         return _Program(Step(compiled, inputs, target, results, reports), given, precision)
 
     def _frozen(
@@ -405,10 +412,27 @@ class Model:
         reports += simplify(graph, (output,), self.passes)
         frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
         simplify(before.graph, [before.results[symbol] for symbol in frozen if symbol in before.results], self.passes)
-        compiled = compile(
-            graph, (output,), given=dict.fromkeys(frozen), backend=self.backend, memory_limit=self.memory_limit
-        )
+        compiled = self._lower(graph, (output,), dict.fromkeys(frozen), {})
         return _Program(Step(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
+
+    def _lower(
+        self,
+        graph: SymbolicGraph,
+        results: tuple[Symbol, ...],
+        given: Mapping[Symbol, None],
+        carry: Mapping[Symbol, Symbol],
+    ) -> Compiled:
+        """The graph compiled as this model asks."""
+        return compile(
+            graph,
+            results,
+            given=given,
+            carry=carry,
+            backend=self.backend,
+            memory_limit=self.memory_limit,
+            autotune=self.autotune,
+            deterministic=self.deterministic,
+        )
 
     # ---- use
 

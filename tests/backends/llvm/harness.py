@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.access import Access
@@ -65,7 +66,9 @@ def extent(array: Array) -> Range:
 
 
 def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[Memory]) -> Launch:
-    """A launch of the generator's kernel; its workspace is put into `keep`."""
+    """A launch of the generator's kernel; its workspace is put into `keep`. Skips f16 where it is not converted."""
+    if not host_target().half and any(array.dtype == np.float16 for array in (*inputs, *outputs)):
+        pytest.skip("no conversion of f16 here")
     kernel = jit().kernel(generator)
     addresses = [array.ctypes.data for array in (*inputs, *outputs)]
     writes = [extent(array) for array in outputs]

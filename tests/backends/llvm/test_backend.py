@@ -145,7 +145,7 @@ def convolution(window: int, groups: int = 1) -> AnyCommand:
 PACKING: dict[str, tuple[AnyCommand, Shape, Shape, bool]] = {
     "panels of a product": (Command(GEMM, GemmAttrs()), (300, 70), (70, 90), False),
     "panels just before their use": (Command(GEMM, GemmAttrs()), (40, 300), (300, 700), False),
-    "weights in a workspace": (convolution(5), (1, 16, 16, 8), (5, 5, 8, 40), True),
+    "weights in a workspace": (convolution(5), (1, 16, 16, 8), (5, 5, 8, 41), True),
     "weights in pieces": (convolution(5), (1, 3, 3, 128), (5, 5, 128, 130), False),
     "weights of tiles": (convolution(3), (1, 16, 16, 32), (3, 3, 32, 48), False),
     "weights of one channel": (convolution(3, 48), (1, 8, 8, 48), (3, 3, 1, 48), False),

@@ -91,8 +91,8 @@ def test_f32(case: str) -> None:
     c = CASES[case]
     x, w, g = operands(c, np.float32)
     y, back, weights = (array.astype(np.float32) for array in sums(c, x, w, g))
-    check(forward(c, bias=False), [x, w], [y], spread=30)
-    check(data_gradient(c), [g, w], [back], spread=30)
+    check(forward(c, bias=False).best, [x, w], [y], spread=30)
+    check(data_gradient(c).best, [g, w], [back], spread=30)
     check(weight_gradient(c), [x, g], [weights], spread=100)
 
 
@@ -104,7 +104,7 @@ def test_epilogues(case: str) -> None:
     x, w, g = operands(c, np.float32)
     bias, scale, shift = random((c.filters,), seed=3), random((c.filters,), seed=4), random((1,), seed=5)
     chain = (Instruction("multiply", (0, 2)), Instruction("add", (3, 1)), Instruction("relu", (4,)))
-    made = forward(c, bias=True)
+    made = forward(c, bias=True).best
     assert isinstance(made, Correlation | Depthwise)
     made = replace(made, epilogue=Epilogue(F32, (True, False), chain, 5))
     want = np.maximum((sums(c, x, w, g)[0] + bias) * scale + shift, 0)
@@ -118,8 +118,8 @@ def test_f64_with_bias(case: str) -> None:
     bias = random((c.filters,), np.float64, 3)
     assert scalar_of(x) == F64
     y, back, weights = sums(c, x, w, g)
-    check(forward(c, bias=True), [x, w, bias], [y + bias], spread=100)
-    check(data_gradient(c), [g, w], [back], spread=100)
+    check(forward(c, bias=True).best, [x, w, bias], [y + bias], spread=100)
+    check(data_gradient(c).best, [g, w], [back], spread=100)
     check(weight_gradient(c), [x, g], [weights], spread=100)
 
 
@@ -129,18 +129,18 @@ def test_f16_is_rounded_once(case: str) -> None:
     x, w, g = operands(c, np.float16)
     bias = random((c.filters,), np.float16, 3)
     y, back, _ = sums(c, x, w, g)
-    check(forward(c, bias=True), [x, w, bias], [(y + bias).astype(np.float16)], spread=1)
-    check(data_gradient(c), [g, w], [back.astype(np.float16)], spread=1)
+    check(forward(c, bias=True).best, [x, w, bias], [(y + bias).astype(np.float16)], spread=1)
+    check(data_gradient(c).best, [g, w], [back.astype(np.float16)], spread=1)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("weights in pieces")])
 def test_weights_in_pieces_take_no_workspace(case: str) -> None:
     c, target = CASES[case], host_target()
-    assert forward(c, bias=False).workspace(target) == 0
-    assert data_gradient(c).workspace(target) == 0
+    assert forward(c, bias=False).best.workspace(target) == 0
+    assert data_gradient(c).best.workspace(target) == 0
 
 
 @pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128), (14, 256), (7, 512)])
 def test_packed_weights_are_small_against_the_images(size: int, channels: int) -> None:
     c = problem(1, (size, size), channels, (3, 3), channels, border=1)
-    assert forward(c, bias=False).workspace(host_target()) < 4 * 2 * 4 * size * size * channels
+    assert forward(c, bias=False).best.workspace(host_target()) < 4 * 2 * 4 * size * size * channels

@@ -12,8 +12,8 @@ from nnc.backends.llvm.gemm import MAX_DEPTH, Gemm
 from nnc.backends.llvm.pointwise import Instruction
 
 SIZES = [(1, 1, 1), (3, 70, 5), (33, 65, 2 * MAX_DEPTH + 9), (29, 1, 17), (100, 100, 100), (64, 10, 128)]
-# A matrix b larger than the cache against one block of rows, and blocks of rows, of columns and of steps.
-LARGE = [(33, 450, MAX_DEPTH + 76), (200, 600, MAX_DEPTH + 76)]
+# One matrix larger than the cache, and blocks of rows, of columns and of steps.
+LARGE = [(33, 450, MAX_DEPTH + 76), (200, 600, MAX_DEPTH + 76), (400, 70, MAX_DEPTH + 76)]
 
 
 def gemm(a: Array, b: Array, bias: bool = False) -> Gemm:
@@ -47,10 +47,12 @@ def test_products_of_all_sizes(size: tuple[int, int, int], transposed: tuple[boo
 
 
 @pytest.mark.parametrize("size", LARGE, ids=str)
-@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
-def test_large_products_with_an_epilogue(size: tuple[int, int, int], transposed: bool) -> None:
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("flip_b", [False, True])
+def test_large_products_with_an_epilogue(size: tuple[int, int, int], flip_a: bool, flip_b: bool) -> None:
     rows, columns, inner = size
-    a, b = random((rows, inner)), random((columns, inner), seed=1).T if transposed else random((inner, columns), seed=1)
+    a = random((inner, rows)).T if flip_a else random((rows, inner))
+    b = random((columns, inner), seed=1).T if flip_b else random((inner, columns), seed=1)
     bias, scale = random((columns,), seed=2), random((columns,), seed=3)
     chain = (Instruction("multiply", (0, 1)), Instruction("relu", (2,)))
     want = np.maximum((a.astype(np.float64) @ b + bias) * scale, 0).astype(np.float32)

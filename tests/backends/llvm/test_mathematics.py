@@ -83,6 +83,13 @@ def test_results_are_within_their_ulps(operation: str, dtype: type[np.generic]) 
     assert error <= ROUNDINGS.get(operation, 2.0 if dtype is np.float32 else 3.0)
 
 
+@pytest.mark.parametrize("operation", ["tanh", "erf"])
+def test_results_keep_their_digits_and_signs_where_differences_from_one_are_small(operation: str) -> None:
+    near = np.linspace(-0.6, 0.6, 100_001, dtype=np.float32)
+    assert largest_error(apply(operation, near), WANTED[operation](near.astype(np.longdouble))) <= 2.0
+    np.testing.assert_array_equal(np.signbit(apply(operation, np.array([-0.0, 0.0, -1e-45], np.float32))), [1, 0, 1])
+
+
 def test_gelu_is_within_one_ulp_in_its_left_tail_too() -> None:
     x = np.concatenate([arguments(np.float32), np.linspace(-15, 6, 20_000, dtype=np.float32)])
     wide = x.astype(np.float64)

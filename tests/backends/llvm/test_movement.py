@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import access, check, random, run, scalar_of, steps
 
 from nnc.backends.llvm.access import Access
 from nnc.backends.llvm.movement import concatenate, embed, fill, move
-from nnc.backends.llvm.transposition import Transposition
+from nnc.backends.llvm.transposition import ORDERS, Order, Transposition
 
 
 def test_a_transpose_is_a_move_between_strides() -> None:
@@ -40,6 +42,16 @@ def test_a_transposition_into_a_region() -> None:
     run(made, [x], [place])
     np.testing.assert_array_equal(place, x.T)
     assert np.count_nonzero(whole) == np.count_nonzero(x)
+
+
+@pytest.mark.parametrize("shape", [(83, 75), (96, 80), (2, 65, 48), (33, 260)], ids=str)
+@pytest.mark.parametrize("order", [*ORDERS, Order(0, 4, 2, 32)], ids=str)
+def test_every_order_of_blocks(order: Order, shape: tuple[int, ...]) -> None:
+    x = random(shape)
+    want = np.ascontiguousarray(x.swapaxes(-1, -2))
+    made = move(want.shape, access(x.swapaxes(-1, -2)), access(want))
+    assert isinstance(made, Transposition)
+    check(replace(made, order=order), [x], [want])
 
 
 def test_narrow_matrices_are_gathered() -> None:

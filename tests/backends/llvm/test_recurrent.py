@@ -11,13 +11,12 @@ from tests.backends.llvm.harness import Array, check, random, run, scalar_of
 
 from nnc.backends.llvm.recurrent import BLOCK_ROWS, Recurrent
 from nnc.backends.llvm.recurrent_cells import CELLS
+from nnc.backends.llvm.target import host_target
 from nnc.backends.reference import recurrent as reference
 from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs
 
 Steps = Callable[[Any, list[Array | None], list[Array]], None]
 
-# Parts of the rows of a sequence that are not one; `u` and the states are written out below.
-PARTS = {"lstm": {"z": 4, "gates": 4, "by_z": 4}, "gru": {"z": 3, "gates": 4, "by_z": 3, "by_m": 3}, "rnn": {}}
 STATES = ("h", "c", "by_h", "by_c")
 # Steps, batch, units: one vector or less, several panels with a rest, several blocks of rows with a rest.
 SIZES = [(1, 1, 1), (3, 5, 16), (4, 7, 37), (2, 2 * BLOCK_ROWS + 3, 70)]
@@ -27,7 +26,7 @@ def shape(name: str, cell: str, sizes: tuple[int, int, int]) -> tuple[int, ...]:
     steps, batch, units = sizes
     gates = CELLS[cell].gates
     special = {"u": (units, gates * units), "bias": (gates * units,), **dict.fromkeys(STATES, (batch, units))}
-    return special.get(name, (steps, batch, PARTS[cell.split("_")[0]].get(name, 1) * units))
+    return special.get(name) or (steps, batch, CELLS[cell].parts[name] * units)
 
 
 def given(cell: str, sizes: tuple[int, int, int], dtype: type[np.generic]) -> list[Array]:
@@ -61,6 +60,17 @@ def test_f64(cell: str) -> None:
     inputs = given(cell, sizes, np.float64)
     made = Recurrent(cell, scalar_of(inputs[0]), *sizes, False, bias="bias" in CELLS[cell].inputs)
     check(made, inputs, wanted(cell, list(inputs), sizes, False), spread=10)
+
+
+@pytest.mark.skipif(not host_target().half, reason="no conversion of f16 here")
+@pytest.mark.parametrize("cell", CELLS)
+def test_what_16_bits_hold_is_rounded_once(cell: str) -> None:
+    """States go from step to step in f32, so errors do not grow with the number of steps."""
+    sizes = (40, 18, 21)
+    inputs = [array * np.float16(0.3) for array in given(cell, sizes, np.float16)]
+    want = [array.astype(np.float16) for array in wanted(cell, list(inputs), sizes, False)]
+    made = Recurrent(cell, scalar_of(inputs[0]), *sizes, False, bias="bias" in CELLS[cell].inputs)
+    check(made, inputs, want)
 
 
 def test_gru_without_bias() -> None:

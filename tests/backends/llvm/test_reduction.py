@@ -50,6 +50,21 @@ def test_long_reductions_are_cut_into_parts(shape: tuple[int, ...]) -> None:
     reduce("norm2", random(shape), axes)
 
 
+@pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.parametrize(("shape", "axis"), [((300, 1203), 0), ((2, 131, 1024), 1), ((150, 600), 0)], ids=str)
+def test_long_reductions_of_wide_rows(rule: str, shape: tuple[int, ...], axis: int) -> None:
+    x = random(shape)
+    reduce(rule, x, (axis,))
+    reduce(rule, x[..., ::-1][..., ::2], (axis,))
+
+
+def test_nan_and_infinity_in_wide_rows() -> None:
+    x = random((257, 2050))
+    x[100, 3], x[255, 1029], x[256, 2049] = np.nan, np.inf, -np.inf
+    for rule in ("sum", "mean", "maximum", "minimum"):
+        reduce(rule, x, (0,))
+
+
 def test_strided_operands() -> None:
     reduce("sum", random((40, 90)).T, (1,))
     reduce("maximum", random((40, 90))[::2, ::3], (0,))

@@ -12,7 +12,7 @@ from tests.backends.llvm.harness import Array, launch, pool
 
 from nnc.backends.llvm.branches import Range
 from nnc.backends.llvm.builder import F32, Module, Type
-from nnc.backends.llvm.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS
+from nnc.backends.llvm.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS, PROCESSORS
 from nnc.backends.llvm.kernel import Phase, phase
 from nnc.backends.llvm.runtime import Launch, NativeProgram, barriers, places_of, steps_of
 from nnc.backends.llvm.target import TargetDescription
@@ -159,28 +159,52 @@ def test_workers_end_and_start_again() -> None:
 
 
 def test_places_are_positions_and_masks() -> None:
-    words = places_of([1, 3, 66])
+    words = places_of([1, 3, 66], 2)
     assert list(words[[1, 3, 66]]) == [0, 1, 2]
     masks = words[MOST_PROCESSORS:].reshape(-1, MASK_SLOTS)
-    assert [[int(word) for word in mask[:2]] for mask in masks] == [[10, 4], [2, 0], [8, 0], [0, 4]]
+    assert [[int(word) for word in mask[:2]] for mask in masks] == [[2, 0], [8, 0], [0, 4], [0, 0], [0, 0]]
     assert not masks[:, 2:].any()
 
 
+def rest(workers: list[int], masks: list[set[int]]) -> None:
+    """Wait until workers that were woken have their masks again, and then until they sleep."""
+    deadline = time.monotonic() + 10
+    while [os.sched_getaffinity(worker) for worker in workers] != masks and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [os.sched_getaffinity(worker) for worker in workers] == masks
+    time.sleep(0.02)
+
+
+def kept_masks() -> list[set[int]]:
+    """The masks that workers had when they were last bound."""
+    block = pool()._shared
+    masks = block._places[MOST_PROCESSORS:].reshape(-1, MASK_SLOTS)[int(block.slots[PROCESSORS]) + 1 :]
+    return [{bit for bit in range(64 * MASK_SLOTS) if int(mask[bit // 64]) >> bit % 64 & 1} for mask in masks]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds threads to processors")
-def test_workers_that_slept_may_use_all_processors_again() -> None:
+def test_workers_that_slept_have_the_processors_that_they_had() -> None:
     x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
     program = NativeProgram(pool(), ladder(x, y, z, "ssss"), 3)
     allowed = os.sched_getaffinity(0)
+    program.run()
+    workers = [one.native_id or 0 for one in pool()._threads]
+    masks = [allowed for _ in workers]
     for _ in range(3):
+        rest(workers, masks)
         program.run()
-        workers = [one.native_id for one in threading.enumerate() if one.name.startswith("nnc-worker")]
-        assert len(workers) >= 2
-        deadline = time.monotonic() + 10
-        while any(os.sched_getaffinity(worker or 0) != allowed for worker in workers) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert [os.sched_getaffinity(worker or 0) for worker in workers] == [allowed] * len(workers)
-        time.sleep(0.02)
-    assert os.sched_getaffinity(0) == allowed
+    rest(workers, masks)
+    masks[0] = {min(allowed)}
+    os.sched_setaffinity(workers[0], masks[0])
+    try:
+        for _ in range(3):
+            program.run()
+            rest(workers, masks)
+        assert os.sched_getaffinity(0) == allowed
+        if len(allowed) > 1:
+            assert kept_masks()[:2] == masks[:2]
+    finally:
+        os.sched_setaffinity(workers[0], allowed)
 
 
 def test_ranges_that_touch_do_not_overlap() -> None:

@@ -41,6 +41,34 @@ def test_large_inputs_do_not_overflow() -> None:
     check(Softmax("softmax", scalar_of(x), 2, 3), [x], [probabilities(x).astype(np.float32)])
 
 
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("column", [0, 15, 16, 70, 129])
+def test_a_nan_anywhere_spoils_its_row_alone(kind: str, column: int) -> None:
+    x, y = random((3, 130)), np.zeros((3, 130), np.float32)
+    x[1, column] = np.nan
+    run(Softmax(kind, scalar_of(x), 3, 130), [x], [y])
+    assert np.isnan(y[1]).all()
+    assert np.isfinite(y[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_what_is_masked_has_no_share_and_small_shares_are_denormal(dtype: type[np.generic]) -> None:
+    x, y = random((2, 40), dtype), np.ones((2, 40), dtype)
+    x[0, 5], x[1, 7], x[1, 8] = -np.inf, x[1].max() + 100, x[1].max()
+    run(Softmax("softmax", scalar_of(x), 2, 40), [x], [y])
+    assert y[0, 5] == 0
+    want = probabilities(x).astype(dtype)
+    np.testing.assert_allclose(
+        y, want, rtol=2e-3 if dtype is np.float16 else 3e-6, atol=np.finfo(dtype).smallest_subnormal
+    )
+
+
+def test_rows_that_no_cache_holds() -> None:
+    x = random((2, 70001))
+    check(Softmax("softmax", scalar_of(x), *x.shape), [x], [probabilities(x).astype(np.float32)])
+    check(Softmax("log_softmax", scalar_of(x), *x.shape), [x], [np.log(probabilities(x)).astype(np.float32)])
+
+
 def test_the_result_may_lie_over_the_input() -> None:
     x = random((7, 50))
     want = probabilities(x)

@@ -1,10 +1,12 @@
 """Attention and its gradient without the matrix of scores in memory; formulas as in `nnc/ops/attention.py`.
 
 Forward, an item is a block of rows of one head: the block's scores lie in the worker's scratch, over all columns that
-are seen; there they become powers, and then the weights of v. Gradient, an item is one key and value head: its query
-heads and their blocks of rows follow each other, so that k' and v' are summed in one fixed order.
+are seen; there they become powers, which weigh v, and each row of y is divided by the sum of its powers. Gradient, an
+item is one key and value head: its query heads and their blocks of rows follow each other, so that k' and v' are summed
+in one fixed order. With `causal` the rows of a register tile are multiplied with what the last of them sees.
 
-Before, k (and for the gradient v) is transposed into the workspace: kt[b, h, d, column], rows padded with zeros.
+Before, k (and for the gradient v) is transposed: kt[b, h, d, column], rows padded with zeros. Forward, where the blocks
+of a head share it, that is done for all heads into the workspace; in the gradient each item does it for itself.
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from nnc.backends.llvm import mathematics
 from nnc.backends.llvm.access import Shape
+from nnc.backends.llvm.block_product import MOST_ROWS, BlockProduct, Bounds, Matrix
 from nnc.backends.llvm.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.packing import Packing
 from nnc.backends.llvm.target import TargetDescription
-from nnc.backends.llvm.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.tile import nanoseconds
 
-BLOCK_ROWS = 32
-MOST_ROWS = 8  # of a register tile; blocks of rows hold whole tiles
+BLOCK_ROWS, GRADIENT_ROWS = 32, 64
+LINE_BYTES = 64
+NANOSECONDS_PER_MOVE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,96 +53,74 @@ class Attention:
         return target.lanes(8 * self.scalar.size)
 
     def padded(self, target: TargetDescription) -> int:
-        """Columns rounded up to whole register tiles of any width that is used."""
-        step = self.lanes(target) * 4
-        return ceiling(self.columns, step) * step
+        """Columns rounded up to an odd number of registers, so that rows begin on all sets of a cache."""
+        lanes = self.lanes(target)
+        return (ceiling(self.columns, lanes) | 1) * lanes
 
     @property
     def block(self) -> int:
         """Rows of one block of scores."""
-        return min(BLOCK_ROWS, self.rows)
+        return min(GRADIENT_ROWS if self.gradient else BLOCK_ROWS, self.rows)
 
-    def _key_elements(self, target: TargetDescription) -> int:
-        return self.batch * self.groups * self.features * self.padded(target)
+    def packing(self, target: TargetDescription, features: int) -> Packing:
+        """How one head of k or v is transposed."""
+        return Packing(self.scalar, self.lanes(target), self.padded(target), self.groups * features, 1, ragged=True)
 
-    def _value_elements(self, target: TargetDescription) -> int:
-        return self.batch * self.groups * self.values * self.padded(target) if self.gradient else 0
+    def head_elements(self, target: TargetDescription, features: int) -> int:
+        """Elements of one transposed head."""
+        return self.packing(target, features).extent(features)
 
     def workspace(self, target: TargetDescription) -> int:
-        """Transposed k, and for the gradient transposed v."""
-        return aligned((self._key_elements(target) + self._value_elements(target)) * self.scalar.size)
+        """Transposed k; none for the gradient."""
+        heads = 0 if self.gradient else self.batch * self.groups
+        return aligned(heads * self.head_elements(target, self.features) * self.scalar.size)
 
     def scratch(self, target: TargetDescription) -> int:
-        """A block of scores; for the gradient also one of their slopes, and k' of one head."""
-        scores = (1 + self.gradient) * self.block * self.padded(target)
-        return aligned((scores + self.gradient * self.columns * self.features) * self.scalar.size)
+        """A block of scores, and two numbers for each of its rows; for the gradient see `_GradientWriter`."""
+        scores = self.block * self.padded(target)
+        if not self.gradient:
+            return aligned((scores + 2 * self.block) * self.scalar.size)
+        turned = self.head_elements(target, self.features) + self.head_elements(target, self.values)
+        return aligned((2 * scores + turned + self.columns * self.features) * self.scalar.size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        """Transposition, then products."""
+        """Transposition, then products; for the gradient products alone."""
         target = module.target
-        names = f"{name}_transpose", f"{name}_products"
-        with phase(module, names[0]) as w:
-            items = _Transposition(self, w).write()
-        work = float(self.batch * self.heads * self.rows * self.columns * (self.features + self.values))
-        with phase(module, names[1]) as w:
-            if self.gradient:
+        pairs = self.rows * self.columns / (1 + self.causal)
+        work = self.batch * self.heads * pairs * (self.features + self.values)
+        if self.gradient:
+            with phase(module, name) as w:
                 _GradientWriter(self, w).write()
-                count, cost = self.batch * self.groups, 3 * work
-            else:
-                _ForwardWriter(self, w).write()
-                count, cost = self.batch * self.heads * ceiling(self.rows, self.block), 1.5 * work
-        moved = float(self._key_elements(target) + self._value_elements(target))
-        return Phase(names[0], items, moved), Phase(names[1], count, nanoseconds(target, self.scalar, cost) + 100.0)
+            return (Phase(name, self.batch * self.groups, nanoseconds(target, self.scalar, 3 * work) + 100.0),)
+        names = f"{name}_transpose", f"{name}_products"
+        heads = self.batch * self.groups
+        moved = NANOSECONDS_PER_MOVE * heads * self.head_elements(target, self.features)
+        with phase(module, names[0]) as w, w.b.loop(w.begin, w.end) as item:
+            room = w.argument(5 + (self.mask is not None))
+            turn(self, w.b, w.argument(1), item, self.features, self.place_of(w.b, room, item))
+        with phase(module, names[1]) as w:
+            _ForwardWriter(self, w).write()
+        blocks = self.batch * self.heads * ceiling(self.rows, self.block)
+        return (
+            Phase(names[0], heads, moved),
+            Phase(names[1], blocks, nanoseconds(target, self.scalar, 1.5 * work) + 100.0),
+        )
+
+    def place_of(self, b: Builder, room: Value, head: Value) -> Value:
+        """Where one transposed head of k lies in the workspace."""
+        return b.offset(room, head * self.head_elements(b.target, self.features), self.scalar)
 
 
-class _Transposition:
-    """kt[b, g, d, column] = k[b, column, g, d], vectors of columns; v in the same way behind it."""
-
-    def __init__(self, problem: Attention, writer: PhaseWriter) -> None:
-        self.problem = problem
-        self.w = writer
-        self.b: Builder = writer.b
-        self.lanes = problem.lanes(self.b.target)
-        self.padded = problem.padded(self.b.target)
-
-    def write(self) -> int:
-        """An item is one key head."""
-        problem, b = self.problem, self.b
-        masked = problem.mask is not None
-        room = self.w.argument((9 if problem.gradient else 5) + masked)
-        with b.loop(self.w.begin, self.w.end) as item:
-            k = self.w.argument(2 if problem.gradient else 1)
-            self._head(k, room, item, problem.features)
-            if problem.gradient:
-                behind = problem.batch * problem.groups * problem.features * self.padded
-                self._head(self.w.argument(3), b.offset(room, behind, problem.scalar), item, problem.values)
-        return problem.batch * problem.groups
-
-    def _head(self, x: Value, y: Value, item: Value, features: int) -> None:
-        b, p = self.b, self.problem
-        step = p.groups * features
-        start = item // p.groups * (p.columns * step) + item % p.groups * features
-        source = b.offset(x, start, p.scalar)
-        target = b.offset(y, item * (features * self.padded), p.scalar)
-        kind = Type(p.scalar, self.lanes)
-        with b.loop(0, self.padded, self.lanes) as column:
-            mask = b.mask(b.greatest(p.columns - column, 0), self.lanes)
-            with b.loop(0, features) as feature:
-                value = b.gather(source, column * step + feature, step, kind, mask)
-                b.store(value, target, feature * self.padded + column)
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """A matrix in memory: element (i, j) is at base + i * row + j * column."""
-
-    base: Value
-    row: int
-    column: int = 1
+def turn(problem: Attention, b: Builder, x: Value, item: Value, features: int, place: Value) -> None:
+    """kt[d, column] = x[batch, column, group, d] for one key head, and zeros behind the columns"""
+    p = problem
+    start = item // p.groups * (p.columns * p.groups * features) + item % p.groups * features
+    source = b.offset(x, start, p.scalar)
+    p.packing(b.target, features).pack(b, source, b.constant(p.columns), b.constant(features), place)
 
 
 class _Writer:
-    """Products of blocks, and the scores of a block of rows."""
+    """Operands, and the scores of a block of rows."""
 
     def __init__(self, problem: Attention, writer: PhaseWriter) -> None:
         self.problem = problem
@@ -147,80 +131,20 @@ class _Writer:
         self.padded = problem.padded(self.b.target)
         self.vector = Type(self.scalar, self.lanes)
 
-    def product(
-        self,
-        left: _Matrix,
-        right: _Matrix,
-        result: _Matrix,
-        rows: Value,
-        columns: Value,
-        inner: Value,
-        shape: tuple[int, int],
-        *,
-        factor: float = 1.0,
-        added: bool = False,
-    ) -> None:
-        """result[i, j] = factor * sum_k left[i, k] * right[k, j], added to what is there if wanted.
-
-        `shape` is about how many rows and columns there are, to choose the register tile. Rows are computed in pairs of
-        loops: whole tiles, then one by one.
-        """
-        b = self.b
-        tile = choose_tile(b.target, self.scalar, min(shape[0], MOST_ROWS), shape[1])
-        whole = rows // tile.rows * tile.rows
-
-        def strip(tile: Tile, row: Value) -> None:
-            with b.loop(0, columns, tile.columns) as column:
-                masks = column_masks(b, tile, columns - column, ragged=True)
-                self._tile(tile, left, right, result, row, column, inner, masks, factor, added)
-
-        with b.loop(0, whole, tile.rows) as row:
-            strip(tile, row)
-        if tile.rows > 1:
-            with b.loop(whole, rows) as row:
-                strip(Tile(1, tile.vectors, tile.lanes), row)
-
-    def _tile(
-        self,
-        tile: Tile,
-        left: _Matrix,
-        right: _Matrix,
-        result: _Matrix,
-        row: Value,
-        column: Value,
-        inner: Value,
-        masks: list[Value | None],
-        factor: float,
-        added: bool,
-    ) -> None:
-        b, scalar = self.b, self.scalar
-        sums = Accumulators.zeros(b, tile, scalar)
-        lines = [b.offset(left.base, (row + i) * left.row, scalar) for i in range(tile.rows)]
-        start = b.offset(right.base, column, scalar)
-        with b.loop(0, inner) as k:
-            factors = [b.load(line, k * left.column, Type(scalar)) for line in lines]
-            sums.multiply(factors, load_row(b, start, k * right.row, tile, scalar, masks))
-        for i, slots in enumerate(sums.slots):
-            place = b.offset(result.base, (row + i) * result.row + column, scalar)
-            for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
-                value = slot.get() * factor if factor != 1.0 else slot.get()
-                if added:
-                    value = value + b.load(place, j * self.lanes, self.vector, mask)
-                b.store(value, place, j * self.lanes, mask)
-
-    def head(self, operand: int, batch: Value, position: Value, count: int, heads: int, features: int) -> _Matrix:
+    def head(self, operand: int, batch: Value, position: Value, count: int, heads: int, features: int) -> Matrix:
         """Rows of one head of an operand [batch, count, heads, features]."""
         start = batch * (count * heads * features) + position * features
-        return _Matrix(self.b.offset(self.w.argument(operand), start, self.scalar), heads * features)
+        return Matrix(self.b.offset(self.w.argument(operand), start, self.scalar), heads * features)
 
-    def transposed(self, room: Value, batch: Value, group: Value, features: int) -> _Matrix:
-        """One head of what the first phase wrote."""
-        start = (batch * self.problem.groups + group) * (features * self.padded)
-        return _Matrix(self.b.offset(room, start, self.scalar), self.padded)
-
-    def rows_of(self, matrix: _Matrix, first: Value) -> _Matrix:
+    def rows_of(self, matrix: Matrix, first: Value) -> Matrix:
         """The same matrix from row `first` on."""
-        return _Matrix(self.b.offset(matrix.base, first * matrix.row, self.scalar), matrix.row, matrix.column)
+        return Matrix(self.b.offset(matrix.base, first * matrix.row, self.scalar), matrix.row, matrix.column)
+
+    def ask(self, matrix: Matrix, rows: Value, features: int) -> None:
+        """Ask for the cache lines of some rows."""
+        b, line = self.b, LINE_BYTES // self.scalar.size
+        with b.loop(0, rows) as row, b.loop(0, features, line) as feature:
+            b.prefetch(matrix.base, row * matrix.row + feature, self.scalar)
 
     def seen(self, rows_end: Value) -> Value:
         """How many columns the rows before `rows_end` see."""
@@ -228,6 +152,23 @@ class _Writer:
         if not p.causal:
             return self.b.constant(p.columns)
         return self.b.greatest(self.b.least(rows_end + (p.columns - p.rows), p.columns), 0)
+
+    def columns_of(self, first: Value, inner: int) -> Callable[[Value, Value], Bounds]:
+        """Bounds of scores: the rows of the block that begins at `first` times the columns that they see."""
+        b = self.b
+        return lambda row, end: Bounds(self.seen(first + end), b.constant(0), b.constant(inner))
+
+    def steps_of(self, first: Value, columns: int) -> Callable[[Value, Value], Bounds]:
+        """Bounds of sums over the columns that the rows of the block that begins at `first` see."""
+        b = self.b
+        return lambda row, end: Bounds(b.constant(columns), b.constant(0), self.seen(first + end))
+
+    def hide(self, line: Value, visible: Value) -> None:
+        """Zeros behind what one row sees, as far as the other rows of its tile see, or the columns of a tile reach."""
+        b = self.b
+        count = b.least(b.constant(self.problem.columns) - visible, MOST_ROWS)
+        zero, behind = b.zero(self.vector), b.offset(line, visible, self.scalar)
+        self.each(count, lambda index, mask: b.store(zero, behind, index, mask))
 
     def each(self, count: Value, body: Callable[[Value, Value], None]) -> None:
         """body(index, mask) for the vectors of `count` elements"""
@@ -264,35 +205,55 @@ class _ForwardWriter(_Writer):
         with b.loop(self.w.begin, self.w.end) as item:
             batch, rest = item // (p.heads * blocks), item % (p.heads * blocks)
             head, first = rest // blocks, rest % blocks * p.block
-            count = b.least(p.rows - first, p.block)
-            self._block(batch, head, first, count, self.seen(first + count))
+            self._block(batch, head, first, b.least(p.rows - first, p.block))
 
-    def _block(self, batch: Value, head: Value, first: Value, count: Value, columns: Value) -> None:
+    def _block(self, batch: Value, head: Value, first: Value, count: Value) -> None:
         b, p = self.b, self.problem
         masked = p.mask is not None
         group = head // (p.heads // p.groups)
-        scores = _Matrix(self.w.scratch, self.padded)
+        scores = Matrix(self.w.scratch, self.padded)
+        tops = b.offset(self.w.scratch, p.block * self.padded, self.scalar)
+        totals = b.offset(tops, p.block, self.scalar)
         q = self.rows_of(self.head(0, batch, head, p.rows, p.heads, p.features), first)
-        keys = self.transposed(self.w.argument(5 + masked), batch, group, p.features)
+        keys = Matrix(p.place_of(b, self.w.argument(5 + masked), batch * p.groups + group), self.padded)
         y = self.rows_of(self.head(3 + masked, batch, head, p.rows, p.heads, p.values), first)
         v = self.head(2, batch, group, p.columns, p.groups, p.values)
-        inner = b.constant(p.features)
-        self.product(q, keys, scores, count, columns, inner, (p.block, p.columns), factor=p.scale)
-        lse = b.offset(self.w.argument(4 + masked), (batch * p.heads + head) * p.rows, self.scalar)
+        seen = self.columns_of(first, p.features)
+        BlockProduct(p.scalar, q, keys, scores, seen, (p.block, p.columns), p.scale).write(b, count)
         with b.loop(0, count) as row:
-            self._normalize(batch, head, first + row, columns, self.rows_of(scores, row).base, lse)
-        self.product(scores, v, y, count, b.constant(p.values), columns, (p.block, p.values))
+            top, total = self._powers(batch, head, first + row, self.rows_of(scores, row).base)
+            b.store(top, tops, row)
+            b.store(total, totals, row)
+        lse = b.offset(self.w.argument(4 + masked), (batch * p.heads + head) * p.rows + first, self.scalar)
+        self._conclude(tops, totals, count, lse)
+        steps = self.steps_of(first, p.values)
+        BlockProduct(p.scalar, scores, v, y, steps, (p.block, p.values), factors=totals).write(b, count)
 
-    def _normalize(self, batch: Value, head: Value, row: Value, columns: Value, line: Value, lse: Value) -> None:
-        """Scores of one row to weights; columns that the row does not see get 0."""
+    def _conclude(self, tops: Value, totals: Value, count: Value, lse: Value) -> None:
+        """lse = top + ln total, and 1 / total in its place; +inf and 1 for rows that see nothing"""
         b = self.b
-        visible = b.least(self.seen(row + 1), columns)
+
+        def conclude(index: Value, mask: Value) -> None:
+            total = b.load(totals, index, self.vector, mask)
+            nothing = b.compare("==", total, 0.0)
+            sums = b.load(tops, index, self.vector, mask) + mathematics.logarithm(b, total)
+            b.store(b.choose(nothing, b.constant(math.inf, self.vector), sums), lse, index, mask)
+            one = b.constant(1.0, self.vector)
+            b.store(one / b.choose(nothing, one, total), totals, index, mask)
+
+        self.each(count, conclude)
+
+    def _powers(self, batch: Value, head: Value, row: Value, line: Value) -> tuple[Value, Value]:
+        """Scores of one row to powers of e; the largest score and the sum. Columns that the row does not see get 0."""
+        b, masked = self.b, self.problem.mask is not None
+        visible = self.seen(row + 1)
         apply = self.hidden(batch, head, row)
         top = b.variable(b.constant(-math.inf, self.vector))
 
         def largest(index: Value, mask: Value) -> None:
             score = b.choose(mask, apply(b.load(line, index, self.vector, mask), index, mask), -math.inf)
-            b.store(score, line, index, mask)
+            if masked:
+                b.store(score, line, index, mask)
             top.set(b.maximum(top.get(), score))
 
         self.each(visible, largest)
@@ -306,39 +267,36 @@ class _ForwardWriter(_Writer):
             b.store(value, line, index, mask)
 
         self.each(visible, power)
-        whole = b.fold(total.get(), "add")
-        nothing = b.compare("==", whole, 0.0)
-        one = b.constant(1.0, whole.type)
-        factor = b.splat(one / b.choose(nothing, one, whole), self.lanes)
-        self.each(visible, lambda i, m: b.store(b.load(line, i, self.vector, m) * factor, line, i, m))
-        with b.loop(visible, columns) as index:
-            b.store(b.zero(whole.type), line, index)
-        result = b.choose(nothing, b.constant(math.inf, whole.type), highest + mathematics.logarithm(b, whole))
-        b.store(result, lse, row)
+        self.hide(line, visible)
+        return highest, b.fold(total.get(), "add")
 
 
 class _GradientWriter(_Writer):
-    """q', k' and v' of one key and value head per item. Operands: g, q, k, v, y, lse, mask; q', k', v'."""
+    """q', k' and v' of one key and value head per item. Operands: g, q, k, v, y, lse, mask; q', k', v'.
+
+    In the scratch: a block of weights and one of their slopes, the head of k and of v transposed, and k'.
+    """
 
     def __init__(self, problem: Attention, writer: PhaseWriter) -> None:
         super().__init__(problem, writer)
         self.masked = problem.mask is not None
-        room = writer.argument(9 + self.masked)
-        behind = problem.batch * problem.groups * problem.features * self.padded
-        self.keys_room, self.values_room = room, self.b.offset(room, behind, problem.scalar)
-        self.weights = _Matrix(writer.scratch, self.padded)
-        slopes = self.b.offset(writer.scratch, problem.block * self.padded, problem.scalar)
-        self.slopes = _Matrix(slopes, self.padded)
+        block = problem.block * self.padded
+        turned = [problem.head_elements(self.b.target, features) for features in (problem.features, problem.values)]
         # k' may lie over k, which every block reads.
-        sums = self.b.offset(writer.scratch, 2 * problem.block * self.padded, problem.scalar)
-        self.by_k = _Matrix(sums, problem.features)
+        places = [
+            self.b.offset(writer.scratch, start, problem.scalar) for start in accumulate((0, block, block, *turned))
+        ]
+        self.weights, self.slopes, self.keys, self.turned_values = (Matrix(place, self.padded) for place in places[:4])
+        self.by_k = Matrix(places[4], problem.features)
 
     def write(self) -> None:
-        """for key head: zero its results, then add what each block of rows gives"""
+        """for key head: transpose it, zero its results, then add what each block of rows gives"""
         b, p = self.b, self.problem
         repeats = p.heads // p.groups
         with b.loop(self.w.begin, self.w.end) as item:
             batch, group = item // p.groups, item % p.groups
+            turn(p, b, self.w.argument(2), item, p.features, self.keys.base)
+            turn(p, b, self.w.argument(3), item, p.values, self.turned_values.base)
             by_v = self.head(8 + self.masked, batch, group, p.columns, p.groups, p.values)
             self._clear(self.by_k, p.features)
             self._clear(by_v, p.values)
@@ -347,7 +305,7 @@ class _GradientWriter(_Writer):
                 self._block(batch, group, group * repeats + repeat, first, count, by_v)
             self._copy(self.by_k, self.head(7 + self.masked, batch, group, p.columns, p.groups, p.features))
 
-    def _copy(self, source: _Matrix, target: _Matrix) -> None:
+    def _copy(self, source: Matrix, target: Matrix) -> None:
         """Rows of features."""
         b = self.b
         with b.loop(0, self.problem.columns) as row:
@@ -358,36 +316,54 @@ class _GradientWriter(_Writer):
 
             self.each(b.constant(self.problem.features), move)
 
-    def _clear(self, matrix: _Matrix, features: int) -> None:
+    def _clear(self, matrix: Matrix, features: int) -> None:
         b, zero = self.b, self.b.zero(self.vector)
         with b.loop(0, self.problem.columns) as row:
             line = self.rows_of(matrix, row).base
             self.each(b.constant(features), lambda index, mask: b.store(zero, line, index, mask))
 
-    def _block(self, batch: Value, group: Value, head: Value, first: Value, count: Value, by_v: _Matrix) -> None:
+    def _block(self, batch: Value, group: Value, head: Value, first: Value, count: Value, by_v: Matrix) -> None:
         b, p = self.b, self.problem
-        columns = self.seen(first + count)
         g = self.rows_of(self.head(0, batch, head, p.rows, p.heads, p.values), first)
         q = self.rows_of(self.head(1, batch, head, p.rows, p.heads, p.features), first)
         y = self.rows_of(self.head(4, batch, head, p.rows, p.heads, p.values), first)
         by_q = self.rows_of(self.head(6 + self.masked, batch, head, p.rows, p.heads, p.features), first)
-        keys = self.transposed(self.keys_room, batch, group, p.features)
-        values = self.transposed(self.values_room, batch, group, p.values)
-        features, width = b.constant(p.features), b.constant(p.values)
+        # Read behind the products only.
+        self.ask(y, count, p.values)
         shape = (p.block, p.columns)
-        self.product(q, keys, self.weights, count, columns, features, shape, factor=p.scale)
-        self.product(g, values, self.slopes, count, columns, width, shape)
+        seen = self.columns_of(first, p.features)
+        BlockProduct(p.scalar, q, self.keys, self.weights, seen, shape, p.scale).write(b, count)
+        seen = self.columns_of(first, p.values)
+        BlockProduct(p.scalar, g, self.turned_values, self.slopes, seen, shape).write(b, count)
         with b.loop(0, count) as row:
-            self._differentiate(batch, head, first + row, row, columns, self._dot(g, y, row))
+            self._differentiate(batch, head, first + row, row, self._dot(g, y, row))
         k = self.head(2, batch, group, p.columns, p.groups, p.features)
-        turned_slopes = _Matrix(self.slopes.base, 1, self.padded)
-        turned_weights = _Matrix(self.weights.base, 1, self.padded)
-        self.product(turned_slopes, q, self.by_k, columns, features, count, (p.columns, p.features), added=True)
-        self.product(turned_weights, g, by_v, columns, width, count, (p.columns, p.values), added=True)
+        turned_slopes = Matrix(self.slopes.base, 1, self.padded)
+        turned_weights = Matrix(self.weights.base, 1, self.padded)
+        columns = self.seen(first + count)
+        shape = p.columns, p.features
+        BlockProduct(
+            p.scalar, turned_slopes, q, self.by_k, self._rows_that_see(first, count, p.features), shape, added=True
+        ).write(b, columns)
+        shape = p.columns, p.values
+        BlockProduct(
+            p.scalar, turned_weights, g, by_v, self._rows_that_see(first, count, p.values), shape, added=True
+        ).write(b, columns)
         # Last, because q' may lie over q.
-        self.product(self.slopes, k, by_q, count, features, columns, (p.block, p.features))
+        steps = self.steps_of(first, p.features)
+        BlockProduct(p.scalar, self.slopes, k, by_q, steps, (p.block, p.features)).write(b, count)
 
-    def _dot(self, g: _Matrix, y: _Matrix, row: Value) -> Value:
+    def _rows_that_see(self, first: Value, count: Value, features: int) -> Callable[[Value, Value], Bounds]:
+        """Bounds of sums over the `count` rows from `first` on that see the first of some columns."""
+        b, p = self.b, self.problem
+
+        def bounds(column: Value, end: Value) -> Bounds:
+            hidden = b.greatest(column - (p.columns - p.rows) - first, 0) if p.causal else b.constant(0)
+            return Bounds(b.constant(features), hidden, count)
+
+        return bounds
+
+    def _dot(self, g: Matrix, y: Matrix, row: Value) -> Value:
         """sum_e g[row, e] * y[row, e]"""
         b = self.b
         left, right = self.rows_of(g, row).base, self.rows_of(y, row).base
@@ -400,10 +376,10 @@ class _GradientWriter(_Writer):
         self.each(b.constant(self.problem.values), add)
         return b.fold(total.get(), "add")
 
-    def _differentiate(self, batch: Value, head: Value, row: Value, line: Value, columns: Value, dot: Value) -> None:
+    def _differentiate(self, batch: Value, head: Value, row: Value, line: Value, dot: Value) -> None:
         """p = e^(s - lse) and scale * s' = scale * p * (t - dot) of one row; 0 where a column is not seen"""
         b, p = self.b, self.problem
-        visible = b.least(self.seen(row + 1), columns)
+        visible = self.seen(row + 1)
         apply = self.hidden(batch, head, row)
         weights, slopes = self.rows_of(self.weights, line).base, self.rows_of(self.slopes, line).base
         lse = b.load(
@@ -419,7 +395,5 @@ class _GradientWriter(_Writer):
             b.store(slope, slopes, index, mask)
 
         self.each(visible, write)
-        zero = b.zero(Type(self.scalar))
-        with b.loop(visible, columns) as index:
-            b.store(zero, weights, index)
-            b.store(zero, slopes, index)
+        self.hide(weights, visible)
+        self.hide(slopes, visible)

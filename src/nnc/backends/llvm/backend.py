@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.backends.llvm import library
@@ -134,8 +134,8 @@ class Assembly:
             for tensor, view in zip(call.outputs, kernel.results, strict=True)
         ]
         results = [self._dense(out) if not row.scattered and not is_dense(out.view) else out for out in outputs]
-        attrs = kernel.command.attrs
-        generator = row.generate(attrs, [operand.view for operand in inputs], [operand.view for operand in results])
+        views = [operand.view for operand in inputs], [operand.view for operand in results]
+        generator = row.generator(kernel.variant, kernel.command.attrs, *views, self.engine.target)
         self._launch(generator, inputs, results, None if row.checked else own)
         if row.checked:
             self.checks.append(IndexCheck(kernel.command.op.name, self.memory[-1]))
@@ -241,6 +241,7 @@ class LlvmKernel:
     results: tuple[View, ...]
     generator: Generator
     workspace_bytes: int
+    variant: str = ""
     _native: NativeKernel | None = None
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
 
@@ -303,6 +304,20 @@ def assemble(calls: Sequence[Call]) -> Program:
     return run
 
 
+def _views(command: AnyCommand, inputs: Specs) -> tuple[list[View], tuple[View, ...]]:
+    """The operands that are there, and the results, without gaps."""
+    results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
+    return [view_of(spec) for spec in inputs if spec is not None], results
+
+
+def _kernel(
+    command: AnyCommand, inputs: Specs, results: tuple[View, ...], generator: Generator, variant: str = ""
+) -> LlvmKernel:
+    row = ROWS[command.op]
+    planned = 0 if row.checked else generator.workspace(engine().target)
+    return LlvmKernel(command, row, inputs, results, generator, planned, variant)
+
+
 @dataclass(slots=True)
 class LlvmBackend:
     """Native kernels generated for this processor."""
@@ -340,11 +355,15 @@ class LlvmBackend:
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
         """The kernel of a command that `refusal` did not refuse."""
-        row = ROWS[command.op]
-        results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
-        generator = row.generate(command.attrs, [view_of(spec) for spec in inputs if spec is not None], results)
-        planned = 0 if row.checked else generator.workspace(engine().target)
-        return LlvmKernel(command, row, inputs, results, generator, planned)
+        operands, results = _views(command, inputs)
+        generator = ROWS[command.op].generate(command.attrs, operands, results)
+        return _kernel(command, inputs, results, generator)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """The kernels of the row's other generators."""
+        operands, results = _views(command, inputs)
+        others = ROWS[command.op].others(command.attrs, operands, results, engine().target)
+        return {name: _kernel(command, inputs, results, generator, name) for name, generator in others.items()}
 
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""

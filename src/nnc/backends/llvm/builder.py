@@ -38,6 +38,7 @@ BF16 = Scalar("bf16", "i16", "i16", 2, floating=True)  # moved as bits; computed
 I64 = Scalar("i64", "i64", "i64", 8)
 I32 = Scalar("i32", "i32", "i32", 4)
 I16 = Scalar("i16", "i16", "i16", 2)
+U16 = Scalar("u16", "i16", "i16", 2, signed=False)
 I8 = Scalar("i8", "i8", "i8", 1)
 U8 = Scalar("u8", "i8", "i8", 1, signed=False)
 BOOL = Scalar("bool", "i1", "i8", 1, signed=False)
@@ -343,6 +344,10 @@ class Builder:
         found = self.choose(self.compare(relation, left, other), left, other)
         return self.choose(self.unordered(left), left, found) if left.type.scalar.floating else found
 
+    def larger(self, left: Value, right: Value) -> Value:
+        """max(left, right) of numbers; of a number and a NaN it is either."""
+        return self.choose(self.compare(">", left, right), left, right)
+
     def least(self, left: Value, right: Value | Number) -> Value:
         """min(left, right) of indices."""
         other = self.wrap(right, left.type)
@@ -364,6 +369,25 @@ class Builder:
     def shift_right(self, value: Value, bits: int) -> Value:
         """floor(value / 2^bits), of signed integers"""
         return self.emit(value.type, f"ashr {value.type} {value.text}, {self.constant(bits, value.type).text}")
+
+    def scales(self, kind: Type) -> bool:
+        """Whether `kind` is multiplied by powers of two in one instruction: it fills registers of AVX-512."""
+        return self.target.vector_bits == 512 and kind.lanes > 0 and kind.lanes * kind.scalar.size % 64 == 0
+
+    def scale(self, value: Value, exponent: Value) -> Value:
+        """value * 2^exponent for whole exponents of the type of value, rounded once; where `scales` holds."""
+        scalar = value.type.scalar
+        part = Type(scalar, 64 // scalar.size)
+        suffix, word = ("ps", "i16") if scalar == F32 else ("pd", "i8")
+        name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
+        self.module.declare(name, str(part), [*[str(part)] * 3, word, "i32 immarg"])
+        found = []
+        for first in range(0, value.type.lanes, part.lanes):
+            lanes = range(first, first + part.lanes)
+            left, right = self.shuffle(value, value, lanes), self.shuffle(exponent, exponent, lanes)
+            operands = f"{part} {left.text}, {part} {right.text}, {part} {left.text}, {word} -1, i32 4"
+            found.append(self.emit(part, f"call {part} @{name}({operands})"))
+        return self.join(found)
 
     # -- logic
 
@@ -446,6 +470,21 @@ class Builder:
         kind = value.type.of(scalar)
         return self.emit(kind, f"bitcast {value.type} {value.text} to {kind}")
 
+    def words(self, value: Value) -> Value:
+        """Neighbouring lanes of 16 bits as words of 32."""
+        kind = Type(I32, value.type.lanes // 2)
+        return self.emit(kind, f"bitcast {value.type} {value.text} to {kind}")
+
+    def sum_pairs(self, left: Value, right: Value, addend: Value) -> Value:
+        """addend + left[0] * right[0] + left[1] * right[1], of words of two bf16 and f32; denormals count as 0."""
+        lanes = addend.type.lanes
+        pairs = f"<{2 * lanes} x bfloat>"
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+        self.module.declare(name, str(addend.type), [str(addend.type), pairs, pairs])
+        halves = [self.emit(side.type, f"bitcast {side.type} {side.text} to {pairs}") for side in (left, right)]
+        operands = ", ".join(f"{pairs} {half.text}" for half in halves)
+        return self.emit(addend.type, f"call {addend.type} @{name}({addend.type} {addend.text}, {operands})")
+
     def splat(self, value: Value, lanes: int) -> Value:
         """value in every one of `lanes` lanes."""
         kind = Type(value.type.scalar, lanes)
@@ -459,6 +498,13 @@ class Builder:
         return self.emit(
             kind, f"shufflevector {left.type} {left.text}, {right.type} {right.text}, <{len(lanes)} x i32> <{mask}>"
         )
+
+    def join(self, values: Sequence[Value]) -> Value:
+        """A power of two of vectors, one behind the other."""
+        while len(values) > 1:
+            lanes = range(2 * values[0].type.lanes)
+            values = [self.shuffle(left, right, lanes) for left, right in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
 
     def extract(self, value: Value, lane: Value | int) -> Value:
         """value[lane]"""
@@ -529,11 +575,11 @@ class Builder:
         what = f"{value.type} {value.text}, ptr {place.text}"
         self.line(f"call void @{name}({what}, i32 {scalar.size}, {mask.type} {mask.text})")
 
-    def prefetch(self, pointer: Value, index: Value | int, scalar: Scalar) -> None:
-        """Ask for the cache line of pointer[index], which need not exist, in the second-level cache."""
+    def prefetch(self, pointer: Value, index: Value | int, scalar: Scalar, *, write: bool = False) -> None:
+        """Ask for the line of pointer[index], which need not exist, in the second-level cache; `write`: to own it."""
         self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
         place = self.offset(pointer, index, scalar)
-        self.line(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 {int(write)}, i32 2, i32 1)")
 
     def gather(self, pointer: Value, index: Value, stride: int, kind: Type, mask: Value | None = None) -> Value:
         """out[i] = pointer[index + i * stride]; lanes outside `mask` are not read and are 0."""
@@ -653,7 +699,7 @@ class Repeat:
 
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-COMBINATIONS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
+COMBINATIONS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum", "larger": "larger"}
 
 
 def integer_comparison(relation: str, signed: bool) -> str:

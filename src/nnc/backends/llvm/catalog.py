@@ -7,16 +7,13 @@ row names the inputs that may have any strides; all other operands are made cont
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from nnc.backends.llvm.access import Access, broadcast, collapse
-from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64
+from nnc.backends.llvm.access import Access
+from nnc.backends.llvm.builder import BF16, BOOL, F16, F32
 from nnc.backends.llvm.catalog_fused import REDUCTIONS, fused_rows
 from nnc.backends.llvm.catalog_layers import LAYER_ROWS
-from nnc.backends.llvm.convolution import Convolution, data_gradient, forward, weight_gradient
-from nnc.backends.llvm.gemm import Gemm
-from nnc.backends.llvm.gemv import matrix_times_vector
+from nnc.backends.llvm.catalog_products import PRODUCT_ROWS
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.movement import Moves, concatenate, embed, fill, move
 from nnc.backends.llvm.optimizer import Adam, GradientDescent, OptimizerUpdate, Sgd
@@ -24,22 +21,17 @@ from nnc.backends.llvm.pointwise import CONVERT, OPERATIONS, Instruction, Pointw
 from nnc.backends.llvm.pooling import KINDS, Pooling
 from nnc.backends.llvm.position import Position
 from nnc.backends.llvm.reduction import Reduction
-from nnc.backends.llvm.row import Generate, Refuse, Row, Specs, View, Views, only
+from nnc.backends.llvm.row import Generate, Row, Specs, View, Views, filled, floating, only
 from nnc.backends.llvm.softmax import Softmax
+from nnc.backends.llvm.widened import in_f32
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolution import (
-    CONVOLUTION,
-    CONVOLUTION_DATA_GRADIENT,
-    CONVOLUTION_WEIGHT_GRADIENT,
-    ConvolutionAttrs,
-    ConvolutionGradientAttrs,
-)
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
 from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SgdAttrs
+from nnc.ops.permutation import layout_permutation
 from nnc.ops.pointwise import (
     ABSOLUTE,
     ADD,
@@ -107,32 +99,12 @@ from nnc.ops.softmax import (
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
 )
-from nnc.ops.window import Window
 
 # -- reasons to refuse
 
 
-def _filled(attrs: object, inputs: Specs, outputs: Specs) -> str:
-    empty = any(spec.elements == 0 for spec in (*inputs, *outputs))
-    return "an empty operand" if empty else _floating(attrs, inputs, outputs)
-
-
-def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:
-    rank = inputs[0].rank - 2
-    return f"{rank} spatial axes" if rank not in (1, 2) else _filled(attrs, inputs, outputs)
-
-
-def _summing(refuse: Refuse) -> Refuse:
-    """For kernels that keep sums in their results, which 16 bits would round."""
-    return lambda attrs, inputs, outputs: refuse(attrs, inputs, outputs) or only(F32, F64)(attrs, inputs, outputs)
-
-
 def _any_type(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return ""
-
-
-def _floating(attrs: object, inputs: Specs, outputs: Specs) -> str:
-    return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if not s.dtype.is_float), "")
 
 
 def _numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
@@ -148,7 +120,7 @@ def _truth(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 
 def _floating_read(attrs: object, inputs: Specs, outputs: Specs) -> str:
-    return _floating(attrs, inputs, ())
+    return floating(attrs, inputs, ())
 
 
 def _bordered(attrs: PadAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -163,7 +135,7 @@ def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 def _rows(attrs: object, inputs: Specs, outputs: Specs) -> str:
     classes = max(spec.shape[-1] if spec.shape else 1 for spec in (*inputs, *outputs))
-    return "no classes" if classes == 0 else _floating(attrs, inputs, outputs)
+    return "no classes" if classes == 0 else floating(attrs, inputs, outputs)
 
 
 def _summed(attrs: ReduceAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -207,6 +179,11 @@ def _broadcast(attrs: BroadcastAttrs, inputs: Views, outputs: Views) -> Generato
 def _transpose(attrs: TransposeAttrs, inputs: Views, outputs: Views) -> Generator:
     (x,), (y,) = inputs, outputs
     return move(y.shape, Access(x.scalar, tuple(x.strides[axis] for axis in attrs.permutation)), y.whole)
+
+
+def _convert_layout(attrs: LayoutAttrs, inputs: Views, outputs: Views) -> Generator:
+    permutation = layout_permutation(attrs.target, len(outputs[0].shape))
+    return _transpose(TransposeAttrs(permutation), inputs, outputs)
 
 
 def _concatenate(attrs: ConcatenateAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -253,60 +230,6 @@ def _pad(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
     start = sum(before * stride for before, stride in zip(attrs.before, y.strides, strict=True))
     inside = move(x.shape, x.whole, Access(y.scalar, y.strides, start), (0, 1))
     return Moves((fill(y.shape, attrs.value, y.whole, (1,)), inside))
-
-
-def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
-    a, b, *bias = inputs
-    (c,) = outputs
-    rank = len(c.shape)
-    a_steps, b_steps = (broadcast(view.shape[:-2], view.strides[:-2], rank - 2) for view in (a, b))
-    a_rows, a_inner = reversed(a.strides[-2:]) if attrs.transpose_a else a.strides[-2:]
-    b_inner, b_columns = reversed(b.strides[-2:]) if attrs.transpose_b else b.strides[-2:]
-    inner = a.shape[-2] if attrs.transpose_a else a.shape[-1]
-    # Batch axes that b ignores are more rows of a, where a's rows follow each other.
-    sizes, (a_all, b_all, c_all) = collapse(c.shape[:-1], [(*a_steps, a_rows), (*b_steps, 0), (*c.strides[:-1],)])
-    rows_merged = bool(sizes) and not b_all[-1]
-    if not rows_merged:
-        sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
-    product = Gemm(
-        c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
-        b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
-    )  # fmt: skip
-    return matrix_times_vector(product) or product
-
-
-def _lift(values: Sequence[int], filler: int) -> tuple[int, int]:
-    """Sizes of one or two spatial axes as two."""
-    first, second = values if len(values) == 2 else (filler, values[0])
-    return first, second
-
-
-def _problem(window: Window, groups: int, x: View, w: View, y: View) -> Convolution:
-    return Convolution(
-        scalar=x.scalar,
-        batch=x.shape[0],
-        sizes=_lift(x.shape[1:-1], 1),
-        channels=x.shape[-1],
-        kernel=_lift(w.shape[:-2], 1),
-        filters=w.shape[-1],
-        outputs=_lift(y.shape[1:-1], 1),
-        strides=_lift(window.strides, 1),
-        before=_lift([before for before, _ in window.padding], 0),
-        dilations=_lift(window.dilations, 1),
-        groups=groups,
-    )
-
-
-def _convolution(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Generator:
-    return forward(_problem(attrs.window, attrs.groups, inputs[0], inputs[1], outputs[0]), len(inputs) == 3)
-
-
-def _data_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
-    return data_gradient(_problem(attrs.window, attrs.groups, outputs[0], inputs[1], inputs[0]))
-
-
-def _weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
-    return weight_gradient(_problem(attrs.window, attrs.groups, inputs[0], outputs[0], inputs[1]))
 
 
 def _pool(kind: str) -> Generate:
@@ -396,7 +319,7 @@ POINTWISE: tuple[Op[Any], ...] = (
 
 
 def _pointwise_row(op: Op[Any]) -> Row:
-    refuse = _floating if OPERATIONS[op.name].floating_only else _numeric
+    refuse = floating if OPERATIONS[op.name].floating_only else _numeric
     return Row(_pointwise(op.name), refuse, strided=True, scattered=True)
 
 
@@ -412,6 +335,7 @@ ROWS: dict[Op[Any], Row] = {
     COPY: Row(_copy, _any_type, strided=True, scattered=True),
     BROADCAST_TO: Row(_broadcast, _any_type, strided=True, scattered=True),
     TRANSPOSE: Row(_transpose, _any_type, strided=True, scattered=True),
+    CONVERT_LAYOUT: Row(_convert_layout, _any_type, strided=True, scattered=True),
     CONCATENATE: Row(_concatenate, _any_type, strided=True, scattered=True),
     FLIP: Row(_flip, _any_type, strided=True, scattered=True),
     PAD: Row(_pad, _bordered, strided=True, scattered=True),
@@ -423,29 +347,26 @@ ROWS: dict[Op[Any], Row] = {
     IS_NAN: Row(_pointwise("is_nan"), _floating_read, strided=True, scattered=True),
     **{op: _comparison_row(op) for op in (*PREDICATES, *COMPARISONS)},
     REDUCE_SUM: Row(_reduction(REDUCE_SUM), _summed, strided=True),
-    REDUCE_MEAN: Row(_reduction(REDUCE_MEAN), _floating, strided=True),
+    REDUCE_MEAN: Row(_reduction(REDUCE_MEAN), floating, strided=True),
     REDUCE_MAX: Row(_reduction(REDUCE_MAX), _numeric, strided=True),
     REDUCE_MIN: Row(_reduction(REDUCE_MIN), _numeric, strided=True),
     REDUCE_NORM: Row(_reduction(REDUCE_NORM), only(F32, F16, BF16), strided=True),
     ARGMAX: Row(_position(smallest=False), _positions, strided=True),
     ARGMIN: Row(_position(smallest=True), _positions, strided=True),
-    GEMM: Row(_gemm, _floating, strided=True, dense=(2,)),
-    CONVOLUTION: Row(_convolution, _planar),
-    CONVOLUTION_DATA_GRADIENT: Row(_data_gradient, _planar),
-    CONVOLUTION_WEIGHT_GRADIENT: Row(_weight_gradient, _summing(_planar)),
-    MAX_POOL: Row(_pool("max_pool"), _filled),
-    MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), _summing(_filled)),
-    MAX_POOL_GATHER: Row(_pool("max_pool_gather"), _filled),
-    AVERAGE_POOL: Row(_pool("average_pool"), _filled),
-    AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), _summing(_filled)),
+    MAX_POOL: Row(_pool("max_pool"), filled),
+    MAX_POOL_GRADIENT: in_f32(Row(_pool("max_pool_gradient"), filled)),
+    MAX_POOL_GATHER: Row(_pool("max_pool_gather"), filled),
+    AVERAGE_POOL: Row(_pool("average_pool"), filled),
+    AVERAGE_POOL_GRADIENT: in_f32(Row(_pool("average_pool_gradient"), filled)),
     SOFTMAX: Row(_softmax("softmax", 0), _rows),
     LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
     SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),
     SOFTMAX_CROSS_ENTROPY_GRADIENT: Row(_softmax("softmax_cross_entropy_gradient", 1, 2), _labelled),
     LABEL_DIFFERENCE: Row(_softmax("label_difference", 1, 2), _labelled),
-    GRADIENT_DESCENT: Row(_gradient_descent, _floating),
-    SGD: Row(_sgd, _floating),
-    ADAM: Row(_adam, _floating),
+    GRADIENT_DESCENT: Row(_gradient_descent, floating),
+    SGD: Row(_sgd, floating),
+    ADAM: Row(_adam, floating),
+    **PRODUCT_ROWS,
     **LAYER_ROWS,
 }
 ROWS.update(fused_rows(ROWS))

@@ -15,12 +15,15 @@ from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.pointwise import Pointwise, work
 from nnc.backends.llvm.reduction import Reduction
 from nnc.backends.llvm.row import Refuse, Row, Specs, View, Views, view_of
+from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.winograd import Winograd
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+
+Product = Gemm | Correlation | Winograd | Depthwise
 
 # `Any`: keys are operators of all attribute types.
 REDUCTIONS: Mapping[Op[Any], str] = {
@@ -38,7 +41,7 @@ def fused_rows(rows: Mapping[Op[Any], Row]) -> dict[Op[Any], Row]:
     return {
         FUSED_POINTWISE: Row(_pointwise, _steps(rows), strided=True, scattered=True),
         FUSED_REDUCTION: Row(_reduction, _reduced(rows), strided=True),
-        FUSED_OUTPUT: Row(output.generate, output.refuse),
+        FUSED_OUTPUT: Row(output.generate, output.refuse, variants=output.variants),
     }
 
 
@@ -111,7 +114,7 @@ class _Output:
             return "an operand with other axes than the columns of the product"
         views = [view_of(one) for one in inputs]
         generator = self.rows[head.command.op].generate(head.command.attrs, views[:count], [view_of(y)])
-        if not isinstance(generator, Gemm | Correlation | Winograd | Depthwise):
+        if not isinstance(generator, Product):
             return f"{head.command.op.name} by {type(generator).__name__}"
         return (
             "" if work(self._epilogue(attrs, views, view_of(y)).instructions) <= MOST_WORK else "much work per element"
@@ -121,8 +124,18 @@ class _Output:
         """The product with an epilogue."""
         head = attrs.steps[0]
         generator = self.rows[head.command.op].generate(head.command.attrs, inputs[: len(head.operands)], outputs)
-        assert isinstance(generator, Gemm | Correlation | Winograd | Depthwise)
+        assert isinstance(generator, Product)
         return replace(generator, epilogue=self._epilogue(attrs, inputs, outputs[0]))
+
+    def variants(
+        self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription
+    ) -> dict[str, Generator]:
+        """Those of the product that take an epilogue, with it."""
+        head = attrs.steps[0]
+        row, given = self.rows[head.command.op], inputs[: len(head.operands)]
+        others = row.variants(head.command.attrs, given, outputs, target)
+        epilogue = self._epilogue(attrs, inputs, outputs[0])
+        return {name: replace(one, epilogue=epilogue) for name, one in others.items() if isinstance(one, Product)}
 
     def _epilogue(self, attrs: FusedAttrs, inputs: Views, y: View) -> Epilogue:
         count = len(attrs.steps[0].operands)

@@ -10,9 +10,11 @@ from nnc.backends.llvm.builder import BF16, BOOL, F16, F32, F64, I8, I16, I32, I
 from nnc.backends.llvm.indexing import OneHot, Selection
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.normalization import ColumnNormalization, RowNorm, RowNormalization
+from nnc.backends.llvm.random import Dropout
 from nnc.backends.llvm.recurrent import Recurrent
 from nnc.backends.llvm.recurrent_cells import CELLS
-from nnc.backends.llvm.row import Generate, Refuse, Row, Specs, Views, only
+from nnc.backends.llvm.row import Generate, Refuse, Row, Specs, Views, filled, only
+from nnc.backends.llvm.widened import in_f32
 from nnc.graph import Op
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 from nnc.ops.indexing import INDEX_SELECT, ONE_HOT, SCATTER_ADD, AxisAttrs, OneHotAttrs, ScatterAttrs
@@ -25,6 +27,7 @@ from nnc.ops.normalization import (
     BatchNormAttrs,
     NormalizationAttrs,
 )
+from nnc.ops.random import DROPOUT, DropoutAttrs
 from nnc.ops.recurrent import (
     GRU,
     GRU_GRADIENT,
@@ -178,7 +181,20 @@ def _recurrent(kind: str, gradient: str = "") -> Generate:
     return generate
 
 
+# -- dropout
+
+
+def _dropout(attrs: DropoutAttrs, inputs: Views, outputs: Views) -> Generator:
+    x = inputs[0]
+    return Dropout(x.scalar, x.elements, attrs.rate, attrs.seed, attrs.entirety)
+
+
+def _floating_x(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return only(F64, F32, F16, BF16)(attrs, inputs[:1], ())
+
+
 LAYER_ROWS: dict[Op[Any], Row] = {
+    DROPOUT: Row(_dropout, _floating_x),
     LAYER_NORM: Row(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
     RMS_NORM: Row(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
     LAYER_NORM_GRADIENT: Row(_layer_gradient, _norm_gradient(2)),
@@ -186,13 +202,13 @@ LAYER_ROWS: dict[Op[Any], Row] = {
     BATCH_NORM: Row(_batch_norm, _batch),
     INDEX_SELECT: Row(_select, _selected(*SCALARS.values()), checked=True),
     SCATTER_ADD: Row(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
-    ATTENTION: Row(_attention(gradient=False), _wide_and_filled),
-    ATTENTION_GRADIENT: Row(_attention(gradient=True), _wide_and_filled),
+    ATTENTION: in_f32(Row(_attention(gradient=False), _wide_and_filled)),
+    ATTENTION_GRADIENT: in_f32(Row(_attention(gradient=True), _wide_and_filled)),
     ONE_HOT: Row(_one_hot, _few_classes),
-    LSTM: Row(_recurrent("lstm"), _wide_and_filled),
-    LSTM_GRADIENT: Row(_recurrent("lstm", "gradient"), _wide_and_filled),
-    GRU: Row(_recurrent("gru"), _wide_and_filled),
-    GRU_GRADIENT: Row(_recurrent("gru", "gradient"), _wide_and_filled),
-    RNN: Row(_recurrent("rnn"), _wide_and_filled),
-    RNN_GRADIENT: Row(_recurrent("rnn", "gradient"), _wide_and_filled),
+    LSTM: Row(_recurrent("lstm"), filled),
+    LSTM_GRADIENT: Row(_recurrent("lstm", "gradient"), filled),
+    GRU: Row(_recurrent("gru"), filled),
+    GRU_GRADIENT: Row(_recurrent("gru", "gradient"), filled),
+    RNN: Row(_recurrent("rnn"), filled),
+    RNN_GRADIENT: Row(_recurrent("rnn", "gradient"), filled),
 }

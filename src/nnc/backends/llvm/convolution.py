@@ -68,32 +68,47 @@ class Convolution:
         return self.filters // self.groups
 
 
-def _tiled(
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a convolution or its data gradient may be computed: sums written out, in tiles, as a product."""
+
+    problem: Problem
+    tiles: Tiles | None
+    product: Gemm | None
+
+    @property
+    def best(self) -> Generator:
+        """A product where it is one, in tiles where that pays."""
+        if self.product is not None:
+            return self.product
+        if self.tiles is not None and (algorithm := choose(self.tiles)) is not None:
+            return Winograd(self.tiles, algorithm.outputs)
+        return self.written_out
+
+    @property
+    def written_out(self) -> Correlation | Depthwise:
+        """The correlation."""
+        return Depthwise(self.problem) if is_depthwise(self.problem) else Correlation(self.problem)
+
+
+def _tiles(
     c: Convolution, sizes: Pair, outputs: Pair, before: Pair, weights: Weights, bias: bool = False
-) -> Winograd | None:
-    """The convolution, or its data gradient, by Winograd's algorithm where that applies and pays."""
+) -> Tiles | None:
+    """The convolution, or its data gradient, in tiles where Winograd's algorithm applies."""
     plain = c.strides == c.dilations == (1, 1) and c.groups == 1 and c.kernel == (TAPS, TAPS)
     if not plain or c.scalar != F32:
         return None
     deep, wide = (c.channels, c.filters) if weights.lane_stride == 1 else (c.filters, c.channels)
-    tiles = Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
-    algorithm = choose(tiles)
-    return None if algorithm is None else Winograd(tiles, algorithm.outputs)
+    return Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
 
 
-def correlate(problem: Problem) -> Generator:
-    """The generator of a correlation."""
-    return Depthwise(problem) if is_depthwise(problem) else Correlation(problem)
-
-
-def forward(c: Convolution, bias: bool) -> Generator:
+def forward(c: Convolution, bias: bool) -> Ways:
     """Operands: x, w, bias when there is one, y."""
+    product = None
     if c.is_product:
-        return _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
+        product = _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
     taps_of_rows = tuple(tap * c.channels * c.filters for tap in range(TAPS * TAPS))
-    tiled = _tiled(c, c.sizes, c.outputs, c.before, Weights(taps_of_rows, 0, c.filters, 1), bias)
-    if tiled is not None:
-        return tiled
+    tiles = _tiles(c, c.sizes, c.outputs, c.before, Weights(taps_of_rows, 0, c.filters, 1), bias)
     merged = c.groups == 1 and c.dilations[1] == 1
     down, right = c.dilations
     taps: list[tuple[int, int, int]] = []
@@ -128,7 +143,7 @@ def forward(c: Convolution, bias: bool) -> Generator:
         y_column=c.filters,
         bias=bias,
     )
-    return correlate(problem)
+    return Ways(problem, tiles, product)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +165,14 @@ def _meetings(size: int, kernel: int, stride: int, before: int, dilation: int) -
     return found
 
 
-def data_gradient(c: Convolution) -> Generator:
+def data_gradient(c: Convolution) -> Ways:
     """Operands: g, w, x'."""
+    product = None
     if c.is_product:
-        return _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
+        product = _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
     mirrored = tuple(tap * c.channels * c.filters for tap in reversed(range(TAPS * TAPS)))
     before = (TAPS - 1 - c.before[0], TAPS - 1 - c.before[1])
-    tiled = _tiled(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
-    if tiled is not None:
-        return tiled
+    tiles = _tiles(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
     rows, columns = (
         _meetings(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
     )
@@ -201,7 +215,7 @@ def data_gradient(c: Convolution) -> Generator:
         y_row=c.strides[0] * x_row,
         y_column=c.strides[1] * c.channels,
     )
-    return correlate(problem)
+    return Ways(problem, tiles, product)
 
 
 def weight_gradient(c: Convolution) -> Generator:

@@ -19,6 +19,7 @@ from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Type, Val
 from nnc.backends.llvm.correlation_plan import Plan, Problem
 from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.packing import words_of
 from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, column_masks, load_row, nanoseconds
 
@@ -217,7 +218,7 @@ class _Writer:
         first = panel * plan.tile.columns
         channel = group * p.filters + first
         return _Item(
-            b.offset(source, group * p.group_channels, p.work),
+            b.offset(source, group * p.group_channels, plan.read),
             weights,
             b.offset(w.argument(self.position["bias"]), channel, p.scalar) if p.bias else None,
             b.offset(w.argument(self.position["y"]), number * p.y_image + channel, p.scalar),
@@ -231,7 +232,7 @@ class _Writer:
         b, p, plan = self.b, self.p, self.plan
         picture = b.offset(image, number * (p.height * p.width * p.channels), p.scalar)
         first = block * (plan.block_rows * p.row_step)
-        if p.is_inside:
+        if plan.in_place:
             return b.offset(picture, first * (p.width * p.channels), p.scalar)
         with b.when(b.compare("!=", place, self.current.get())):
             plan.strip.fill(b, picture, first - p.top, self.w.scratch)
@@ -284,23 +285,25 @@ class _Writer:
     def _sum(self, item: _Item, acc: Accumulators, pixels: Sequence[Value], part: _Part, tile: Value) -> None:
         """acc[i][j] += p[pixel(i) + tap + k] * w[tap, k, j] over the part"""
         b, p, plan = self.b, self.p, self.plan
-        places = [b.offset(item.image, pixel, p.work) for pixel in pixels]
+        places = [b.offset(item.image, pixel, plan.read) for pixel in pixels]
+        word = plan.packing.scalar
         none: list[Value | None] = [None] * plan.tile.vectors
         with b.loop(part.low, part.high) as tap:
             moved = b.load(self.tap_offsets, tap, INDEX) + part.first
             filled = part.panel or b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), p.work)
-            left = [b.offset(place, moved, p.work) for place in places]
+            left = [b.offset(place, moved, plan.read) for place in places]
+            words = words_of(part.depth, plan.packing.steps)
 
             def step(k: Value) -> None:
                 self._ask(part, tile, k)
-                vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, p.work, none)
-                acc.multiply([b.load(place, k, Type(p.work)) for place in left], vectors)
+                vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, word, none)
+                acc.multiply([b.load(place, k, Type(word)) for place in left], vectors)
 
-            if part.depth.constant is not None and part.depth.constant <= SHORT_DEPTH:
-                for k in range(part.depth.constant):
+            if words.constant is not None and words.constant <= SHORT_DEPTH:
+                for k in range(words.constant):
                     step(b.constant(k))
             else:
-                with b.loop(0, part.depth) as index:
+                with b.loop(0, words) as index:
                     step(index)
 
     def _ask(self, part: _Part, tile: Value, k: Value) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nnc.backends.llvm.builder import Scalar
+from nnc.backends.llvm.builder import BF16, U16, Scalar
 from nnc.backends.llvm.kernel import aligned, ceiling, even_block
 from nnc.backends.llvm.packing import Packing
 from nnc.backends.llvm.pointwise import computed
@@ -51,7 +51,7 @@ class Problem:
     """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
 
     `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
-    when there is one, y.
+    when there is one, y. `tile` takes the place of the one that the plan would choose.
     """
 
     scalar: Scalar
@@ -75,6 +75,7 @@ class Problem:
     y_row: int
     y_column: int
     bias: bool = False
+    tile: Tile | None = None
 
     @property
     def work(self) -> Scalar:
@@ -108,23 +109,23 @@ class Problem:
         return max(core.rows for core in self.cores)
 
     @property
-    def is_inside(self) -> bool:
-        """True when no window leaves the image, so that it is read where it is, unless its elements are converted."""
+    def has_no_border(self) -> bool:
+        """True when no window leaves the image."""
         tallest = (self.rows - 1) * self.row_step + self.reach
-        return (
-            self.work == self.scalar
-            and self.top == 0
-            and self.left == 0
-            and self.padded == self.width
-            and tallest <= self.height
-        )
+        return self.top == 0 and self.left == 0 and self.padded == self.width and tallest <= self.height
+
+    @property
+    def is_inside(self) -> bool:
+        """True when the image is read where it is, as nothing of it is converted."""
+        return self.work == self.scalar and self.has_no_border
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Tile, blocks and layouts chosen for one correlation on one target.
 
-    `piece` is how many steps of k are packed at a time, 0 when weights are not packed in pieces.
+    `piece` is how many steps of k are packed at a time, 0 when weights are not packed in pieces. Elements of the image
+    are `read` as they are in a strip; in pairs, where two steps of k are summed at once.
     """
 
     problem: Problem
@@ -135,6 +136,7 @@ class Plan:
     strip: Strip
     packing: Packing
     piece: int
+    read: Scalar
 
     @classmethod
     def of(cls, problem: Problem, target: TargetDescription) -> Plan:
@@ -144,6 +146,8 @@ class Plan:
         """
         tile, tile_rows, tile_columns = choose_pixels(problem, target)
         size = problem.work.size
+        pairs = target.pairs and problem.scalar == BF16 and problem.depth % 2 == 0
+        stored = U16 if pairs else problem.scalar
         packed_bytes = problem.weight_elements * size
         # Parts of a sum that are left in y of 16 bits would be rounded.
         in_pieces = problem.work == problem.scalar and packed_bytes > max(
@@ -151,7 +155,7 @@ class Plan:
         )
         pieces = ceiling(problem.depth * tile.columns * size, target.level_two_bytes // PIECE_SHARE)
         piece = ceiling(problem.depth, pieces) if in_pieces else 0
-        row_bytes = problem.padded * problem.channels * size
+        row_bytes = problem.padded * problem.channels * computed(stored).size
         room = target.level_two_bytes // (1 if in_pieces else 4)
         fitting = (room // row_bytes - problem.reach) // problem.row_step + 1
         most = ceiling(problem.rows, tile_rows) * tile_rows
@@ -159,13 +163,20 @@ class Plan:
         panels = problem.groups * ceiling(problem.filters, tile.columns)
         block_rows = tile_rows * even_block(most // tile_rows, largest, panels, problem.batch)
         strip = Strip(
-            problem.scalar, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
+            stored, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
             (block_rows - 1) * problem.row_step + problem.reach,
         )  # fmt: skip
         ragged = problem.filters % tile.columns != 0
         weights = problem.weights
-        packing = Packing(problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged)
-        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece)
+        packing = Packing(
+            problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged, pairs
+        )
+        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece, computed(stored))
+
+    @property
+    def in_place(self) -> bool:
+        """True when images are read where they are."""
+        return self.problem.has_no_border and self.read.size == self.problem.scalar.size
 
     @property
     def shared(self) -> bool:
@@ -175,7 +186,7 @@ class Plan:
     @property
     def strip_bytes(self) -> int:
         """Bytes of scratch that hold a strip."""
-        return 0 if self.problem.is_inside else aligned(self.strip.bytes)
+        return 0 if self.in_place else aligned(self.strip.bytes)
 
     @property
     def piece_bytes(self) -> int:
@@ -230,16 +241,20 @@ class Plan:
 @lru_cache(maxsize=1024)
 def choose_pixels(problem: Problem, target: TargetDescription) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
+    tiles = candidates(target, problem.work) if problem.tile is None else (problem.tile,)
+    tile = min(tiles, key=lambda one: fold_pixels(problem, one)[0])
+    _, height, width = fold_pixels(problem, tile)
+    return tile, height, width
+
+
+def fold_pixels(problem: Problem, tile: Tile) -> tuple[float, int, int]:
+    """The pixels of a tile as rows x columns that need fewest cycles over all cores; those cycles come first."""
     steps = problem.depth * max(len(core.taps) for core in problem.cores)
-    best: tuple[float, Tile, int, int] | None = None
-    for tile in candidates(target, problem.work):
-        panels = ceiling(problem.filters, tile.columns)
-        cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
-        for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
-            width = tile.rows // height
-            tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
-            cost = panels * tiles * cycles
-            if best is None or cost < best[0]:
-                best = (cost, tile, height, width)
-    assert best is not None
-    return best[1:]
+    cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+    panels = ceiling(problem.filters, tile.columns)
+    folds = []
+    for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
+        width = tile.rows // height
+        tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
+        folds.append((panels * tiles * cycles, height, width))
+    return min(folds)

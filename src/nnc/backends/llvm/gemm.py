@@ -1,9 +1,10 @@
 """Matrix product: c[..., m, n] = sum_k a[..., m, k] * b[..., k, n] + bias[n], with any strides of a and b.
 
-Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Blocks of a
-and b are packed into the worker's scratch, unless so few tiles read an operand that packing does not pay. Items are
-panels along the longer side of c; every element of c is summed over k in one fixed order wherever it lies. Operands of
-16 bits become f32 where they are packed, and c is rounded once.
+Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Operands
+are read where they are when the elements that a tile reads at one k lie side by side; meanwhile the tiles ask for the
+cache lines that the next blocks read, so that memory works while they compute. Other operands are packed into the
+worker's scratch, and so are operands of 16 bits, which become f32 there; c is rounded once. Items are panels along the
+longer side of c; every element of c is summed over k in one fixed order wherever it lies.
 """
 
 from __future__ import annotations
@@ -13,21 +14,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.access import Shape, locate
-from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.builder import BF16, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.epilogue import Epilogue
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.backends.llvm.packing import Packing
+from nnc.backends.llvm.packing import Packing, words_of
 from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.target import TargetDescription
-from nnc.backends.llvm.tile import Accumulators, choose_tile, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
 
-# Steps of k in a block, and how few of them may be if the block then holds all rows; more where b is read where it is.
-MAX_DEPTH, LEAST_DEPTH, DIRECT_DEPTH = 1024, 256, 2048
+# Steps of k in a block, and how few of them another plan may have.
+MAX_DEPTH, LEAST_DEPTH = 384, 128
 PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
-FEW_TILES = 2
-# Rows of a that are contiguous along k are read where they are by a few more panels, unless they are so far apart that
-# the rows of a tile fall on one set of the first-level cache and are more than it holds there.
-FEW_PANELS, CACHE_WAYS, CACHE_WAY_BYTES = 9, 8, 4096
+FEW_TILES, MANY_PANELS = 2, 16
+# Rows of a tile that fall on one set of the first-level cache, and are more than it holds there, are packed.
+CACHE_WAYS, CACHE_WAY_BYTES = 8, 4096
+# Where registers have this many bits, reading part of one takes no longer than reading it whole.
+MASKED_BITS = 512
+# Columns that one tile asks for where each has cache lines of its own.
+MOST_ASKED = 4
+# Steps of k that take long enough to fetch a tile of c meanwhile.
+FETCHING_DEPTH = 64
 LINE_BYTES = 64
 
 
@@ -35,7 +41,8 @@ LINE_BYTES = 64
 class Gemm:
     """Sizes, and strides in elements: `*_batch` along the batch axes, `*_rows` etc. along the matrix axes.
 
-    c's columns are contiguous. Operands: a, b, bias when there is one, extras of the epilogue, c.
+    c's columns are contiguous. Operands: a, b, bias when there is one, extras of the epilogue, c. `tile` and
+    `most_depth`, the most steps of k in a block, take the place of what the plan would choose.
     """
 
     scalar: Scalar
@@ -53,6 +60,8 @@ class Gemm:
     c_rows: int
     bias: bool = False
     epilogue: Epilogue | None = None
+    tile: Tile | None = None
+    most_depth: int = 0
 
     def workspace(self, target: TargetDescription) -> int:
         """None: every worker packs for itself."""
@@ -62,6 +71,10 @@ class Gemm:
         """The packed blocks of a and b."""
         blocks = _Blocks(self, target)
         return aligned(blocks.a_bytes) + aligned(blocks.b_bytes)
+
+    def depth(self, target: TargetDescription) -> int:
+        """Steps of k in a block."""
+        return _Blocks(self, target).depth
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is one panel of one matrix of the batch."""
@@ -79,22 +92,26 @@ class _Blocks:
     def __init__(self, problem: Gemm, target: TargetDescription) -> None:
         self.problem = problem
         work = computed(problem.scalar)
-        self.tile = tile = choose_tile(target, work, problem.rows, problem.columns)
+        self.tile = tile = problem.tile or choose_tile(target, work, problem.rows, problem.columns)
         size, narrow = work.size, work != problem.scalar
+        pairs = target.pairs and problem.scalar == BF16
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
-        self.by_columns = column_tiles >= row_tiles
-        self.panels = max(row_tiles, column_tiles) if min(row_tiles, column_tiles) else 0
-        self.items = math.prod(problem.batch) * self.panels
+        self.ragged_rows = problem.rows % tile.rows != 0
+        self.ragged_columns = problem.columns % tile.columns != 0
         apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
-        readable = problem.a_inner == 1 and apart and column_tiles <= FEW_PANELS
-        self.a_direct = (readable or column_tiles <= FEW_TILES) and not narrow
-        self.b_direct = row_tiles <= FEW_TILES and problem.b_columns == 1 and not narrow
+        beside = problem.a_rows == 1 or (problem.a_inner == 1 and apart)
+        self.a_direct = (beside or column_tiles <= FEW_TILES) and not narrow
+        whole = not self.ragged_columns or target.vector_bits == MASKED_BITS
+        self.b_direct = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
+        # Items along the longer side; by columns, a worker packs no more of b than it uses.
+        packs_b = self.a_direct and not self.b_direct
+        self.by_columns = column_tiles >= (min(row_tiles, MANY_PANELS) if packs_b else row_tiles)
+        self.panels = (column_tiles if self.by_columns else row_tiles) if min(row_tiles, column_tiles) else 0
+        self.items = math.prod(problem.batch) * self.panels
         # A block of a and a panel of b have half of the second-level cache each.
         room = target.level_two_bytes // 2
-        limit = DIRECT_DEPTH if self.b_direct else min(MAX_DEPTH, room // (tile.columns * size))
-        holding = room // (max(problem.rows, 1) * size)
-        if self.by_columns and holding >= LEAST_DEPTH:
-            limit = min(limit, holding)
+        limit = min(MAX_DEPTH, room // (tile.columns * size))
+        limit = min(limit, problem.most_depth or limit)
         # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
         parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
         self.depth = max(1, ceiling(problem.inner, parts))
@@ -105,18 +122,16 @@ class _Blocks:
         # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
         one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
         self.streams = one_block and not self.b_direct
-        self.asks = (
-            self.streams
-            and problem.b_columns == 1
-            and problem.inner * problem.columns * size > (target.level_two_bytes)
-        )
-        self.ragged_rows = problem.rows % tile.rows != 0
-        self.ragged_columns = problem.columns % tile.columns != 0
+        # What fits the cache is there after its first use.
+        large = target.level_two_bytes // size
+        self.asks_a = self.a_direct and problem.rows * problem.inner > large
+        in_order = problem.b_columns == 1 or problem.b_inner == 1
+        self.asks_b = in_order and problem.inner * problem.columns > large
         self.a_packing = Packing(
-            problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows
+            problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
         )
         self.b_packing = Packing(
-            problem.scalar, tile.lanes, tile.columns, problem.b_columns, problem.b_inner, self.ragged_columns
+            problem.scalar, tile.lanes, tile.columns, problem.b_columns, problem.b_inner, self.ragged_columns, pairs
         )
         self.a_panel = self.a_packing.elements(self.depth)
         self.b_panel = self.b_packing.elements(self.depth)
@@ -138,7 +153,10 @@ class _Matrices:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block of c: rows [row, row + rows), columns [column, column + columns), steps [k, k + depth) of the sum."""
+    """A block of c: rows [row, row + rows), columns [column, column + columns), steps [k, k + depth) of the sum.
+
+    It is the `first` that reads its columns of b; the block of a after this one begins at (next_row, next_k).
+    """
 
     row: Value
     rows: Value
@@ -146,6 +164,9 @@ class _Block:
     columns: Value
     k: Value
     depth: Value
+    first: Value
+    next_row: Value
+    next_k: Value
 
 
 class _Writer:
@@ -202,11 +223,12 @@ class _Writer:
         ):
             width = b.least(columns[1] - column, s.block_columns)
             depth = b.least(problem.inner - k, s.depth)
-            if not s.b_direct and not s.streams:
-                self._pack_b(m, column, width, k, depth)
             with b.loop(rows[0], rows[1], s.block_rows) as row:
                 height = b.least(rows[1] - row, s.block_rows)
-                block = _Block(row, height, column, width, k, depth)
+                last = b.compare(">=", row + s.block_rows, rows[1])
+                next_row, next_k = b.choose(last, rows[0], row + s.block_rows), b.choose(last, k + s.depth, k)
+                first = b.compare("==", row, rows[0])
+                block = _Block(row, height, column, width, k, depth, first, next_row, next_k)
                 if not s.a_direct:
                     self._pack_a(m, block)
                 self._tiles(m, block)
@@ -218,44 +240,66 @@ class _Writer:
             panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
             s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
 
-    def _pack_b(self, m: _Matrices, column: Value, width: Value, k: Value, depth: Value) -> None:
+    def _pack_b(self, m: _Matrices, block: _Block, column: Value) -> None:
+        """The panel of a tile of columns, once for all blocks of rows."""
         b, s, problem = self.b, self.s, self.problem
-        with b.loop(0, width, s.tile.columns) as panel_column:
-            start = (column + panel_column) * problem.b_columns + k * problem.b_inner
-            panel = b.offset(self.b_buffer, panel_column // s.tile.columns * s.b_panel, self.work)
-            s.b_packing.pack(b, b.offset(m.b, start, self.scalar), width - panel_column, depth, panel)
+        start = (block.column + column) * problem.b_columns + block.k * problem.b_inner
+        source = b.offset(m.b, start, self.scalar)
+        with b.always() if s.streams else b.when(block.first):
+            s.b_packing.pack(b, source, block.columns - column, block.depth, self._panel(column))
+
+    def _panel(self, column: Value) -> Value:
+        """Where the packed panel of a tile of columns lies."""
+        s = self.s
+        number = self.b.constant(0) if s.streams else column // s.tile.columns
+        return self.b.offset(self.b_buffer, number * s.b_panel, self.work)
 
     def _tiles(self, m: _Matrices, block: _Block) -> None:
         b, tile = self.b, self.s.tile
         with b.loop(0, block.columns, tile.columns) as column:
             masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
-            if self.s.streams:
-                self._pack_b(
-                    m, block.column + column, b.least(block.columns - column, tile.columns), block.k, block.depth
-                )
-            following = self._following(m, block, column) if self.s.asks else None
+            if not self.s.b_direct:
+                self._pack_b(m, block, column)
             with b.loop(0, block.rows, tile.rows) as row:
                 acc = Accumulators.zeros(b, tile, self.work)
-                self._sum(m, block, row, column, masks, acc, following)
+                if self.s.depth >= FETCHING_DEPTH:
+                    self._fetch(m, block, row, column)
+                self._sum(m, block, row, column, masks, acc)
                 self._finish(m, block, row, column, masks, acc)
 
-    def _following(self, m: _Matrices, block: _Block, column: Value) -> Value:
-        """Where the panel of b begins that is packed after this one: beside it, or below the first of the block."""
+    def _fetch(self, m: _Matrices, block: _Block, row: Value, column: Value) -> None:
+        """Ask for the tile of c."""
+        b, tile = self.b, self.s.tile
+        for i in range(tile.rows):
+            start = (block.row + row + i) * self.problem.c_rows + block.column + column
+            for j in range(tile.vectors):
+                b.prefetch(m.c, start + j * tile.lanes, self.scalar)
+
+    def _asked(self, m: _Matrices, block: _Block, row: Value, column: Value) -> list[tuple[Value, int]]:
+        """Cache lines that the next blocks read: one at `place + k * step` for each place, step and k."""
+        b, s, problem = self.b, self.s, self.problem
+        found = []
+        if s.asks_a:
+            # Each tile of columns asks for one row where rows are contiguous, else for the line that all rows share.
+            lane = b.least(column // s.tile.columns, s.tile.rows - 1) if problem.a_inner == 1 else b.constant(0)
+            start = (block.next_row + row + lane) * problem.a_rows + block.next_k * problem.a_inner
+            found.append((b.offset(m.a, start, self.scalar), problem.a_inner))
+        if s.asks_b:
+            # Each tile of rows asks for some lines of the panel after this one, or for some of its columns.
+            apart = LINE_BYTES // self.scalar.size if problem.b_columns == 1 else problem.b_columns
+            count = ceiling(s.tile.columns, apart) if problem.b_columns == 1 else s.tile.columns
+            each = min(ceiling(count, ceiling(s.block_rows, s.tile.rows)), MOST_ASKED)
+            start = self._following(block, column) + b.least(row // s.tile.rows * each, count - each) * apart
+            found += [(b.offset(m.b, start + i * apart, self.scalar), problem.b_inner) for i in range(each)]
+        return found
+
+    def _following(self, block: _Block, column: Value) -> Value:
+        """Where the panel of b after this one begins: beside it, or below the first of the block."""
         b, problem, columns = self.b, self.problem, self.s.tile.columns
-        here = block.k * problem.b_inner + block.column
+        here = block.k * problem.b_inner + block.column * problem.b_columns
         below = here + problem.b_inner * self.s.depth
         last = b.compare(">=", column + columns, block.columns)
-        return b.offset(m.b, b.choose(last, below, here + column + columns), self.scalar)
-
-    def _ask(self, following: Value, row: Value, k: Value) -> None:
-        """Ask for step k of the panel after this one: each tile of rows for some of its cache lines."""
-        b, s = self.b, self.s
-        line = LINE_BYTES // self.scalar.size
-        lines = ceiling(s.tile.columns, line)
-        each = ceiling(lines, ceiling(self.problem.rows, s.tile.rows))
-        first = b.least(row // s.tile.rows * each, lines - each) * line
-        for number in range(each):
-            b.prefetch(following, k * self.problem.b_inner + first + number * line, self.scalar)
+        return b.choose(last, below, here + (column + columns) * problem.b_columns)
 
     def _sum(
         self,
@@ -265,9 +309,8 @@ class _Writer:
         column: Value,
         masks: Sequence[Value | None],
         acc: Accumulators,
-        following: Value | None,
     ) -> None:
-        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k; `following` is asked for meanwhile"""
+        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
         b, s, problem, scalar = self.b, self.s, self.problem, self.work
         if s.a_direct:
             last = block.rows - 1
@@ -283,14 +326,16 @@ class _Writer:
             right = b.offset(m.b, block.k * problem.b_inner + block.column + column, scalar)
             right_step, right_masks = problem.b_inner, masks
         else:
-            panel = b.constant(0) if s.streams else column // s.tile.columns * s.b_panel
-            right = b.offset(self.b_buffer, panel, scalar)
+            right = self._panel(column)
             right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
-        with b.loop(0, block.depth) as k:
-            if following is not None:
-                self._ask(following, row, k)
-            vectors = load_row(b, right, k * right_step, s.tile, scalar, right_masks)
-            factors = [b.load(place, k * left_step, Type(scalar)) for place in left]
+        asked = self._asked(m, block, row, column)
+        kind = scalar if s.a_direct else s.a_packing.scalar
+        with b.loop(0, words_of(block.depth, s.a_packing.steps)) as k:
+            for place, step in asked:
+                for half in range(s.a_packing.steps):
+                    b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
+            vectors = load_row(b, right, k * right_step, s.tile, kind, right_masks)
+            factors = [b.load(place, k * left_step, Type(kind)) for place in left]
             acc.multiply(factors, vectors)
 
     def _finish(

@@ -13,10 +13,10 @@ late finds another number and goes back to wait for its ticket. What such a work
 memory of the pool that is never freed; tables and tensors are read after a chunk is taken, when the run must still
 last. A worker without a ticket spins for a while, then sleeps.
 
-Who wakes a sleeper first binds it to a processor that is not the caller's, and the sleeper frees itself when it runs.
-Without this the system may queue it behind the caller for milliseconds: a virtual machine's processor that has halted
-counts as taken. PLACES holds what both need: each processor's position among those that the process may use, their
-mask, and the mask of each alone.
+Who wakes a sleeper first binds it to a processor that is not the caller's, and the sleeper takes back the mask that it
+had when it runs. Without this the system may queue it behind the caller for milliseconds: a virtual machine's processor
+that has halted counts as taken. PLACES holds what both need: each processor's position among those that the process
+may use, the mask of each alone, and a mask for each worker.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from nnc.backends.llvm.target import TargetDescription
 # Slots of the control block, in i64; what many workers write has a cache line of its own.
 RETIRED, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE, WORDS, RUN = 0, 8, 9, 10, 11, 12, 13, 14, 15
 PLACES, PROCESSORS = 16, 17
-TICKETS, TICKET_SLOTS, SLEEPING, THREAD = 24, 8, 1, 2
+TICKETS, TICKET_SLOTS, SLEEPING, THREAD, BOUND = 24, 8, 1, 2, 3
 MASK_SLOTS = 16
+READ_MASK, WRITE_MASK = "sched_getaffinity", "sched_setaffinity"
 MOST_PROCESSORS = 64 * MASK_SLOTS
 STEP_SLOTS = 5  # function, arguments, items, barrier, owner
 WORD_SLOTS = 2  # run and chunks left; run-wide number of chunks to wait for, or -1
@@ -85,7 +86,8 @@ class _Interpreter:
         if self.futex is not None:
             self.module.declare("syscall", "i64", ["i64", "..."])
             self.module.declare("sched_getcpu", "i32", [])
-            self.module.declare("sched_setaffinity", "i32", ["i32", "i64", "ptr"])
+            for name in (READ_MASK, WRITE_MASK):
+                self.module.declare(name, "i32", ["i32", "i64", "ptr"])
         if self.posix:
             self.module.declare("sched_yield", "i32", [])
             self.module.declare("usleep", "i32", ["i32"])
@@ -228,24 +230,33 @@ class _Interpreter:
             if self.futex is not None:
                 call = f"i64 {self.futex}, ptr {ticket.text}, i64 {FUTEX_WAKE}, i64 1"
                 with b.when(b.compare("!=", self._read(b, ticket, SLEEPING), 0)):
-                    self._place(b, control, worker, b.load(ticket, THREAD, INDEX))
+                    self._place(b, control, worker, ticket)
                     b.emit(INDEX, f"call i64 (i64, ...) @syscall({call})")
         b.finish()
 
-    def _place(self, b: Builder, control: Value, worker: Value, thread: Value) -> None:
+    def _place(self, b: Builder, control: Value, worker: Value, ticket: Value) -> None:
         """Bind a sleeper to the processor that lies `worker` places behind the caller's."""
-        count = b.load(control, PROCESSORS, INDEX)
-        with b.when(b.compare(">", count, 1)):
+        count, thread = b.load(control, PROCESSORS, INDEX), b.load(ticket, THREAD, INDEX)
+        free = b.compare("==", self._read(b, ticket, BOUND), 0)
+        with b.when(b.both(free, b.compare(">", count, 1))):
             places = b.load(control, PLACES, ADDRESS)
             here = b.emit(INDEX, f"sext i32 {b.emit(Type(I32), 'call i32 @sched_getcpu()').text} to i64")
             known = b.least(b.greatest(here, 0), MOST_PROCESSORS - 1)
             chosen = (b.load(places, known, INDEX) + worker) % count
-            self._bind(b, thread, b.offset(places, (chosen + 1) * MASK_SLOTS + MOST_PROCESSORS, I64))
+            with b.when(b.compare(">=", self._mask(b, READ_MASK, thread, self._own_mask(b, control, worker)), 0)):
+                self._mask(b, WRITE_MASK, thread, b.offset(places, chosen * MASK_SLOTS + MOST_PROCESSORS, I64))
+                self._write(b, ticket, BOUND, b.constant(1))
 
-    def _bind(self, b: Builder, thread: Value, mask: Value) -> None:
+    def _own_mask(self, b: Builder, control: Value, worker: Value) -> Value:
+        """Where the mask that a worker had is kept."""
+        index = b.load(control, PROCESSORS, INDEX) + worker
+        return b.offset(b.load(control, PLACES, ADDRESS), index * MASK_SLOTS + MOST_PROCESSORS, I64)
+
+    def _mask(self, b: Builder, name: str, thread: Value, mask: Value) -> Value:
+        """Read or write the processors that a thread may use; negative where that fails."""
         short = b.emit(Type(I32), f"trunc i64 {thread.text} to i32")
         size = 8 * MASK_SLOTS
-        b.emit(Type(I32), f"call i32 @sched_setaffinity(i32 {short.text}, i64 {size}, ptr {mask.text})")
+        return b.emit(Type(I32), f"call i32 @{name}(i32 {short.text}, i64 {size}, ptr {mask.text})")
 
     def _launch(self) -> None:
         """Run the steps named in the control block on its workers; the caller is worker 0."""
@@ -299,28 +310,29 @@ class _Interpreter:
         seen = b.variable(start)
         ticket = self._ticket(b, control, worker)
         with b.repeat() as forever:
-            self._await(b, control, ticket, seen)
+            self._await(b, control, worker, ticket, seen)
             seen.set(self._read(b, ticket, 0))
             forever.until(b.compare("!=", self._read(b, control, STOP), 0))
             b.call(WALK, control, worker, seen.get())
         b.finish()
 
-    def _await(self, b: Builder, control: Value, ticket: Value, seen: Variable) -> None:
+    def _await(self, b: Builder, control: Value, worker: Value, ticket: Value, seen: Variable) -> None:
         """Spin until the ticket moves; when that takes long, sleep until it does."""
         before = seen.get()
         with b.repeat() as again:
             with b.loop(0, IDLE_SPINS):
                 again.until(b.compare("!=", self._read(b, ticket, 0), before))
                 self._pause(b)
-            self._sleep(b, control, ticket, before)
+            self._sleep(b, control, worker, ticket, before)
 
-    def _sleep(self, b: Builder, control: Value, ticket: Value, before: Value) -> None:
+    def _sleep(self, b: Builder, control: Value, worker: Value, ticket: Value, before: Value) -> None:
         if self.futex is not None:
             self._write(b, ticket, SLEEPING, b.constant(1))
             call = f"i64 {self.futex}, ptr {ticket.text}, i64 {FUTEX_WAIT}, i64 {before.text}, ptr null"
             b.emit(INDEX, f"call i64 (i64, ...) @syscall({call})")
             self._write(b, ticket, SLEEPING, b.constant(0))
-            with b.when(b.compare(">", b.load(control, PROCESSORS, INDEX), 1)):
-                self._bind(b, b.constant(0), b.offset(b.load(control, PLACES, ADDRESS), MOST_PROCESSORS, I64))
+            with b.when(b.compare("!=", self._read(b, ticket, BOUND), 0)):
+                self._mask(b, WRITE_MASK, b.constant(0), self._own_mask(b, control, worker))
+                self._write(b, ticket, BOUND, b.constant(0))
         elif self.posix:
             b.emit(Type(I32), "call i32 @usleep(i32 50)")

@@ -71,29 +71,20 @@ LOGARITHM_64 = (
     0.13268733766198823,
     0.13087016680131724,
 )
-# (tanh(x) - x) / x^3 in x^2 for |x| <= 0.625; error 1.3e-7.
-TANH_32 = (-0.33333328944134255, 0.13332769736976333, -0.05385090957851382, 0.020997178999075352, -0.006096714165908689)
-# erf(x) / x in x^2 for |x| <= 1; error 1.3e-9.
+# (e^r - 1 - r) / r^2 for -0.187 <= r <= 0.516; what it leaves of e^r - 1 is within 1.6e-8 of it.
+TANH_32 = (0.5000000596046448, 0.16666826605796814, 0.041659727692604065, 0.008292512968182564, 0.0015904062893241644)
+TANH_LEAN = 0.24
+# -ln(1 - erf(x)) / x - 1 for 0 < x <= 4; what it leaves of erf is within 4.3e-9 of it.
 ERF_32 = (
-    1.1283791658483509,
-    -0.37612626666720334,
-    0.11283594715160217,
-    -0.026854212010626398,
-    0.0051890874234339635,
-    -0.0008016864287165915,
-    7.875875062686005e-05,
-)
-# -ln(1 - erf(x)) for 1 <= x <= 4; e^-polynomial is within 4.9e-10 of 1 - erf(x).
-ERF_TAIL_32 = (
-    -0.00032013804967743337,
-    1.130233434841993,
-    0.6318260515591652,
-    0.11008008294881814,
-    -0.026421136005662618,
-    0.0047595962932657845,
-    -0.0005968056256606709,
-    4.605804268917615e-05,
-    -1.6371514145929185e-06,
+    0.12837916612625122,
+    0.6366195678710938,
+    0.10277630388736725,
+    -0.019147824496030807,
+    -0.00016949338896665722,
+    0.001675654319114983,
+    -0.0006373433279804885,
+    0.00011885294952662662,
+    -9.386663805344142e-06,
 )
 
 # (sin(r) - r) / r^3 in r^2 for |r| <= pi / 4; errors 1.3e-7 and 5.8e-17.
@@ -155,24 +146,67 @@ def copy_sign(b: Builder, magnitude: Value, sign: Value) -> Value:
     return b.intrinsic("llvm.copysign", magnitude, sign)
 
 
-def _power_of_two(b: Builder, exponent: Value, form: Format, scalar: Scalar) -> Value:
-    return b.reinterpret(b.shift_left(exponent + form.bias, form.mantissa), scalar)
+def _turns(b: Builder, x: Value, form: Format, offset: int, ln2: Sequence[float]) -> tuple[Value, Value, Value]:
+    """n + offset in the low bits of a mantissa, n, and x - n ln2, with n = round(x / ln2); `ln2` is a sum."""
+    magic = 1.5 * 2.0**form.mantissa + offset
+    shifted = b.fma(x, 1.0 / math.log(2.0), magic)
+    turns = shifted - magic
+    rest = x
+    for part in ln2:
+        rest = b.fma(turns, -part, rest)
+    return shifted, turns, rest
+
+
+def _power_of_two(b: Builder, biased: Value, form: Format, scalar: Scalar) -> Value:
+    """2^n of n + bias in the low bits of an integer"""
+    return b.reinterpret(b.shift_left(biased, form.mantissa), scalar)
+
+
+def _growth(b: Builder, r: Value, form: Format) -> Value:
+    """e^r - 1 for |r| <= ln2 / 2"""
+    return b.fma(r * r, polynomial(b, r, form.exponential), r)
 
 
 def exponential(b: Builder, x: Value) -> Value:
-    """e^x = 2^n * e^r with n = round(x / ln2); 2^n in two factors, so that denormal results are right."""
+    """e^x"""
+    form = FORMATS[x.type.scalar.name]
+    return _exponential(b, _at_most(b, _at_least(b, x, form.low), form.high), (form.ln2_high, form.ln2_low))
+
+
+def decay(b: Builder, x: Value) -> Value:
+    """e^x for x <= 0 that is rounded itself, such as a difference: ln2 in one part loses less than x has lost."""
+    return _exponential(b, _at_least(b, x, FORMATS[x.type.scalar.name].low), (math.log(2.0),))
+
+
+def _exponential(b: Builder, x: Value, ln2: Sequence[float]) -> Value:
+    """e^x = 2^n * e^r with n = round(x / ln2), rounded once where the result is denormal"""
     scalar = x.type.scalar
     form = FORMATS[scalar.name]
-    bounded = b.choose(b.compare("<", x, form.low), b.constant(form.low, x.type), x)
-    bounded = b.choose(b.compare(">", bounded, form.high), b.constant(form.high, x.type), bounded)
-    magic = 1.5 * 2.0**form.mantissa  # adding it leaves round(x / ln2) in the low bits of the mantissa
-    shifted = b.fma(bounded, 1.0 / math.log(2.0), magic)
-    count = b.reinterpret(shifted, form.integer) - b.reinterpret(b.constant(magic, x.type), form.integer)
-    turns = shifted - magic
-    rest = b.fma(turns, -form.ln2_low, b.fma(turns, -form.ln2_high, bounded))
-    result = b.fma(rest * rest, polynomial(b, rest, form.exponential), rest) + 1.0
-    half = b.shift_right(count, 1)
-    return result * _power_of_two(b, half, form, scalar) * _power_of_two(b, count - half, form, scalar)
+    shifted, turns, rest = _turns(b, x, form, 2 * form.bias, ln2)
+    result = _growth(b, rest, form) + 1.0
+    if b.scales(x.type):
+        return b.scale(result, turns)
+    # 2^n itself may be no number, so it is two factors, each with its bias.
+    whole = b.reinterpret(shifted, form.integer)
+    half = b.shift_right(whole - b.reinterpret(b.constant(1.5 * 2.0**form.mantissa, x.type), form.integer), 1)
+    return result * _power_of_two(b, half, form, scalar) * _power_of_two(b, whole - half, form, scalar)
+
+
+def _split(b: Builder, x: Value) -> tuple[Value, Value]:
+    """2^n and e^r - 1 with x = n ln2 + r, in f32; for differences from 1, which need fewer digits of a large n."""
+    form = FORMATS[x.type.scalar.name]
+    shifted, _, rest = _turns(b, x, form, form.bias, (math.log(2.0),))
+    return _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar), _growth(b, rest, form)
+
+
+def _at_most(b: Builder, x: Value, limit: float) -> Value:
+    """min(x, limit); NaN stays"""
+    return b.choose(b.compare(">", x, limit), b.constant(limit, x.type), x)
+
+
+def _at_least(b: Builder, x: Value, limit: float) -> Value:
+    """max(x, limit); NaN stays"""
+    return b.choose(b.compare("<", x, limit), b.constant(limit, x.type), x)
 
 
 def logarithm(b: Builder, x: Value) -> Value:
@@ -229,14 +263,22 @@ def _logarithm_tail_64(b: Builder, f: Value) -> Value:
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """tanh x = x + x^3 P(x^2) near 0, 1 - 2 / (e^2|x| + 1) with the sign of x elsewhere"""
+    """tanh |x| = k - k^2 / (h + 1) with h = (e^2|x| - 1) / 2 and k = min(h, 1); from 10 on it rounds to 1
+
+    n = round(2 |x| / ln2 - TANH_LEAN) is 0 up to tanh |x| = 1 / 4, where e^r - 1 loses no digit to 2^n - 1.
+    """
     if x.type.scalar != F32:
         return library(b, "tanh", x)
-    size = absolute(b, x)
-    square = x * x
-    near = b.fma(x * square, polynomial(b, square, TANH_32), x)
-    far = 1.0 - b.constant(2.0, x.type) / (exponential(b, size * 2.0) + 1.0)
-    return b.choose(b.compare("<", size, 0.625), near, copy_sign(b, far, x))
+    form = FORMATS[x.type.scalar.name]
+    size = _at_most(b, absolute(b, x), 10.0)
+    magic = 1.5 * 2.0**form.mantissa + form.bias - 1
+    shifted = b.fma(size, 2.0 / math.log(2.0), -TANH_LEAN) + magic
+    rest = b.fma(shifted - magic, -math.log(2.0), size + size)
+    power = _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
+    growth = b.fma(rest * rest, polynomial(b, rest, TANH_32), rest)
+    half = b.fma(growth, power, power - 0.5)
+    kept = _at_most(b, half, 1.0)
+    return copy_sign(b, kept - kept * kept / (half + 1.0), x)
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
@@ -247,14 +289,12 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 
 def erf(b: Builder, x: Value) -> Value:
-    """erf x = x P(x^2) for |x| < 1, 1 - e^-Q(|x|) with the sign of x elsewhere"""
+    """erf |x| = 1 - e^y with y = -|x| - |x| P(|x|); from 4 on it rounds to 1"""
     if x.type.scalar != F32:
         return library(b, "erf", x)
-    size = absolute(b, x)
-    near = b.fma(x, polynomial(b, x * x, (ERF_32[0] - 1.0, *ERF_32[1:])), x)
-    bounded = b.choose(b.compare(">", size, 4.0), b.constant(4.0, x.type), size)
-    far = 1.0 - exponential(b, b.negative(polynomial(b, bounded, ERF_TAIL_32)))
-    return b.choose(b.compare("<", size, 1.0), near, copy_sign(b, far, x))
+    bounded = _at_most(b, absolute(b, x), 4.0)
+    power, growth = _split(b, b.fma(b.negative(bounded), polynomial(b, bounded, ERF_32), b.negative(bounded)))
+    return copy_sign(b, b.fma(b.negative(growth), power, 1.0 - power), x)
 
 
 def sine(b: Builder, x: Value) -> Value:

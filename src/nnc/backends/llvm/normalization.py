@@ -21,6 +21,7 @@ from nnc.backends.llvm.target import TargetDescription
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192
+AHEAD_BYTES = 4096
 NANOSECONDS_PER_VECTOR = 1.0
 
 Terms = Callable[[Value, Value | None], list[Value]]
@@ -88,6 +89,12 @@ class _Line:
         """One vector, in the type of memory."""
         self.b.store(self.b.cast(value, self.stored), pointer, index, mask)
 
+    def bring(self, pointer: Value, index: Value) -> None:
+        """Ask for what follows this line, while this one is written, if it is short enough to be kept."""
+        size = self.stored.size
+        if self.length * size <= self.b.target.level_two_bytes // 8:
+            self.b.prefetch(pointer, index + max(self.length, AHEAD_BYTES // size), self.stored)
+
     def spread(self, value: Value) -> Value:
         """A scalar in every lane."""
         return self.b.splat(value, self.lanes)
@@ -146,6 +153,7 @@ def _forward_row(problem: RowNormalization, line: _Line, row: Value) -> None:
     factor = line.spread(inverse)
 
     def write(index: Value, mask: Value | None) -> None:
+        line.bring(x, index)
         value = centered(index, mask) * factor
         if problem.scale:
             value = value * line.load(line.w.argument(1), index, mask)
@@ -181,6 +189,7 @@ def _gradient_row(problem: RowNormalization, line: _Line, row: Value) -> None:
     means = [line.spread(total / count) for total in line.sums(1 + layer, products)]
 
     def write(index: Value, mask: Value | None) -> None:
+        line.bring(x, index)
         u, unit = pair(index, mask)
         rest = u - unit * means[0]
         line.store((rest - means[1] if layer else rest) * inverse, y, index, mask)

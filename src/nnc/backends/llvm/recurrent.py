@@ -3,7 +3,8 @@
 Rows of the batch do not meet, so an item is a block of rows with all its steps, and no worker waits for another
 between steps. A first phase packs u, or its transpose for a gradient, into panels of units; a tile of rows against a
 panel stays in registers, and its cell follows while it is there. A panel of a cell with several gates holds the same
-units of each gate, one behind the other.
+units of each gate, one behind the other. What a tile's cell reads and writes is far from what the tile before it did,
+so its cache lines are asked for during the product.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.builder import Builder, Module, Scalar, Type, Value
-from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.builder import F32, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, even_block, phase
 from nnc.backends.llvm.packing import Packing
-from nnc.backends.llvm.recurrent_cells import CELLS, Cell, Place
+from nnc.backends.llvm.pointwise import computed
+from nnc.backends.llvm.recurrent_cells import CELLS, Cell
+from nnc.backends.llvm.recurrent_place import Memory, Place, Step
 from nnc.backends.llvm.target import TargetDescription
-from nnc.backends.llvm.tile import Accumulators, Tile, candidates, choose_tile, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.tile import Accumulators, Tile, candidates, nanoseconds
 
-# Rows of the batch that one worker takes through all steps: enough to use each panel a few times while it is near.
+# The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
+# Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
+CELL_ROWS = 4
 
 _Finish = Callable[[Place, Sequence[Value]], None]
 
@@ -40,8 +45,12 @@ class Recurrent:
     bias: bool = False
 
     def workspace(self, target: TargetDescription) -> int:
+        """The packed panels, and what is kept in f32 from step to step."""
+        return self.panel_bytes(target) + sum(self.kept.values())
+
+    def panel_bytes(self, target: TargetDescription) -> int:
         """The packed panels."""
-        return aligned(_Panels.of(self, target).elements * self.scalar.size)
+        return aligned(_Panels.of(self, target).elements * self.work.size)
 
     def scratch(self, target: TargetDescription) -> int:
         """None."""
@@ -54,8 +63,26 @@ class Recurrent:
         with phase(module, f"{name}_steps") as writer:
             _Writer(self, panels, writer).write()
         products = float(self.steps * self.batch * panels.inner * panels.groups * self.units)
-        work = nanoseconds(module.target, self.scalar, products)
-        return (pack, Phase(f"{name}_steps", ceiling(self.batch, BLOCK_ROWS), work))
+        work = nanoseconds(module.target, self.work, products)
+        return (pack, Phase(f"{name}_steps", ceiling(self.batch, self.block_rows), work))
+
+    @property
+    def work(self) -> Scalar:
+        """The element type of the computation."""
+        return computed(self.scalar)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of an item: whole groups of cells, in even shares."""
+        return CELL_ROWS * even_block(ceiling(self.batch, CELL_ROWS), BLOCK_ROWS // CELL_ROWS, 1, 1)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """Bytes of what is kept from step to step; nothing where operands are computed with as they are."""
+        if self.work == self.scalar:
+            return {}
+        parts, size = self.row.parts, 2 * self.batch * self.units * self.work.size
+        return {name: aligned(parts.get(name, 1) * size) for name in self.row.recurring}
 
     @property
     def row(self) -> Cell:
@@ -82,15 +109,12 @@ class _Panels:
 
     @classmethod
     def of(cls, problem: Recurrent, target: TargetDescription) -> _Panels:
-        """Panels of one vector per gate, or of as many vectors as the best tile has where there is one group."""
+        """Panels of one vector of units, for each gate."""
         units, gates, backward = problem.units, problem.row.gates, problem.row.backward
-        groups, rows = 1 if backward else gates, min(problem.batch, BLOCK_ROWS)
-        if groups == 1:
-            tile = choose_tile(target, problem.scalar, rows, units)
-        else:
-            fitting = [tile for tile in candidates(target, problem.scalar) if tile.vectors == groups]
-            tile = min(fitting, key=lambda tile: ceiling(rows, tile.rows) * tile.cycles)
-        width = tile.columns // groups
+        groups, rows = 1 if backward else gates, min(problem.batch, problem.block_rows)
+        fitting = [tile for tile in candidates(target, problem.work) if tile.vectors == groups]
+        tile = min(fitting, key=lambda tile: tile.covering(rows, tile.columns))
+        width = tile.lanes
         lane_stride, depth_stride = (gates * units, 1) if backward else (1, gates * units)
         packing = Packing(problem.scalar, tile.lanes, width, lane_stride, depth_stride, units % width != 0)
         inner = gates * units if backward else units
@@ -122,22 +146,11 @@ def _pack(module: Module, name: str, problem: Recurrent, panels: _Panels) -> Pha
             group, panel = item % panels.groups, item // panels.groups
             first = panel * panels.width
             start = group * panels.group_stride + first * packing.lane_stride
-            place = b.offset(target, item * panels.group_elements, problem.scalar)
+            place = b.offset(target, item * panels.group_elements, problem.work)
             depth = b.constant(panels.inner)
             packing.pack(b, b.offset(source, start, problem.scalar), problem.units - first, depth, place)
     items = panels.count * panels.groups
     return Phase(name, items, float(items * panels.group_elements) * (0.5 if packing.transposes else 0.15))
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The step that is computed, those before and after it in this order, and whether it begins or ends the order."""
-
-    moment: Value
-    before: Value
-    after: Value
-    begins: Value
-    ends: Value
 
 
 class _Writer:
@@ -149,72 +162,108 @@ class _Writer:
         self.cell = problem.row
         self.b: Builder = writer.b
         self.w = writer
-        self.operands = {name: writer.argument(index) for index, name in enumerate(problem.names)}
+        operands = {name: writer.argument(index) for index, name in enumerate(problem.names)}
         self.packed = writer.argument(len(problem.names))
+        place, kept = problem.panel_bytes(self.b.target), {}
+        for name, size in problem.kept.items():
+            kept[name] = self.b.offset(self.packed, place // problem.work.size, problem.work)
+            place += size
+        sizes = (problem.batch, problem.units)
+        self.memory = Memory(self.b, problem.scalar, sizes, self.cell.parts, operands, kept)
 
     def write(self) -> None:
         """for block of rows: for step: the cell; then the gradient of the first state"""
         b, p = self.b, self.problem
         with b.loop(self.w.begin, self.w.end) as block:
-            low = block * BLOCK_ROWS
-            high = b.least(low + BLOCK_ROWS, p.batch)
+            low = block * p.block_rows
+            high = b.least(low + p.block_rows, p.batch)
+            if self.memory.kept and not self.cell.backward:
+                self._begin(low, high)
             with b.loop(0, p.steps) as index:
                 self._tiles(self._step(index), low, high, self.cell.step)
             if self.cell.backward:
                 self._tiles(self._step(b.constant(p.steps)), low, high, self._conclude)
 
-    def _step(self, index: Value) -> _Step:
-        b, last = self.b, self.problem.steps - 1
-        descends = self.problem.reverse != self.cell.backward
+    def _begin(self, low: Value, high: Value) -> None:
+        """Keep the states that are given as those before the first step."""
+        b, units, lanes = self.b, self.problem.units, self.panels.tile.lanes
+        step = self._step(b.constant(0))
+        with b.loop(low, high) as row, b.loop(0, units, lanes) as unit:
+            mask = b.mask(units - unit, lanes) if units % lanes else None
+            place = Place(self.memory, step, [row], unit, lanes, mask)
+            for sequence, start in self.cell.starts.items():
+                place.begin(sequence, start)
+
+    def _step(self, index: Value) -> Step:
+        b, last, backward = self.b, self.problem.steps - 1, self.cell.backward
+        descends = self.problem.reverse != backward
         moment = last - index if descends else index
         way = -1 if descends else 1
         begins, ends = b.compare("==", index, 0), b.compare("==", index, last)
-        return _Step(moment, moment - way, moment + way, begins, ends)
+        earlier, first = (moment + way, ends) if backward else (moment - way, begins)
+        return Step(index, moment, moment - way, begins, earlier, first)
 
     def _conclude(self, place: Place, sums: Sequence[Value]) -> None:
-        """by_h = sums, added to what the cell carried there"""
-        place.keep(place.state("by_h") + sums[0] if self.cell.carries else sums[0], "by_h")
+        """by_h = sums, added to what the cell left there"""
+        carries = "by_h" in self.cell.states
+        place.write(place.carried("by_h") + sums[0] if carries else sums[0], "by_h")
 
-    def _tiles(self, step: _Step, low: Value, high: Value, finish: _Finish) -> None:
-        """for panel, for tile of rows: the sums, then `finish` on every vector of units"""
+    def _tiles(self, step: Step, low: Value, high: Value, finish: _Finish) -> None:
+        """for panel, for tile of rows: the sums, then `finish` on them"""
         b, tile, panels = self.b, self.panels.tile, self.panels
         with b.loop(0, panels.count) as panel, b.loop(low, high, tile.rows) as row:
-            acc = Accumulators.zeros(b, tile, self.problem.scalar)
-            self._sum(acc, step, panel, [b.least(row + index, high - 1) for index in range(tile.rows)])
-            vectors = Tile(tile.rows, tile.vectors // panels.groups, tile.lanes)
-            masks = column_masks(b, vectors, self.problem.units - panel * panels.width, panels.packing.ragged)
-            for index, slots in enumerate(acc.slots):
-                with b.when(b.compare("<", row + index, high)):
-                    for vector, mask in enumerate(masks):
-                        unit = panel * panels.width + vector * tile.lanes
-                        place = self._place(step, row + index, unit, mask)
-                        finish(place, [slot.get() for slot in slots[vector :: vectors.vectors]])
+            acc = Accumulators.zeros(b, tile, self.problem.work)
+            rows = [b.least(row + index, high - 1) for index in range(tile.rows)]
+            self._sum(acc, step, panel, rows)
+            for first in range(0, tile.rows, self._cell_rows):
+                with b.when(b.compare("<", row + first, high)) if first else b.always():
+                    self._cells(acc, step, panel, rows, range(first, min(first + self._cell_rows, tile.rows)), finish)
 
-    def _place(self, step: _Step, row: Value, unit: Value, mask: Value | None) -> Place:
-        p, backward = self.problem, self.cell.backward
-        earlier, first = (step.after, step.ends) if backward else (step.before, step.begins)
-        kind = Type(p.scalar, self.panels.tile.lanes)
-        return Place(
-            self.b, self.operands, kind, (p.batch, p.units), step.moment, earlier, first, step.begins, row, unit, mask
+    @property
+    def _cell_rows(self) -> int:
+        return CELL_ROWS if self.problem.work == F32 else 1
+
+    def _cells(
+        self, acc: Accumulators, step: Step, panel: Value, rows: Sequence[Value], chosen: range, finish: _Finish
+    ) -> None:
+        """`finish` on some rows, the last one again and again up to a power of two of them"""
+        b, lanes, unit = self.b, self.panels.tile.lanes, panel * self.panels.width
+        mask = b.mask(self.problem.units - unit, lanes) if self.panels.packing.ragged else None
+        count = 1 << (len(chosen) - 1).bit_length()
+        taken = [min(chosen.start + index, chosen.stop - 1) for index in range(count)]
+        place = Place(self.memory, step, [rows[index] for index in taken], unit, lanes, mask)
+        finish(
+            place, [b.join([acc.slots[index][group].get() for index in taken]) for group in range(self.panels.groups)]
         )
 
-    def _sum(self, acc: Accumulators, step: _Step, panel: Value, rows: Sequence[Value]) -> None:
-        """acc[i][group · vectors + j] = sum over k of left[rows[i], k] * panel[group][k][j]; nothing to begin with"""
-        b, panels, scalar = self.b, self.panels, self.problem.scalar
-        tile, inner, groups = panels.tile, panels.inner, panels.groups
-        sequence = [(step.before * self.problem.batch + row) * inner for row in rows]
-        left = [b.offset(self.operands[self.cell.left], start, scalar) for start in sequence]
-        depth = b.constant(inner)
+    def _left(self, step: Step, row: Value) -> Value:
+        """Where the row begins that is multiplied: what the step computed before left, or the first state."""
+        b, memory, name, scalar = self.b, self.memory, self.cell.left, self.problem.scalar
+        if name in memory.kept:
+            return b.offset(memory.kept[name], memory.kept_start(name, step.index + 1, row), memory.scalar)
+        place = b.offset(memory.operands[name], memory.start(name, step.done, row), scalar)
+        if self.cell.backward:
+            return place
+        start = b.offset(memory.operands["h"], row * self.panels.inner, scalar)
+        return b.choose(step.begins, start, place)
+
+    def _sum(self, acc: Accumulators, step: Step, panel: Value, rows: Sequence[Value]) -> None:
+        """acc[i][group] = sum over k of left[rows[i], k] * panel[group][k]; nothing to begin with
+
+        Meanwhile the lines are asked for that the cells of the rows will read and write, those of one row at a time.
+        """
+        b, panels, scalar = self.b, self.panels, self.problem.work
+        tile, groups = panels.tile, panels.groups
+        left = [self._left(step, row) for row in rows]
+        depth = b.constant(panels.inner)
         if self.cell.backward:
             depth = b.choose(step.begins, b.constant(0), depth)
-        else:
-            starts = [b.offset(self.operands["h"], row * inner, scalar) for row in rows]
-            left = [b.choose(step.begins, start, place) for start, place in zip(starts, left, strict=True)]
-        part = Tile(tile.rows, tile.vectors // groups, tile.lanes)
         gates = [
             b.offset(self.packed, (panel * groups + group) * panels.group_elements, scalar) for group in range(groups)
         ]
-        none: list[Value | None] = [None] * part.vectors
-        with b.loop(0, depth) as k:
-            vectors = [vector for gate in gates for vector in load_row(b, gate, k * panels.width, part, scalar, none)]
-            acc.multiply([b.load(place, k, Type(scalar)) for place in left], vectors)
+        share = ceiling(panels.inner, tile.rows)
+        with b.loop(0, tile.rows) as index:
+            self.memory.ask(step, rows[0] + index, panel * panels.width, panels.width)
+            with b.loop(index * share, b.least(index * share + share, depth)) as k:
+                vectors = [b.load(gate, k * panels.width, Type(scalar, tile.lanes)) for gate in gates]
+                acc.multiply([b.load(place, k, Type(scalar)) for place in left], vectors)

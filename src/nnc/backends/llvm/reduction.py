@@ -21,7 +21,9 @@ from nnc.backends.llvm.pointwise import Instruction, computed, evaluate, work
 from nnc.backends.llvm.target import TargetDescription
 
 ACCUMULATORS = 4
-COLUMN_VECTORS = 8  # of a block of outputs along a kept axis
+AHEAD = 16  # rows, in blocks that are narrower than a row
+MOST_SWEPT_BYTES = 1 << 17
+SWEPT = 8  # rows at once, where a part takes whole rows
 PARTS = 32
 PART_ELEMENTS = 4096
 FEW_ITEMS = 16
@@ -128,6 +130,7 @@ class _Nest:
     kept: Shape
     reduced: Shape
     lanes: int
+    widest: int
     along_kept: bool
     count: int
     parts: int
@@ -148,14 +151,14 @@ class _Nest:
         )
         nest = cls(
             rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
-            target.lanes(8 * scalar.size), along_kept, count, 1,
+            target.lanes(8 * scalar.size), target.vector_registers // 2, along_kept, count, 1,
         )  # fmt: skip
         return nest._cut()
 
     def _cut(self) -> _Nest:
         """The same nest in parts, when it has few items and much work."""
         work = self.count * self.outputs
-        if self.items >= FEW_ITEMS or work < 2 * PART_ELEMENTS:
+        if (math.prod(self.kept[:-1]) if self.wide else self.items) >= FEW_ITEMS or work < 2 * PART_ELEMENTS:
             return self
         whole = self.reduced[0] if len(self.reduced) > 1 else ceiling(self.reduced[0], 8 * self.lanes)
         length = ceiling(self.reduced[0], min(PARTS, ceiling(work, PART_ELEMENTS), whole))
@@ -174,19 +177,37 @@ class _Nest:
 
     @property
     def block(self) -> int:
-        """Outputs of one item: a few vectors along a kept axis, else one."""
+        """Outputs of one item: at most `widest` vectors along a kept axis, as many in each item as can be, else one."""
         if not self.along_kept:
             return 1
-        return self.lanes * max(1, min(COLUMN_VECTORS, ceiling(self.kept[-1], self.lanes)))
+        vectors = max(1, ceiling(self.kept[-1], self.lanes))
+        return self.lanes * ceiling(vectors, ceiling(vectors, self.widest))
 
     @property
     def blocks(self) -> int:
-        """Items along the last kept axis."""
+        """Blocks along the last kept axis."""
         return ceiling(self.kept[-1], self.block) if self.along_kept else 1
+
+    @property
+    def wide(self) -> bool:
+        """The reduced rows are longer than a few blocks, and not so long that a cache could not hold one."""
+        return self.blocks > 2 and len(self.reduced) == 1 and self.kept[-1] * self.scalar.size <= MOST_SWEPT_BYTES
+
+    @property
+    def swept(self) -> bool:
+        """A part takes whole rows, in the order of memory, and its results lie in the workspace all the time."""
+        return self.parts > 1 and self.wide
+
+    @property
+    def sparse(self) -> bool:
+        """A block's rows lie apart, so that processors do not see which one follows; and there are many of them."""
+        return self.blocks > 1 and ceiling(self.reduced[-1], self.parts) >= 4 * AHEAD
 
     @property
     def items(self) -> int:
         """Items of one part."""
+        if self.swept:
+            return math.prod(self.kept[:-1])
         return math.prod(self.kept[:-1]) * self.blocks if self.along_kept else self.outputs
 
 
@@ -198,9 +219,8 @@ def _select(problem: Reduction, reduced: bool) -> tuple[Shape, tuple[Shape, ...]
 
 
 def _write(module: Module, name: str, nest: _Nest, *, source: int, result: int, finished: bool) -> Phase:
-    vectors = nest.parts * nest.items * max(nest.block // nest.lanes, 1) * ceiling(nest.count, nest.parts)
     each = NANOSECONDS_PER_VECTOR * len(nest.operands) + NANOSECONDS_PER_UNIT * work(nest.instructions)
-    cost = vectors * each / (1 if nest.along_kept else nest.lanes)
+    cost = each * ceiling(nest.outputs * math.prod(nest.reduced), nest.lanes)
     with phase(module, name) as writer:
         if nest.outputs:
             _Writer(nest, writer, source, result, finished).write()
@@ -230,7 +250,9 @@ class _Writer:
             length = ceiling(nest.reduced[0], nest.parts)
             low = part * length
             high = b.least(low + length, nest.reduced[0])
-            if nest.along_kept:
+            if nest.swept:
+                self._sweep(part, place, low, high)
+            elif nest.along_kept:
                 self._columns(part, place, low, high)
             else:
                 self._row(part, place, low, high)
@@ -313,13 +335,41 @@ class _Writer:
             mask = b.mask(high - index, lanes)
             self._accumulate(slots[0], self._load(self._moved(start, index, strides), strides, mask))
 
+    def _sweep(self, part: Value, place: Value, low: Value, high: Value) -> None:
+        """Rows [low, high) are combined with a row of results, some rows at once, from the first column to the last."""
+        b, nest = self.b, self.nest
+        start = self._outer(place)
+        base = (part * nest.items + place) * nest.kept[-1]
+        empty = neutral(b, nest.rule, Type(self.scalar, nest.lanes))
+        with b.loop(0, nest.kept[-1], nest.lanes) as column:
+            b.store(empty, self.y, base + column, self._edge(column))
+        whole = (high - low) // SWEPT * SWEPT + low
+        for first, last, count in ((low, whole, SWEPT), (whole, high, 1)):
+            with b.loop(first, last, count) as index, b.loop(0, nest.kept[-1], nest.lanes) as column:
+                mask, strides = self._edge(column), self._along(True, -1)
+                total = b.load(self.y, base + column, empty.type, mask)
+                for number in range(count):
+                    row = self._moved(start, index + number, self._along(False, -1))
+                    value = self._load(self._moved(row, column, strides), strides, mask)
+                    total = b.combine(nest.rule.combine, total, value)
+                b.store(total, self.y, base + column, mask)
+
+    def _edge(self, column: Value) -> Value | None:
+        """Which lanes of the vector at `column` are columns; None for all."""
+        nest = self.nest
+        return self.b.mask(nest.kept[-1] - column, nest.lanes) if nest.kept[-1] % nest.lanes else None
+
+    def _outer(self, place: Value) -> Places:
+        """Where the operands are read at a position of the kept axes before the last."""
+        nest = self.nest
+        outer = [operand.kept[:-1] or (0,) for operand in nest.operands]
+        return tuple(locate(self.b, place, nest.kept[:-1] or (1,), outer))
+
     def _columns(self, part: Value, place: Value, low: Value, high: Value) -> None:
         """A block of outputs: every lane is its own sum; few vectors are helped by reading several rows at once."""
         b, nest = self.b, self.nest
         row, column = place // nest.blocks, place % nest.blocks * nest.block
-        start: Places = tuple(
-            locate(b, row, nest.kept[:-1] or (1,), [operand.kept[:-1] or (0,) for operand in nest.operands])
-        )
+        start = self._outer(row)
         vectors = nest.block // nest.lanes
         rest = b.constant(nest.kept[-1]) - column
         ragged = nest.kept[-1] % nest.block != 0
@@ -357,6 +407,14 @@ class _Writer:
         self, start: Places, index: Value, group: Sequence[Variable], masks: Sequence[Value | None]
     ) -> None:
         strides = self._along(True, -1)
+        if self.nest.sparse:
+            self._bring(self._moved(start, index + AHEAD, self._along(False, -1)), len(group))
         row = self._moved(start, index, self._along(False, -1))
         for j, (slot, mask) in enumerate(zip(group, masks, strict=True)):
             self._accumulate(slot, self._load(self._moved(row, j * self.nest.lanes, strides), strides, mask))
+
+    def _bring(self, row: Places, vectors: int) -> None:
+        """Ask for a row of a block."""
+        for source, operand, place in zip(self.sources, self.nest.operands, row, strict=True):
+            for j in range(vectors if operand.kept[-1] == 1 else 0):
+                self.b.prefetch(source, place + j * self.nest.lanes, operand.scalar)

@@ -167,15 +167,15 @@ class Entry:
         return cls(one(launch), one(release), three(work), branches)
 
 
-def places_of(processors: Sequence[int]) -> Words:
-    """What the interpreter places workers by: positions of processors, the mask of all, and the mask of each alone."""
+def places_of(processors: Sequence[int], workers: int) -> Words:
+    """What the interpreter places workers by: positions of processors, the mask of each, room for workers' masks."""
     most, slots = interpreter.MOST_PROCESSORS, interpreter.MASK_SLOTS
     positions = np.zeros(most, dtype=np.int64)
-    masks = np.zeros((len(processors) + 1, slots), dtype=np.uint64)
+    masks = np.zeros((len(processors) + workers, slots), dtype=np.uint64)
     for index, processor in enumerate(processors):
         positions[processor] = index
         slot, bit = divmod(processor, 64)
-        masks[[0, index + 1], slot] |= np.uint64(1 << bit)
+        masks[index, slot] = np.uint64(1 << bit)
     return np.concatenate([positions, masks.reshape(-1).view(np.int64)])
 
 
@@ -191,7 +191,7 @@ class ControlBlock:
     def __init__(self, workers: int) -> None:
         self._memory = Memory.allocate(8 * interpreter.control_slots(workers))
         processors = usable_processors() if workers > 1 else []
-        self._places = places_of(processors)
+        self._places = places_of(processors, workers)
         self._scratch = Memory.allocate(0)
         self._words = [_step_words(WINDOW)]
         self.slots = self._memory.words

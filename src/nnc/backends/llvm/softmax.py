@@ -24,6 +24,7 @@ from nnc.backends.llvm.target import TargetDescription
 
 NANOSECONDS_PER_VECTOR = 14.0
 ACCUMULATORS = 4
+AHEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +111,26 @@ class _Row:
         return b.fold(total, combine)
 
     def maximum(self, x: Value) -> Value:
-        """m = max_c x[c]"""
-        return self.reduce("maximum", -math.inf, lambda index, mask: self.load(x, index, mask))
+        """m = max_c x[c]; a NaN may be missed here, because its power is met again."""
+        return self.reduce("larger", -math.inf, lambda index, mask: self.load(x, index, mask))
 
-    def powers(self, x: Value, largest: Value, y: Value | None) -> Value:
-        """s = sum_c e^(x[c] - m); the powers go to y when there is one"""
+    def powers(self, x: Value, largest: Value, y: Value, *, kept: bool) -> Value:
+        """s = sum_c e^(x[c] - m); the powers go to y when they are kept.
+
+        This is the pass that computes most, so memory works meanwhile for the passes after it: it brings what follows
+        this row, and gets hold of y.
+        """
         shift = self.b.splat(largest, self.lanes)
+        ahead = max(self.problem.columns, AHEAD_BYTES // self.stored.size)
+        fits = self.problem.columns * self.stored.size <= self.b.target.level_two_bytes // 8
 
         def value(index: Value, mask: Value | None) -> Value:
-            power = mathematics.exponential(self.b, self.load(x, index, mask) - shift)
-            if y is not None:
+            if fits:
+                self.b.prefetch(x, index + ahead, self.stored)
+            if fits and not kept:
+                self.b.prefetch(y, index, self.stored, write=True)
+            power = mathematics.decay(self.b, self.load(x, index, mask) - shift)
+            if kept:
                 self.store(power, y, index, mask)
             return power
 
@@ -152,14 +163,15 @@ class _Row:
 
 def _softmax(r: _Row) -> None:
     x, y = r.start(0), r.start(1)
-    total = r.powers(x, r.maximum(x), y)
+    total = r.powers(x, r.maximum(x), y, kept=True)
     r.scale(y, r.b.constant(1.0, total.type) / total)
 
 
 def _log_softmax(r: _Row) -> None:
     x, y = r.start(0), r.start(1)
     largest = r.maximum(x)
-    logarithm = r.b.splat(mathematics.logarithm(r.b, r.powers(x, largest, None)), r.lanes)
+    total = r.powers(x, largest, y, kept=False)
+    logarithm = r.b.splat(mathematics.logarithm(r.b, total), r.lanes)
     shift = r.b.splat(largest, r.lanes)
     r.each(lambda index, mask: r.store(r.load(x, index, mask) - shift - logarithm, y, index, mask))
 
@@ -169,7 +181,7 @@ def _cross_entropy(r: _Row) -> None:
     label, known = r.label(1)
     chosen = r.scalar_at(x, label)
     largest = r.maximum(x)
-    total = r.powers(x, largest, y)
+    total = r.powers(x, largest, y, kept=True)
     r.scale(y, r.b.constant(1.0, total.type) / total)
     value = mathematics.logarithm(r.b, total) + (largest - chosen)
     r.b.store(r.b.cast(r.nan_unless(known, value), r.stored), loss, r.row)

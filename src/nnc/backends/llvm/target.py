@@ -20,7 +20,8 @@ class TargetDescription:
     """One processor as the generators see it.
 
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
-    whether a fused multiply-add is one instruction, and `half` whether f16 can be converted.
+    whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
+    of bf16 can be summed in pairs (AVX-512 BF16).
     """
 
     triple: str
@@ -30,6 +31,7 @@ class TargetDescription:
     vector_registers: int
     fused: bool
     half: bool = True
+    pairs: bool = False
     level_one_bytes: int = 32 * 1024
     level_two_bytes: int = 512 * 1024
 
@@ -63,6 +65,7 @@ INSTRUCTION_SETS = (
 )
 
 HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
+PAIRS_FEATURE = "avx512bf16"
 
 # Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
 LEVELS: dict[str, tuple[str, frozenset[str]]] = {
@@ -99,6 +102,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         row.vector_registers,
         row.fused,
         half=bool(features & HALF_FEATURES),
+        pairs=row.vector_bits == 512 and PAIRS_FEATURE in features,
     )
 
 

@@ -6,17 +6,21 @@ one broadcast must fit the register file, and there must be enough of them to hi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nnc.backends.llvm.builder import Builder, Scalar, Type, Value, Variable
+from nnc.backends.llvm.builder import I32, Builder, Scalar, Type, Value, Variable
 from nnc.backends.llvm.kernel import ceiling
 from nnc.backends.llvm.target import TargetDescription
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 CYCLES_PER_NANOSECOND = 3.0
 MAX_VECTORS = 16
+# What a broadcast adds to a step of k, wherever its operand lies; a vector, which is a cache line, adds twice that.
+LOADING_CYCLES = 0.05
+# Alternatives to a tile: how many there are at most, and how much more they may cost.
+MOST_ALTERNATIVES, DEAREST = 3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,15 @@ class Tile:
         """About how many cycles one step of k takes."""
         return max(self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
 
+    def covering(self, rows: int, columns: int) -> float:
+        """About how many cycles one step of k takes for rows x columns; of like tiles, the one that loads less wins."""
+        loads = self.rows + 2 * self.vectors
+        return ceiling(rows, self.rows) * ceiling(columns, self.columns) * (self.cycles + LOADING_CYCLES * loads)
+
+    def __str__(self) -> str:
+        """`14x2`: rows and vectors."""
+        return f"{self.rows}x{self.vectors}"
+
 
 @lru_cache(maxsize=64)
 def candidates(target: TargetDescription, scalar: Scalar) -> tuple[Tile, ...]:
@@ -53,11 +66,17 @@ def candidates(target: TargetDescription, scalar: Scalar) -> tuple[Tile, ...]:
 
 @lru_cache(maxsize=1024)
 def choose_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int) -> Tile:
-    """The tile that covers rows x columns in fewest cycles; the largest of equals."""
-    return min(
-        candidates(target, scalar),
-        key=lambda tile: ceiling(rows, tile.rows) * ceiling(columns, tile.columns) * tile.cycles,
-    )
+    """The tile that covers rows x columns in fewest cycles."""
+    return min(candidates(target, scalar), key=lambda tile: tile.covering(rows, columns))
+
+
+def alternatives(tiles: Iterable[Tile], cost: Callable[[Tile], float]) -> tuple[Tile, ...]:
+    """For each number of vectors the tile of least cost, cheapest first, without the best of all and the dearest."""
+    cheapest: dict[int, Tile] = {}
+    for tile in sorted(tiles, key=cost):
+        cheapest.setdefault(tile.vectors, tile)
+    best, *others = cheapest.values()
+    return tuple(tile for tile in others if cost(tile) <= DEAREST * cost(best))[:MOST_ALTERNATIVES]
 
 
 def nanoseconds(target: TargetDescription, scalar: Scalar, products: float) -> float:
@@ -86,7 +105,13 @@ class Accumulators:
         for row, factor in zip(self.slots, left, strict=True):
             spread = self.b.splat(factor, self.tile.lanes)
             for slot, vector in zip(row, right, strict=True):
-                slot.set(self.b.fma(spread, vector, slot.get()))
+                slot.set(self._step(spread, vector, slot.get()))
+
+    def _step(self, left: Value, right: Value, total: Value) -> Value:
+        """total + left * right; words are pairs of bf16."""
+        if left.type.scalar == I32:
+            return self.b.sum_pairs(left, right, total)
+        return self.b.fma(left, right, total)
 
 
 def load_row(

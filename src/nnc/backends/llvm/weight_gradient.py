@@ -22,7 +22,7 @@ SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address fo
 
 @dataclass(frozen=True, slots=True)
 class WeightGradient:
-    """Sizes as in convolution.Convolution. Operands: x, g, w'."""
+    """Sizes as in convolution.Convolution. Operands: x, g, w'. `tile` takes the place of what the plan would choose."""
 
     scalar: Scalar
     batch: int
@@ -35,6 +35,7 @@ class WeightGradient:
     before: Pair
     dilations: Pair
     groups: int
+    tile: Tile | None = None
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""
@@ -72,6 +73,10 @@ class WeightGradient:
         merged = self.groups == 1 and self.dilations[1] == 1
         return self.group_channels * (self.kernel[1] if merged else 1)
 
+    def cost(self, tile: Tile) -> float:
+        """About how many cycles a tile needs for one output pixel."""
+        return tile.covering(self.rows, self.group_filters) * (1.0 if self.run % tile.rows == 0 else SCATTERED_COST)
+
     @property
     def padded(self) -> int:
         """Columns of a strip."""
@@ -96,12 +101,7 @@ class Plan:
     @classmethod
     def of(cls, p: WeightGradient, target: TargetDescription) -> Plan:
         """The tile with fewest cycles; blocks of output rows whose strip fits a quarter of the second-level cache."""
-
-        def cost(tile: Tile) -> float:
-            tiles = ceiling(p.rows, tile.rows) * ceiling(p.group_filters, tile.columns)
-            return tiles * tile.cycles * (1.0 if p.run % tile.rows == 0 else SCATTERED_COST)
-
-        tile = min(candidates(target, p.scalar), key=cost)
+        tile = p.tile or min(candidates(target, p.scalar), key=p.cost)
         row_bytes = p.padded * p.channels * p.scalar.size
         fitting = (target.level_two_bytes // 4 // row_bytes - p.reach) // p.strides[0] + 1
         block_rows = min(p.outputs[0], max(fitting, 1))

@@ -47,6 +47,11 @@ class Tiles:
         rows, columns = self.counts(size)
         return self.batch * rows * columns
 
+    @property
+    def fits(self) -> bool:
+        """True when channels fill vectors, and filters at least one."""
+        return self.channels % CHANNELS == 0 and self.filters >= CHANNELS
+
     def written_out(self) -> int:
         """Multiply-adds of the sums written out, for each pair of a channel and a filter."""
         return self.batch * self.outputs[0] * self.outputs[1] * TAPS * TAPS
@@ -87,8 +92,7 @@ def cost(tiles: Tiles, algorithm: Algorithm) -> float:
 def choose(tiles: Tiles) -> Algorithm | None:
     """The algorithm with fewest instructions; None where sums written out are about as good."""
     best = min(ALGORITHMS.values(), key=lambda algorithm: cost(tiles, algorithm))
-    fits = tiles.channels % CHANNELS == 0 and tiles.filters >= CHANNELS
-    return best if fits and cost(tiles, best) < GAIN * tiles.written_out() else None
+    return best if tiles.fits and cost(tiles, best) < GAIN * tiles.written_out() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,10 @@ class ReferenceBackend:
         function = KERNELS.get(command.op)
         results = infer(command.op, command.attrs, inputs)
         return NumpyKernel(command, KERNEL[command.op] if function is None else function, results)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, NumpyKernel]:
+        """None: the oracle has one way."""
+        return {}
 
     def program(self, calls: Sequence[Call]) -> Program:
         """Runs the calls one after another."""

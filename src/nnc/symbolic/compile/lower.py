@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.concrete import ConcreteGraph, Place, Served
+from nnc.concrete import ConcreteGraph, Place, Served, TuneOptions, checked_tuning
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage, give_back_free_memory
@@ -54,6 +54,14 @@ class _Copied:
         return self.tensors[key]
 
 
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """Whether kernels are measured, and how, or fixed."""
+
+    tuning: TuneOptions | None
+    deterministic: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ground:
     """Everything that is fixed before memory exists."""
@@ -69,6 +77,7 @@ class _Ground:
     inner: Mapping[ExecKey, tuple[Scheme, ...]]
     backend: str
     concurrency: Concurrency | None
+    choices: _Choices
     copied: _Copied | None = None
 
     def own(self, symbol: Symbol) -> TensorKey:
@@ -126,6 +135,9 @@ class Compiled:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
         if self._concrete is None:
             self._concrete = self._build(self._arena.allocate())
+            tuning = self.ground.choices.tuning
+            if tuning is not None:
+                self._concrete.autotune(tuning)
             self._concrete.prepare()
             _tidy(self.statement)
         return self._concrete
@@ -243,7 +255,8 @@ class Compiled:
             ground.kept,
             concurrency=ground.concurrency,
         )
-        builder = Builder(scheme, arena, self._arena.base, places, ConcreteGraph(backend=ground.backend)).build()
+        concrete = ConcreteGraph(backend=ground.backend, deterministic=ground.choices.deterministic)
+        builder = Builder(scheme, arena, self._arena.base, places, concrete).build()
         for new, old in ground.copies:
             builder.copy(builder.place(new), builder.place(old))
         # Nothing moves outside of loops.
@@ -268,6 +281,8 @@ def compile(
     backend: str = "",
     streams: int = 1,
     memory_limit: int | None = None,
+    autotune: TuneOptions | bool = False,
+    deterministic: bool = False,
 ) -> Compiled:
     """Plan and lower what `outputs` need.
 
@@ -284,11 +299,17 @@ def compile(
     what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
     names the smallest limit that can be met, and what is alive at its peak. Loops, branches and custom commands run
     once. Lower precision is another graph: `lower_precision` makes it.
+
+    With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
+    wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
+    another choice may give other last bits. With `deterministic` nothing is measured, then or later, and no choice is
+    looked up: every exec has the first kernel of the first backend. UsageError when both are asked for.
     """
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
     limit = None if memory_limit is None else checked_limit(memory_limit)
-    asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams)
+    choices = _Choices(checked_tuning("compile", autotune, deterministic), deterministic)
+    asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
     compiled, compilation = _compile(graph, asked)
     if limit is None or compiled.statement.arena <= limit:
         _tidy(compiled.statement)
@@ -318,6 +339,7 @@ class _Asked:
     carry: Mapping[Symbol, Symbol]
     backend: str
     streams: int
+    choices: _Choices
 
     def moved(self, graph: SymbolicGraph, copy: Duplicate) -> _Asked:
         """The same of a copy of the graph."""
@@ -332,6 +354,7 @@ class _Asked:
             {move(new): move(old) for new, old in self.carry.items()},
             self.backend,
             self.streams,
+            self.choices,
         )
 
 
@@ -370,7 +393,18 @@ def _compile(
         lives, layout = sharing.choose(trials, concurrency)
     kept_or_bound = frozenset([*kept, *bound])
     ground = _Ground(
-        graph, order, bound, direct, copies, kept_or_bound, lives, layout, inner, asked.backend, concurrency
+        graph,
+        order,
+        bound,
+        direct,
+        copies,
+        kept_or_bound,
+        lives,
+        layout,
+        inner,
+        asked.backend,
+        concurrency,
+        asked.choices,
     )
     outside = frozenset(bound) - frozenset(direct)
     workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)

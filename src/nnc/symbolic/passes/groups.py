@@ -207,7 +207,7 @@ def _server(
     """The name of the first backend that serves a command on these symbols."""
     given = tuple(None if key is None else graph.tensors[key].spec for key in inputs)
     results = tuple(graph.tensors[key].spec for key in outputs)
-    serving = (one.name for one in DISPATCHER.candidates() if not one.refusal(command, given, results))
+    serving = (one.name for one in DISPATCHER.usable() if not one.refusal(command, given, results))
     return next(serving, "")
 
 

@@ -1,0 +1,124 @@
+"""The backend that dispatch sees: gemm of f32 by oneDNN's matmul, on operands with any strides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnc.backends.onednn.library import Library, Operand, Product, Role
+from nnc.core.command import AnyCommand
+from nnc.core.device import CPU
+from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.dtype import F32
+from nnc.core.settings import SETTINGS
+from nnc.core.tensor import Tensor
+from nnc.errors import BackendError, LayoutError
+from nnc.ops.gemm import GEMM, GemmAttrs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnednnKernel:
+    """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]"""
+
+    attrs: GemmAttrs
+    library: Library
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Always 0: the library keeps its scratch memory itself."""
+        return 0
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Always 0: operands are read and written where they are."""
+        return 0
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute the output."""
+        self.library.use_threads(SETTINGS.worker_count())
+        self.product(inputs, outputs)()
+
+    def product(self, inputs: Tensors, outputs: Tensors) -> Product:
+        """The product of these tensors, ready to run. LayoutError for strides of 0 or less."""
+        (result,) = outputs
+        a, b, bias = inputs
+        assert a is not None
+        assert b is not None
+        assert result is not None
+        rank = result.spec.rank
+        operands = {
+            Role.SOURCE: _operand(a, rank, self.attrs.transpose_a),
+            Role.WEIGHTS: _operand(b, rank, self.attrs.transpose_b),
+            Role.RESULT: _operand(result, rank),
+        }
+        if bias is not None:
+            operands[Role.BIAS] = _operand(bias, rank)
+        return Product(self.library, operands)
+
+
+def _operand(tensor: Tensor, rank: int, transposed: bool = False) -> Operand:
+    """The tensor with axes of size 1 in front, and its last axes swapped where it is read so."""
+    missing = [1] * (rank - tensor.spec.rank)
+    pairs = list(zip(tensor.shape, tensor.strides, strict=True))
+    if any(size > 1 and stride < 1 for size, stride in pairs):
+        got = f"strides {list(tensor.strides)}"
+        raise LayoutError("onednn", got=got, need="strides above 0", fix="prefer another backend")
+    shape, strides = [*missing, *tensor.shape], [*missing, *(max(stride, 1) for _, stride in pairs)]
+    if transposed:
+        shape[-2:], strides[-2:] = shape[:-3:-1], strides[:-3:-1]
+    return Operand(tensor.address, shape, strides)
+
+
+def _kernel(call: Call) -> OnednnKernel:
+    assert isinstance(call.kernel, OnednnKernel)
+    return call.kernel
+
+
+@dataclass(slots=True)
+class OnednnBackend:
+    """Matrix products of f32."""
+
+    name: str = "onednn"
+    _library: Library | None = None
+    _reason: str | None = None
+
+    def absence(self) -> str:
+        """Why the library cannot be used here: it is not installed, or cannot be loaded."""
+        if self._reason is None:
+            try:
+                self._library, self._reason = Library(), ""
+            except BackendError as error:
+                self._reason = str(error)
+        return self._reason
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why the command is not claimed: another operator, other elements, or tensors outside host memory."""
+        if command.op is not GEMM:
+            return "no product"
+        present = [spec for spec in (*inputs, *outputs) if spec is not None]
+        if any(spec.device.kind != CPU.kind for spec in present):
+            return "tensors outside host memory"
+        if not all(spec.elements for spec in present):
+            return "an empty operand"
+        return next((f"element type {spec.dtype}" for spec in present if spec.dtype is not F32), "")
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> OnednnKernel:
+        """The kernel of a command that `refusal` did not refuse."""
+        assert self._library is not None
+        return OnednnKernel(command.attrs, self._library)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, OnednnKernel]:
+        """None: the library chooses for itself."""
+        return {}
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """Runs the calls one after another; their products are made once."""
+        kept = tuple(calls)
+        products = [_kernel(call).product(call.inputs, call.outputs) for call in kept]
+
+        def run() -> None:
+            assert self._library is not None
+            self._library.use_threads(SETTINGS.worker_count())
+            for _, product in zip(kept, products, strict=True):
+                product()
+
+        return run

@@ -1,0 +1,148 @@
+"""Winners of measurements, kept in the cache folder: by processor, candidates, command and layouts of its tensors."""
+
+from __future__ import annotations
+
+import json
+import platform
+import warnings
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from nnc.core.command import AnyCommand
+from nnc.core.dispatch import Tensors
+from nnc.core.serialize import write_atomically
+from nnc.core.settings import SETTINGS
+from nnc.core.tensor import Tensor
+from nnc.errors import UsageError
+
+FORMAT_VERSION = 2
+FILE_NAME = "autotune.json"
+PACKAGES = ("nnc", "numpy", "llvmlite", "onednn-cpu-gomp")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The fastest claim and what it took, with what was behind it, as measured with these versions of packages."""
+
+    claim: str
+    seconds: float
+    versions: str
+
+
+class TuneCache:
+    """Winners by key, read from `folder` at the first use and written back by `save`; None keeps them in memory only.
+
+    A winner of other versions is none, and is replaced by the next measurement. A file that cannot be used is ignored
+    with one warning and replaced by the next `save`.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = None if folder is None else folder / FILE_NAME
+        self._entries: dict[str, Entry] = {}
+        self._fresh: dict[str, Entry] = {}
+        self._loaded = False
+        self._warned = False
+
+    def get(self, key: str) -> Entry | None:
+        """The winner of an earlier measurement."""
+        if not self._loaded:
+            self._entries = {**self._read(), **self._entries}
+            self._loaded = True
+        found = self._entries.get(key)
+        return found if found is not None and found.versions == versions() else None
+
+    def put(self, key: str, entry: Entry) -> None:
+        """Keep a winner."""
+        self._entries[key] = self._fresh[key] = entry
+
+    def save(self) -> None:
+        """Write what is new, together with what other processes have written meanwhile."""
+        if self.path is None or not self._fresh:
+            return
+        rows = {key: astuple(entry) for key, entry in sorted({**self._read(), **self._fresh}.items())}
+        text = json.dumps({"version": FORMAT_VERSION, "entries": rows}, indent=1)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, [text.encode()])
+        except (OSError, UsageError) as error:
+            self._warn(str(error))
+        self._fresh.clear()
+
+    def _read(self) -> dict[str, Entry]:
+        if self.path is None:
+            return {}
+        try:
+            return _entries(json.loads(self.path.read_bytes()))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            self._warn(f"{type(error).__name__}: {error}")
+            return {}
+
+    def _warn(self, reason: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"nnc: ignoring the autotune cache {self.path}: {reason}", RuntimeWarning, stacklevel=2)
+
+
+def _entries(document: object) -> dict[str, Entry]:
+    """The rows of a file of this format; none of another one. ValueError when it is no such file."""
+    match document:
+        case {"version": int(number), "entries": dict(rows)}:
+            return {str(key): _entry(row) for key, row in rows.items()} if number == FORMAT_VERSION else {}
+        case _:
+            raise ValueError("not a table of winners")
+
+
+def _entry(row: object) -> Entry:
+    match row:
+        case [str(claim), float(seconds), str(measured)]:
+            return Entry(claim, seconds, measured)
+        case _:
+            raise ValueError("a row that is not [claim, seconds, versions]")
+
+
+@lru_cache(maxsize=8)
+def cache_in(folder: Path | None) -> TuneCache:
+    """The cache of this process for a folder."""
+    return TuneCache(folder)
+
+
+def cache_key(command: AnyCommand, inputs: Tensors, outputs: Tensors, claims: Sequence[str]) -> str:
+    """All that the winner depends on but versions, as text."""
+    layouts = " ".join(map(_layout, (*inputs, *outputs)))
+    machine = f"{processor()} x{SETTINGS.worker_count()}"
+    return " | ".join((machine, " ".join(claims), f"{command.op.name} {command.attrs!r}", layouts))
+
+
+def _layout(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "–"
+    return str(tensor.spec) if tensor.is_contiguous else f"{tensor.spec}/{list(tensor.strides)}"
+
+
+@cache
+def versions() -> str:
+    """The versions of all that makes kernels."""
+    return " ".join(f"{name}-{_version(name)}" for name in PACKAGES)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+@cache
+def processor() -> str:
+    """The processor's name, as exact as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
