@@ -23,7 +23,7 @@ from nnc.backends.llvm.position import Position
 from nnc.backends.llvm.reduction import Reduction
 from nnc.backends.llvm.row import Generate, Row, Specs, View, Views, filled, floating, only
 from nnc.backends.llvm.softmax import Softmax
-from nnc.backends.llvm.widened import in_f32
+from nnc.backends.llvm.widened import with_wide_results
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.copy import COPY
@@ -242,10 +242,11 @@ def _pool(kind: str) -> Generate:
         pooled = operands["g"] if "y" not in operands else operands["y"]
         pool = attrs.pool if isinstance(attrs, AveragePoolGradientAttrs) else attrs
         before = tuple(low for low, _ in pool.window.padding)
-        return Pooling(
+        pooling = Pooling(
             kind, data.scalar, data.shape[0], data.shape[-1], data.shape[1:-1], pooled.shape[1:-1], pool.kernel,
             pool.window.strides, before, pool.window.dilations, pool.count_border,
         )  # fmt: skip
+        return with_wide_results(pooling, inputs, outputs) if pooling.adds else pooling
 
     return generate
 
@@ -354,10 +355,10 @@ ROWS: dict[Op[Any], Row] = {
     ARGMAX: Row(_position(smallest=False), _positions, strided=True),
     ARGMIN: Row(_position(smallest=True), _positions, strided=True),
     MAX_POOL: Row(_pool("max_pool"), filled),
-    MAX_POOL_GRADIENT: in_f32(Row(_pool("max_pool_gradient"), filled)),
+    MAX_POOL_GRADIENT: Row(_pool("max_pool_gradient"), filled),
     MAX_POOL_GATHER: Row(_pool("max_pool_gather"), filled),
     AVERAGE_POOL: Row(_pool("average_pool"), filled),
-    AVERAGE_POOL_GRADIENT: in_f32(Row(_pool("average_pool_gradient"), filled)),
+    AVERAGE_POOL_GRADIENT: Row(_pool("average_pool_gradient"), filled),
     SOFTMAX: Row(_softmax("softmax", 0), _rows),
     LOG_SOFTMAX: Row(_softmax("log_softmax", 0), _rows),
     SOFTMAX_CROSS_ENTROPY: Row(_softmax("softmax_cross_entropy", 0, 1), _labelled),

@@ -14,7 +14,8 @@ from nnc.backends.llvm.gemv import matrix_times_vector
 from nnc.backends.llvm.kernel import Generator
 from nnc.backends.llvm.row import Row, Specs, View, Views, filled, floating
 from nnc.backends.llvm.target import TargetDescription
-from nnc.backends.llvm.widened import in_f32
+from nnc.backends.llvm.weight_gradient import WeightGradient
+from nnc.backends.llvm.widened import in_f32, with_wide_results
 from nnc.graph import Op
 from nnc.ops.convolution import (
     CONVOLUTION,
@@ -124,9 +125,15 @@ _WIDENED = in_f32(Row(_weight_gradient, _planar, variants=_other_weight_gradient
 
 
 def _any_weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
-    """A product sums operands of 16 bits in f32 by itself."""
-    problem = _problem(attrs.window, attrs.groups, inputs[0], outputs[0], inputs[1])
-    return weight_gradient(problem) if problem.is_product else _WIDENED.generate(attrs, inputs, outputs)
+    """Products sum 16 bits in f32 by themselves; sums over pixels need f32 in the place of the result alone."""
+    generator = _weight_gradient(attrs, inputs, outputs)
+    match generator:
+        case Gemm():
+            return generator
+        case WeightGradient():
+            return with_wide_results(generator, inputs, outputs)
+        case _:
+            return _WIDENED.generate(attrs, inputs, outputs)
 
 
 PRODUCT_ROWS: dict[Op[Any], Row] = {

@@ -13,6 +13,7 @@ channels), which own their part of the result, so sums need no order between wor
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,10 @@ NANOSECONDS_PER_VECTOR = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """One member of the family (`kind` is a key of `KINDS`): x[batch, sizes, channels], y[batch, outputs, channels]."""
+    """One member of the family (`kind` is a key of `KINDS`): x[batch, sizes, channels], y[batch, outputs, channels].
+
+    A result to which several windows add is f32 where the operands have 16 bits.
+    """
 
     kind: str
     scalar: Scalar
@@ -41,6 +45,12 @@ class Pooling:
     before: Shape
     dilations: Shape
     count_border: bool = False
+
+    @property
+    def adds(self) -> bool:
+        """True when several windows may add to one place of the result."""
+        reaches = ((size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True))
+        return KINDS[self.kind].scatters and any(map(operator.lt, self.strides, reaches))
 
     def workspace(self, target: TargetDescription) -> int:
         """None."""
@@ -85,6 +95,7 @@ class _Pooling:
         self.b: Builder = writer.b
         self.lanes = lanes
         self.kind = Type(computed(problem.scalar), lanes)
+        self.result = self.kind if problem.adds else Type(problem.scalar, lanes)
         self.x_strides = contiguous((*problem.sizes, problem.channels))
         self.y_strides = contiguous((*problem.outputs, problem.channels))
 
@@ -98,6 +109,13 @@ class _Pooling:
     def store(self, value: Value, operand: Value, index: Value, mask: Value | None) -> None:
         """One vector, in the type of memory."""
         self.b.store(self.b.cast(value, self.problem.scalar), operand, index, mask)
+
+    def add(self, share: Value, index: Value, mask: Value | None) -> None:
+        """Add to one vector of the result."""
+        place = self.w.argument(len(KINDS[self.problem.kind].operands) - 1)
+        before = self.b.load(place, index, self.result, mask)
+        total = self.b.cast(before, self.kind.scalar) + share
+        self.b.store(self.b.cast(total, self.result.scalar), place, index, mask)
 
     # -- loops
 
@@ -132,7 +150,7 @@ class _Pooling:
         result = self.w.argument(len(KINDS[p.kind].operands) - 1)
         with b.loop(0, size) as position:
             index = (image * size + position) * p.channels + channel
-            self.store(b.zero(self.kind), result, index, self._mask(channel))
+            b.store(b.cast(b.zero(self.kind), self.result.scalar), result, index, self._mask(channel))
 
     def _mask(self, channel: Value) -> Value | None:
         channels = self.problem.channels
@@ -206,11 +224,10 @@ def _max_gather(s: _Pooling, place: _Place) -> None:
 
 
 def _max_gradient(s: _Pooling, place: _Place) -> None:
-    g, x, y, result = (s.w.argument(position) for position in range(4))
+    g, x, y = (s.w.argument(position) for position in range(3))
     gradient = s.load(g, place.index, place.mask)
     with s.chosen(place, x, y) as (index, hit):
-        before = s.load(result, index, place.mask)
-        s.store(s.b.choose(hit, before + gradient, before), result, index, place.mask)
+        s.add(s.b.choose(hit, gradient, s.b.zero(s.kind)), index, place.mask)
 
 
 def _average(s: _Pooling, place: _Place) -> None:
@@ -222,10 +239,9 @@ def _average(s: _Pooling, place: _Place) -> None:
 
 
 def _average_gradient(s: _Pooling, place: _Place) -> None:
-    g, result = s.w.argument(0), s.w.argument(1)
-    share = s.load(g, place.index, place.mask) / s.count(place)
+    share = s.load(s.w.argument(0), place.index, place.mask) / s.count(place)
     with s.window(place) as index:
-        s.store(s.load(result, index, place.mask) + share, result, index, place.mask)
+        s.add(share, index, place.mask)
 
 
 @dataclass(frozen=True, slots=True)

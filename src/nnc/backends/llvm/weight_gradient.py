@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.pointwise import computed
 from nnc.backends.llvm.strip import Strip
 from nnc.backends.llvm.target import TargetDescription
 from nnc.backends.llvm.tile import Accumulators, Tile, candidates, column_masks, load_row, nanoseconds
@@ -22,7 +23,10 @@ SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address fo
 
 @dataclass(frozen=True, slots=True)
 class WeightGradient:
-    """Sizes as in convolution.Convolution. Operands: x, g, w'. `tile` takes the place of what the plan would choose."""
+    """Sizes as in convolution.Convolution. Operands: x, g, w', of which w' is f32 where x and g have 16 bits.
+
+    `tile` takes the place of what the plan would choose.
+    """
 
     scalar: Scalar
     batch: int
@@ -52,7 +56,12 @@ class WeightGradient:
         products = float(self.batch * self.outputs[0] * self.outputs[1] * self.rows * self.filters)
         with phase(module, name) as writer:
             _Writer(plan, writer).write()
-        return (Phase(name, plan.items, nanoseconds(module.target, self.scalar, products)),)
+        return (Phase(name, plan.items, nanoseconds(module.target, self.work, products)),)
+
+    @property
+    def work(self) -> Scalar:
+        """The element type of strips, sums and w'."""
+        return computed(self.scalar)
 
     @property
     def group_channels(self) -> int:
@@ -101,8 +110,8 @@ class Plan:
     @classmethod
     def of(cls, p: WeightGradient, target: TargetDescription) -> Plan:
         """The tile with fewest cycles; blocks of output rows whose strip fits a quarter of the second-level cache."""
-        tile = p.tile or min(candidates(target, p.scalar), key=p.cost)
-        row_bytes = p.padded * p.channels * p.scalar.size
+        tile = p.tile or min(candidates(target, p.work), key=p.cost)
+        row_bytes = p.padded * p.channels * p.work.size
         fitting = (target.level_two_bytes // 4 // row_bytes - p.reach) // p.strides[0] + 1
         block_rows = min(p.outputs[0], max(fitting, 1))
         rows = (block_rows - 1) * p.strides[0] + p.reach
@@ -111,10 +120,11 @@ class Plan:
 
     @property
     def direct(self) -> bool:
-        """True when no window leaves the image."""
+        """True when no window leaves the image, and nothing of it is converted."""
         p = self.problem
         tallest = (p.outputs[0] - 1) * p.strides[0] + p.reach
-        return p.before == (0, 0) and p.padded == p.sizes[1] and tallest <= p.sizes[0]
+        inside = p.before == (0, 0) and p.padded == p.sizes[1] and tallest <= p.sizes[0]
+        return inside and p.work == p.scalar
 
     @property
     def neighbours(self) -> bool:
@@ -190,8 +200,8 @@ class _Writer:
         filters = p.group_filters - first
         masks = column_masks(b, plan.tile, filters, p.group_filters % plan.tile.columns != 0)
         column = group * p.group_filters + first
-        acc = Accumulators.zeros(b, plan.tile, p.scalar)
-        places = self._places(b.offset(block.image, group * p.group_channels, p.scalar), row)
+        acc = Accumulators.zeros(b, plan.tile, p.work)
+        places = self._places(b.offset(block.image, group * p.group_channels, p.work), row)
         self._sum(block, acc, places, column, masks)
         self._add(block, acc, row, column, masks)
 
@@ -199,10 +209,10 @@ class _Writer:
         """Where the rows of a tile begin in x; rows outside repeat the last one."""
         b, p, plan = self.b, self.p, self.plan
         if plan.neighbours:
-            start = b.offset(image, b.load(self.offsets, row, INDEX), p.scalar)
-            return [b.offset(start, i, p.scalar) for i in range(plan.tile.rows)]
+            start = b.offset(image, b.load(self.offsets, row, INDEX), p.work)
+            return [b.offset(start, i, p.work) for i in range(plan.tile.rows)]
         rows = [b.least(row + i, p.rows - 1) for i in range(plan.tile.rows)]
-        return [b.offset(image, b.load(self.offsets, index, INDEX), p.scalar) for index in rows]
+        return [b.offset(image, b.load(self.offsets, index, INDEX), p.work) for index in rows]
 
     def _sum(
         self, block: _Block, acc: Accumulators, places: Sequence[Value], column: Value, masks: Sequence[Value | None]
@@ -213,12 +223,13 @@ class _Writer:
         start = (block.number * p.outputs[0] + block.row) * (p.outputs[1] * p.filters) + column
         with b.loop(0, block.rows) as down:
             moved = down * (p.strides[0] * p.padded * p.channels)
-            left = [b.offset(place, moved, p.scalar) for place in places]
+            left = [b.offset(place, moved, p.work) for place in places]
             right = b.offset(g, start + down * (p.outputs[1] * p.filters), p.scalar)
             with b.loop(0, p.outputs[1]) as across:
                 vectors = load_row(b, right, across * p.filters, plan.tile, p.scalar, masks)
                 step = across * (p.strides[1] * p.channels)
-                acc.multiply([b.load(place, step, Type(p.scalar)) for place in left], vectors)
+                factors = [b.load(place, step, Type(p.work)) for place in left]
+                acc.multiply(factors, [b.cast(vector, p.work) for vector in vectors])
 
     def _add(self, block: _Block, acc: Accumulators, row: Value, column: Value, masks: Sequence[Value | None]) -> None:
         """w' += acc; the first block of the first image writes instead"""
@@ -229,7 +240,7 @@ class _Writer:
         for i, slots in enumerate(acc.slots):
             ragged = p.rows % plan.tile.rows != 0
             with b.when(b.compare("<", row + i, p.rows)) if ragged else b.always():
-                place = b.offset(result, (row + i) * p.filters + column, p.scalar)
-                earlier = load_row(b, place, 0, plan.tile, p.scalar, reads)
+                place = b.offset(result, (row + i) * p.filters + column, p.work)
+                earlier = load_row(b, place, 0, plan.tile, p.work, reads)
                 for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
                     b.store(earlier[j] + slot.get(), place, j * plan.tile.lanes, mask)

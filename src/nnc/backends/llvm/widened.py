@@ -25,30 +25,26 @@ NANOSECONDS_PER_VECTOR = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A contiguous operand: how its elements are stored, and how many there are."""
+    """A contiguous operand: how its elements are stored, how many there are, and whether the kernel works on a copy."""
 
     stored: Scalar
     elements: int
-
-    @property
-    def is_narrow(self) -> bool:
-        """True when the kernel works on a copy."""
-        return self.stored in NARROW
+    copied: bool
 
     @property
     def copy_bytes(self) -> int:
         """Bytes of the copy."""
-        return aligned(self.elements * F32.size) if self.is_narrow else 0
+        return aligned(self.elements * F32.size) if self.copied else 0
 
     @property
     def chunks(self) -> int:
         """Items that move it."""
-        return ceiling(self.elements, CHUNK) if self.is_narrow else 0
+        return ceiling(self.elements, CHUNK) if self.copied else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """`inner` on f32 copies of the inputs and results that have 16 bits."""
+    """`inner` on f32 copies of inputs and results that have 16 bits."""
 
     inner: Generator
     inputs: tuple[Operand, ...]
@@ -90,7 +86,7 @@ class Widened:
             room = w.argument(len(self.operands))
             for position, operand in enumerate(self.operands):
                 own = b.offset(room, self.starts[position] // F32.size, F32)
-                b.store(own if operand.is_narrow else w.argument(position), table, position)
+                b.store(own if operand.copied else w.argument(position), table, position)
             b.store(b.offset(room, self.starts[-1] // F32.size, F32), table, count - 1)
             b.call(function, table, w.begin, w.end, w.scratch)
 
@@ -138,10 +134,19 @@ def _generating(generate: Generate) -> Generate:
         if not _is_narrow((*inputs, *outputs)):
             return generate(attrs, inputs, outputs)
         inner = generate(attrs, [_wide(view) for view in inputs], [_wide(view) for view in outputs])
-        given, made = ([Operand(view.scalar, view.elements) for view in views] for views in (inputs, outputs))
-        return Widened(inner, tuple(given), tuple(made))
+        return Widened(inner, _copied(inputs), _copied(outputs))
 
     return widened
+
+
+def with_wide_results(inner: Generator, inputs: Views, outputs: Views) -> Generator:
+    """A generator that reads inputs of 16 bits as they are, and writes f32."""
+    given = tuple(Operand(view.scalar, view.elements, copied=False) for view in inputs)
+    return Widened(inner, given, _copied(outputs)) if _is_narrow(outputs) else inner
+
+
+def _copied(views: Views) -> tuple[Operand, ...]:
+    return tuple(Operand(view.scalar, view.elements, view.scalar in NARROW) for view in views)
 
 
 def _wide(view: View) -> View:
