@@ -192,4 +192,15 @@ class Dispatcher:
         return [claim for claim in found if claim.backend.name not in unmeasured] or found
 
 
+def one_by_one(calls: Sequence[Call]) -> Program:
+    """The program of a backend that joins nothing: its kernels one after another."""
+    fixed = tuple(calls)
+
+    def run() -> None:
+        for call in fixed:
+            call.kernel.run(call.inputs, call.outputs, call.workspace)
+
+    return run
+
+
 DISPATCHER = Dispatcher()

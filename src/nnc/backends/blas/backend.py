@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.dispatch import Call, Program, Specs, Tensors, one_by_one
 from nnc.core.dtype import F32, F64
 from nnc.core.tensor import Tensor
 from nnc.ops.gemm import GEMM, GemmAttrs
@@ -89,10 +89,4 @@ class BlasBackend:
 
     def program(self, calls: Sequence[Call]) -> Program:
         """Runs the calls one after another."""
-        fixed = tuple(calls)
-
-        def run() -> None:
-            for call in fixed:
-                call.kernel.run(call.inputs, call.outputs, call.workspace)
-
-        return run
+        return one_by_one(calls)

@@ -11,7 +11,7 @@ from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.catalog import KERNELS
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.dispatch import Call, Program, Specs, Tensors, one_by_one
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.ops.custom import KERNEL
@@ -79,10 +79,4 @@ class ReferenceBackend:
 
     def program(self, calls: Sequence[Call]) -> Program:
         """Runs the calls one after another."""
-        fixed = tuple(calls)
-
-        def run() -> None:
-            for call in fixed:
-                call.kernel.run(call.inputs, call.outputs, call.workspace)
-
-        return run
+        return one_by_one(calls)
