@@ -300,7 +300,14 @@ class Model:
             own[symbol].copy_from(now[symbol])
         given = {inner: now[symbol] for symbol, inner in before.parameters.items()}
         bind = {inner: own[symbol] for symbol, inner in before.results.items() if symbol in own}
-        compile(before.graph, tuple(bind), given=given, bind=bind, backend=self.backend).run()
+        compile(
+            before.graph,
+            tuple(bind),
+            given=given,
+            bind=bind,
+            backend=self.backend,
+            deterministic=self.deterministic,
+        ).run()
         frozen = program.step.compiled.rebind(own)
         frozen.clear()
         return replace(program.step, compiled=frozen)
