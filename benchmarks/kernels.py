@@ -4,10 +4,10 @@
 
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
-`share` is the part of the machine's measured FMA peak times the threads, where the peak is that of a loop which does
-nothing but fused multiply-adds on registers. For kernels that memory limits, `share` is the part of the rate of a copy
-that runs in alternation; what counts is each operand once. Their operands are several times as large as caches are, and
-lie where NumPy puts them.
+Those of bf16 run alone. `share` is the part of the machine's measured FMA peak of f32 times the threads, where the
+peak is that of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits, `share`
+is the part of the rate of a copy that runs in alternation; what counts is each operand once. Their operands are several
+times as large as caches are, and lie where NumPy puts them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram
 from nnc.backends.llvm.target import TargetDescription
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
-from nnc.core.dtype import U8
+from nnc.core.dtype import BF16, U8
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
@@ -73,6 +73,10 @@ class Product:
     flip_a: bool = False
     flip_b: bool = False
     batch: int = 1
+
+    @property
+    def operations(self) -> float:
+        return 2.0 * self.batch * self.rows * self.columns * self.inner
 
     def __str__(self) -> str:
         size = f"{self.batch} of " if self.batch > 1 else ""
@@ -157,20 +161,27 @@ def optional(name: str, workers: int) -> Any:  # noqa: ANN401  it may be absent,
     return module
 
 
+def operands(product: Product) -> tuple[Array, Array]:
+    rows, columns, inner = product.rows, product.columns, product.inner
+    outer = (product.batch,) if product.batch > 1 else ()
+    a = random(*outer, inner, rows) if product.flip_a else random(*outer, rows, inner)
+    b = random(*outer, columns, inner) if product.flip_b else random(*outer, inner, columns)
+    return a, b
+
+
 def products(torch: Any) -> Iterator[Case]:  # noqa: ANN401  see `optional`
     for product in PRODUCTS:
-        rows, columns, inner = product.rows, product.columns, product.inner
-        outer = (product.batch,) if product.batch > 1 else ()
-        a = random(*outer, inner, rows) if product.flip_a else random(*outer, rows, inner)
-        b = random(*outer, columns, inner) if product.flip_b else random(*outer, inner, columns)
+        a, b = operands(product)
         left, right = a.swapaxes(-1, -2) if product.flip_a else a, b.swapaxes(-1, -2) if product.flip_b else b
-        out = np.empty((*outer, rows, columns), np.float32)
+        out = np.empty((*a.shape[:-2], product.rows, product.columns), np.float32)
         peers: dict[str, Run] = {"numpy": partial(np.matmul, left, right, out=out)}
         if torch is not None:
             place = torch.from_numpy(np.empty_like(out))
             peers["torch"] = partial(torch.matmul, torch.from_numpy(left), torch.from_numpy(right), out=place)
-        ours = program(Command(GEMM, GemmAttrs(product.flip_a, product.flip_b)), a, b, None)
-        yield Case(str(product), 2.0 * product.batch * rows * columns * inner, ours, peers)
+        command = Command(GEMM, GemmAttrs(product.flip_a, product.flip_b))
+        yield Case(str(product), product.operations, program(command, a, b, None), peers)
+        narrow = program(command, a.astype(BF16.numpy), b.astype(BF16.numpy), None)
+        yield Case(f"{product} bf16", product.operations, narrow)
 
 
 def convolutions() -> Iterator[Case]:

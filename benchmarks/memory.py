@@ -30,6 +30,7 @@ from time import perf_counter
 import numpy as np
 from memory_peers import MODULES, PEERS, export
 from networks import NETWORKS as TWINS
+from process import high_water
 
 from nnc import nn
 from nnc.backends.llvm.engine import engine
@@ -37,7 +38,6 @@ from nnc.core.dtype import I32
 from nnc.nn.model import KINDS
 from nnc.nn.zoo import NETWORKS, network
 
-STATUS = Path("/proc/self/status")
 OPTIMIZERS: dict[str, nn.Optimizer] = {
     "sgd": nn.StochasticGradientDescent(1e-4, momentum=0.0),
     "momentum": nn.StochasticGradientDescent(1e-4),
@@ -75,12 +75,6 @@ def planned(name: str, mode: str, batch: int, optimizer: str, backend: str) -> d
         "peak_tensors": step.peak_tensors,
         "seconds": round(seconds, 3),
     }
-
-
-def high_water() -> int:
-    """The most bytes that this process has had in memory."""
-    lines = STATUS.read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def run_here(side: str, name: str, mode: str, batch: int, optimizer: str, backend: str, path: str) -> tuple[int, int]:

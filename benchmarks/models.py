@@ -29,11 +29,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import twins
 from peers import PEERS, RATE, Offer, Run
+from process import high_water
 from twins import Array
 
 from nnc import nn
@@ -177,14 +177,13 @@ def measure(case: Case, names: Sequence[str], threads: int, repeats: int, clock:
     return row | {"skipped": skipped}
 
 
-def high_water(name: str, side: str, threads: int) -> int:
+def peak_of(name: str, side: str, threads: int) -> int:
     """The most bytes that this process has in memory when `side` takes some steps of the case of this name."""
     case = next(case for cases in (trainings, predictions) for case in cases() if case.name == name)
     run = case.ours() if side == "ours" else PEERS[side](threads, case.offer)
     for _ in range(STEPS):
         run()
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    return high_water()
 
 
 def footprints(name: str, names: Sequence[str], threads: int) -> dict[str, object]:
@@ -216,7 +215,7 @@ def main() -> None:
     SETTINGS.threads = options.threads
     threads = SETTINGS.worker_count()
     if options.high_water:
-        print(high_water(*options.high_water, threads))
+        print(peak_of(*options.high_water, threads))
         return
     clock = time.process_time if options.processor else time.perf_counter
     print(json.dumps({"threads": threads, "clock": clock.__name__, "load": round(os.getloadavg()[0], 2)}))

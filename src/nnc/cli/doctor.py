@@ -15,7 +15,7 @@ from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
 from nnc.core.dispatch import DISPATCHER
-from nnc.core.settings import SETTINGS
+from nnc.core.settings import SETTINGS, usable_processors
 
 CPU_FILE = Path("/proc/cpuinfo")
 CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -60,7 +60,7 @@ def examine() -> Findings:
     return Findings(
         cpu=_cpu_name(),
         features=sorted(name for name, present in llvm.get_host_cpu_features().items() if present),
-        cores=_cores(),
+        cores=len(usable_processors()),
         threads=SETTINGS.worker_count(),
         memory_bytes=_memory(),
         memory_limit_bytes=_memory_limit(),
@@ -110,10 +110,6 @@ def _cpu_name() -> str:
             if name.strip().lower() == "model name":
                 return value.strip()
     return platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int | None:

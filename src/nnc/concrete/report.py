@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from nnc.concrete.body import Body, Exec, all_bodies
 from nnc.concrete.check import specs_of
@@ -36,18 +37,17 @@ def report(body: Body, dispatcher: Dispatcher, prefer: str) -> tuple[Served, ...
     for one in all_bodies(body):
         for _, record in one.execs.items():
             if isinstance(record, Exec):
-                row = _served(record, dispatcher, prefer)
-                key = (row.command, row.inputs, row.outputs, row.backend)
-                found[key] = replace(found[key], count=found[key].count + 1) if key in found else row
+                key = (record.command, specs_of(record.inputs), specs_of(record.outputs), str(record.claim))
+                if key in found:
+                    found[key] = replace(found[key], count=found[key].count + 1)
+                else:
+                    found[key] = Served(*key, _refusals(record, dispatcher, prefer), record.origin)
     return tuple(found.values())
 
 
-def _served(record: Exec, dispatcher: Dispatcher, prefer: str) -> Served:
+def _refusals(record: Exec, dispatcher: Dispatcher, prefer: str) -> dict[str, str]:
+    """What each backend before the one that claimed says."""
     inputs, outputs = specs_of(record.inputs), specs_of(record.outputs)
-    refusals = {}
-    for backend in dispatcher.usable(prefer):
-        if backend is record.claim.backend:
-            break
-        if reason := backend.refusal(record.command, inputs, outputs):
-            refusals[backend.name] = reason
-    return Served(record.command, inputs, outputs, str(record.claim), refusals, record.origin)
+    before = takewhile(lambda backend: backend is not record.claim.backend, dispatcher.usable(prefer))
+    reasons = {backend.name: backend.refusal(record.command, inputs, outputs) for backend in before}
+    return {name: reason for name, reason in reasons.items() if reason}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nnc.core.command import AnyCommand
+from nnc.core.device import CPU
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError
@@ -33,6 +34,21 @@ class Kernel(Protocol):
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""
+
+
+class WithoutWorkspace:
+    """What kernels say that want no memory of the caller, for whatever operands."""
+
+    __slots__ = ()
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Always 0."""
+        return 0
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Always 0."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +206,15 @@ class Dispatcher:
                 found.extend(Claim(backend, kernel, name) for name, kernel in others.items())
         unmeasured = self._unmeasured - {prefer}
         return [claim for claim in found if claim.backend.name not in unmeasured] or found
+
+
+def outside_host(*specs: TensorSpec | None) -> str:
+    """Why a backend whose kernels work in host memory refuses these; empty when it need not."""
+    return "tensors outside host memory" if any(map(_is_outside, specs)) else ""
+
+
+def _is_outside(spec: TensorSpec | None) -> bool:
+    return spec is not None and spec.device.kind != CPU.kind
 
 
 def one_by_one(calls: Sequence[Call]) -> Program:

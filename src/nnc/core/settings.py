@@ -25,11 +25,12 @@ class Settings:
         text = self.environment_threads or "0"
         if not text.isdecimal():
             raise UsageError("NNC_THREADS", got=repr(text), need="an integer ≥ 0")
-        return int(text) or _usable_cores()
+        return int(text) or len(usable_processors())
 
 
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def usable_processors() -> list[int]:
+    """The numbers of the processors that this process may use; those of all where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
 
 
 def from_environment() -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.command import AnyCommand
-from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Program, Specs, Tensors, one_by_one
+from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.dtype import F32, F64
 from nnc.core.tensor import Tensor
 from nnc.ops.gemm import GEMM, GemmAttrs
@@ -22,19 +21,10 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
-    """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]; transposed and batched operands are read where they are."""
+class Product(WithoutWorkspace):
+    """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]; operands are read where they are, or copied by NumPy."""
 
     attrs: GemmAttrs
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Always 0: NumPy allocates what it copies operands to."""
-        return 0
-
-    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
-        """Always 0: NumPy works on operands as they are."""
-        return 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute the output; overflow and nan follow IEEE 754 without a warning."""
@@ -75,8 +65,8 @@ class BlasBackend:
         if command.op is not GEMM:
             return "no product"
         present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if any(spec.device.kind != CPU.kind for spec in present):
-            return "tensors outside host memory"
+        if reason := outside_host(*present):
+            return reason
         return next((f"element type {spec.dtype}" for spec in present if spec.dtype not in (F32, F64)), "")
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Product:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from nnc.backends.llvm.builder import F32, F64, I64, Builder, Value
-from nnc.backends.llvm.mathematics import absolute, library, polynomial, sigmoid
+from nnc.backends.llvm.builder import F32, F64, Builder, Value
+from nnc.backends.llvm.mathematics import absolute, library, polynomial, reduce, sigmoid
 from nnc.ops.pointwise import BEND, GATE
 
 CENTER, Z_MOST = 3.0, 15.0
@@ -31,7 +31,6 @@ TAIL = (
 )
 # e^r = sum r^k / k! for |r| <= ln 2 / 2, within 5.3e-9.
 POWERS = tuple(1.0 / math.factorial(k) for k in range(8))
-MANTISSA, BIAS = 52, 1023
 
 
 def swish(b: Builder, x: Value) -> Value:
@@ -66,9 +65,5 @@ def _reciprocal(b: Builder, x: Value) -> Value:
 
 def _bell(b: Builder, z: Value) -> Value:
     """e^(-z²/2) = 2^n · e^r in f64, within 6e-9, for z²/2 far from where f64 underflows"""
-    power = z * z * -0.5
-    magic = 1.5 * 2.0**MANTISSA
-    shifted = b.fma(power, 1.0 / math.log(2.0), magic)
-    count = b.reinterpret(shifted, I64) - b.reinterpret(b.constant(magic, z.type), I64)
-    rest = b.fma(shifted - magic, -math.log(2.0), power)
-    return polynomial(b, rest, POWERS) * b.reinterpret(b.shift_left(count + BIAS, MANTISSA), F64)
+    power, rest = reduce(b, z * z * -0.5)
+    return polynomial(b, rest, POWERS) * power

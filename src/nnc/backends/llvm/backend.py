@@ -17,8 +17,7 @@ from nnc.backends.llvm.movement import move
 from nnc.backends.llvm.row import Row, View, view_of
 from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, SingleLaunch
 from nnc.core.command import AnyCommand
-from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors
+from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors, outside_host
 from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -347,8 +346,8 @@ class LlvmBackend:
             return "no generator"
         present = [spec for spec in inputs if spec is not None]
         results = [spec for spec in outputs if spec is not None]
-        if any(spec.device.kind != CPU.kind for spec in (*present, *results)):
-            return "tensors outside host memory"
+        if reason := outside_host(*present, *results):
+            return reason
         if not engine().target.half and any(spec.dtype is F16 for spec in (*present, *results)):
             return "f16 on a processor that cannot convert it"
         return row.refuse(command.attrs, present, results)

@@ -192,11 +192,17 @@ def _exponential(b: Builder, x: Value, ln2: Sequence[float]) -> Value:
     return result * _power_of_two(b, half, form, scalar) * _power_of_two(b, whole - half, form, scalar)
 
 
-def _split(b: Builder, x: Value) -> tuple[Value, Value]:
-    """2^n and e^r - 1 with x = n ln2 + r, in f32; for differences from 1, which need fewer digits of a large n."""
+def reduce(b: Builder, x: Value) -> tuple[Value, Value]:
+    """2^n, a normal number, and r with x = n ln2 + r and |r| <= ln2 / 2; for a large n fewer digits than e^x needs."""
     form = FORMATS[x.type.scalar.name]
     shifted, _, rest = _turns(b, x, form, form.bias, (math.log(2.0),))
-    return _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar), _growth(b, rest, form)
+    return _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar), rest
+
+
+def _split(b: Builder, x: Value) -> tuple[Value, Value]:
+    """2^n and e^r - 1 with x = n ln2 + r; for differences from 1, which need fewer digits of a large n."""
+    power, rest = reduce(b, x)
+    return power, _growth(b, rest, FORMATS[x.type.scalar.name])
 
 
 def _at_most(b: Builder, x: Value, limit: float) -> Value:

@@ -95,6 +95,7 @@ class _Pooling:
         self.b: Builder = writer.b
         self.lanes = lanes
         self.kind = Type(computed(problem.scalar), lanes)
+        self.place = writer.argument(len(KINDS[problem.kind].operands) - 1)
         self.result = self.kind if problem.adds else Type(problem.scalar, lanes)
         self.x_strides = contiguous((*problem.sizes, problem.channels))
         self.y_strides = contiguous((*problem.outputs, problem.channels))
@@ -112,10 +113,9 @@ class _Pooling:
 
     def add(self, share: Value, index: Value, mask: Value | None) -> None:
         """Add to one vector of the result."""
-        place = self.w.argument(len(KINDS[self.problem.kind].operands) - 1)
-        before = self.b.load(place, index, self.result, mask)
+        before = self.b.load(self.place, index, self.result, mask)
         total = self.b.cast(before, self.kind.scalar) + share
-        self.b.store(self.b.cast(total, self.result.scalar), place, index, mask)
+        self.b.store(self.b.cast(total, self.result.scalar), self.place, index, mask)
 
     # -- loops
 
@@ -147,10 +147,9 @@ class _Pooling:
     def _clear(self, image: Value, channel: Value) -> None:
         b, p = self.b, self.problem
         size = math.prod(p.sizes)
-        result = self.w.argument(len(KINDS[p.kind].operands) - 1)
         with b.loop(0, size) as position:
             index = (image * size + position) * p.channels + channel
-            b.store(b.cast(b.zero(self.kind), self.result.scalar), result, index, self._mask(channel))
+            b.store(b.cast(b.zero(self.kind), self.result.scalar), self.place, index, self._mask(channel))
 
     def _mask(self, channel: Value) -> Value | None:
         channels = self.problem.channels

@@ -25,6 +25,7 @@ from nnc.backends.llvm import interpreter
 from nnc.backends.llvm.branches import Range, Task, stretches
 from nnc.backends.llvm.jit import Jit
 from nnc.backends.llvm.kernel import ALIGNMENT, NativeKernel, aligned
+from nnc.core.settings import usable_processors
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
@@ -179,18 +180,13 @@ def places_of(processors: Sequence[int], workers: int) -> Words:
     return np.concatenate([positions, masks.reshape(-1).view(np.int64)])
 
 
-def usable_processors() -> list[int]:
-    """The processors that this process may use, where the system tells."""
-    known = os.sched_getaffinity(0) if sys.platform == "linux" else ()
-    return sorted(processor for processor in known if processor < interpreter.MOST_PROCESSORS)
-
-
 class ControlBlock:
     """What the interpreter reads of a run: the table, the workers, scratch memory and words for each step."""
 
     def __init__(self, workers: int) -> None:
         self._memory = Memory.allocate(8 * interpreter.control_slots(workers))
-        processors = usable_processors() if workers > 1 else []
+        known = usable_processors() if workers > 1 and sys.platform == "linux" else []
+        processors = [processor for processor in known if processor < interpreter.MOST_PROCESSORS]
         self._places = places_of(processors, workers)
         self._scratch = Memory.allocate(0)
         self._words = [_step_words(WINDOW)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnc.backends.onednn.library import Library, Operand, Product, Role
 from nnc.core.command import AnyCommand
-from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Program, Specs, Tensors
+from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, outside_host
 from nnc.core.dtype import F32
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -17,20 +16,11 @@ from nnc.ops.gemm import GEMM, GemmAttrs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OnednnKernel:
-    """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]"""
+class OnednnKernel(WithoutWorkspace):
+    """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]; the library keeps its scratch memory itself."""
 
     attrs: GemmAttrs
     library: Library
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Always 0: the library keeps its scratch memory itself."""
-        return 0
-
-    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
-        """Always 0: operands are read and written where they are."""
-        return 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute the output."""
@@ -95,8 +85,8 @@ class OnednnBackend:
         if command.op is not GEMM:
             return "no product"
         present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if any(spec.device.kind != CPU.kind for spec in present):
-            return "tensors outside host memory"
+        if reason := outside_host(*present):
+            return reason
         if not all(spec.elements for spec in present):
             return "an empty operand"
         return next((f"element type {spec.dtype}" for spec in present if spec.dtype is not F32), "")

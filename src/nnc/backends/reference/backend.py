@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,7 @@ import numpy as np
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.catalog import KERNELS
 from nnc.core.command import AnyCommand
-from nnc.core.device import CPU
-from nnc.core.dispatch import Call, Program, Specs, Tensors, one_by_one
+from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.ops.custom import KERNEL
@@ -19,21 +18,12 @@ from nnc.ops.rules import infer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NumpyKernel:
-    """A command bound to its NumPy function and the specs of all its outputs; needs no workspace."""
+class NumpyKernel(WithoutWorkspace):
+    """A command bound to its NumPy function and the specs of all its outputs; NumPy allocates its own temporaries."""
 
     command: AnyCommand
     function: ReferenceKernel
     results: tuple[TensorSpec, ...]
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Always 0: NumPy allocates its own temporaries."""
-        return 0
-
-    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
-        """Always 0: NumPy works on operands as they are."""
-        return 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning.
@@ -63,9 +53,7 @@ class ReferenceBackend:
         """Why the command is not claimed: an operator of somebody else, or tensors that are not in host memory."""
         if command.op not in KERNELS and command.op not in KERNEL:
             return "no kernel"
-        if any(spec is not None and spec.device.kind != CPU.kind for spec in (*inputs, *outputs)):
-            return "tensors outside host memory"
-        return ""
+        return outside_host(*inputs, *outputs)
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel:
         """The kernel of a command that `refusal` did not refuse."""
