@@ -20,7 +20,7 @@ import numpy as np
 from nnc.concrete import TuneCache, TuneOptions
 from nnc.core.settings import SETTINGS
 from nnc.nn import Model
-from nnc.nn.model import Step
+from nnc.nn.model import ModelStep
 from nnc.nn.zoo import NETWORKS
 
 # Network, kind of step, batch.
@@ -36,13 +36,13 @@ CASES = (
 )
 
 
-def step_of(name: str, kind: str, batch: int, autotune: TuneOptions | bool) -> Step:
+def step_of(name: str, kind: str, batch: int, autotune: TuneOptions | bool) -> ModelStep:
     row = NETWORKS[name]
     model = Model(row.build(), row.input_shape, input_dtype=row.input_dtype, autotune=autotune)
     return model.training_step(batch) if kind == "train" else model.prediction_step(batch)
 
 
-def milliseconds(step: Step) -> float:
+def milliseconds(step: ModelStep) -> float:
     """One run on zeros, which every network takes."""
     for symbol in (step.inputs, step.target):
         if symbol is not None:

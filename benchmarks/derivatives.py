@@ -30,7 +30,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, hessian_vector_product, jvp
 from nnc.symbolic.passes import Pass, simplify
-from nnc.symbolic.passes.simplify import DEFAULT
+from nnc.symbolic.passes.simplification import DEFAULT
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.backends.llvm.builder import F32, Module
-from nnc.backends.llvm.engine import engine
-from nnc.backends.llvm.kernel import Phase, phase
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram
-from nnc.backends.llvm.target import TargetDescription
+from nnc.backends.llvm.frame.kernel import Phase, phase
+from nnc.backends.llvm.ir.builder import F32, Module
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BF16, U8
@@ -37,7 +37,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolution import (
+from nnc.ops.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
@@ -45,13 +45,13 @@ from nnc.ops.convolution import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.copy import COPY
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
 from nnc.ops.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
 from nnc.ops.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmax import LOG_SOFTMAX, SOFTMAX
+from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX
 from nnc.ops.window import Window, window_of
 
 Array = NDArray[np.float32]
@@ -296,7 +296,7 @@ class MultiplyAdds:
 
 def peak(repeats: int) -> float:
     """Operations per second of one worker that does nothing but fused multiply-adds."""
-    generator, memory = MultiplyAdds(), Memory.allocate(1 << 14)
+    generator, memory = MultiplyAdds(), ZeroedMemory.allocate(1 << 14)
     launch = Launch(engine().jit.kernel(generator), (memory.address,), (), (memory.extent,))
     work = NativeProgram(engine().pool, [launch], 1)
     return generator.operations(engine().target) / min(seconds(work.run) for _ in range(repeats))

@@ -23,7 +23,7 @@ from types import ModuleType
 import numpy as np
 
 from nnc.concrete import CountBelow
-from nnc.concrete.body import Body, Exec, all_bodies
+from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.ops import reduce_sum
@@ -99,7 +99,7 @@ PATTERNS = (
 )
 
 
-def copied_bytes(body: Body) -> tuple[int, int]:
+def copied_bytes(body: ConcreteBody) -> tuple[int, int]:
     """Copies in the bodies of loops and branches, and the bytes that they write."""
     records = [record for one in all_bodies(body)[1:] for _, record in one.execs.items() if isinstance(record, Exec)]
     copies = [record for record in records if record.command.op is COPY]

@@ -33,7 +33,7 @@ from networks import NETWORKS as TWINS
 from process import high_water
 
 from nnc import nn
-from nnc.backends.llvm.engine import engine
+from nnc.backends.llvm.run.engine import engine
 from nnc.core.dtype import I32
 from nnc.nn.model import KINDS
 from nnc.nn.zoo import NETWORKS, network

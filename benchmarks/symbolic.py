@@ -25,7 +25,7 @@ from nnc import ops
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.nn import Model
-from nnc.nn.zoo.catalog import NETWORKS
+from nnc.nn.zoo.networks import NETWORKS
 from nnc.ops.window import window_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 from nnc.symbolic.passes import DEFAULT, Pass, Report, precompute, simplify

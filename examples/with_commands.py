@@ -12,10 +12,10 @@ from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
 from nnc.nn.initializers import generator_for, he_uniform
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.ops.softmax import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 
 
 def train(epochs: int = 3, batch_size: int = 64) -> list[float]:

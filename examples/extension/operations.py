@@ -13,9 +13,9 @@ from examples.extension.snake import SNAKE, SnakeAttrs
 from nnc.core.spec import TensorSpec
 from nnc.graph import Group, OpRule
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.catalog import OPERATORS
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.operators import OPERATORS
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, Pattern
 
 Specs = tuple[TensorSpec | None, ...]

@@ -36,7 +36,7 @@ if find_spec("numpy") is not None:
 
     def _translate(loop: Loop) -> Loop:
         """A loop of a solver as native code."""
-        native: Loop = import_module("nnc.backends.llvm.translate").translate(loop)
+        native: Loop = import_module("nnc.backends.llvm.run.translate").translate(loop)
         return native
 
     DISPATCHER.add(DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend")))

@@ -11,10 +11,10 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.copy import COPY
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.pointwise import ADD, AFFINE, EXP, LOG, MULTIPLY, RECIPROCAL, AffineAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 from nnc.ops.window import Window
 

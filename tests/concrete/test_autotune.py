@@ -15,7 +15,7 @@ from tests.concrete.eager import ADDITION, affine, elements, number, rooms, tens
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi, Reference, Taped, TuneCache, TuneOptions, tune
 from nnc.concrete.autotune import checked_tuning, copy_all
-from nnc.concrete.choices import FILE_NAME, FORMAT_VERSION, Entry, cache_in, cache_key, processor, versions
+from nnc.concrete.choices import FILE_NAME, FORMAT_VERSION, MeasuredChoice, cache_in, cache_key, processor, versions
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
 from nnc.core.spec import spec
@@ -259,8 +259,8 @@ def test_a_winner_that_is_gone_is_measured_anew(tmp_path: Path) -> None:
     bench.winner(bench.options(tmp_path))
     key = cache_key(affine(2.0), (tensor([1.0]),), (tensor([1.0]),), ("slow", "fast", "sly"))
     options = bench.options(tmp_path)
-    assert options.cache.get(key) == Entry("sly", 4.0, versions())
-    options.cache.put(key, Entry("gone", 0.5, versions()))
+    assert options.cache.get(key) == MeasuredChoice("sly", 4.0, versions())
+    options.cache.put(key, MeasuredChoice("gone", 0.5, versions()))
     assert bench.winner(options) == "sly"
 
 
@@ -268,7 +268,7 @@ def test_a_winner_of_other_versions_is_measured_anew_and_replaced(tmp_path: Path
     bench = Bench()
     options = bench.options(tmp_path)
     key = cache_key(affine(2.0), (tensor([1.0]),), (tensor([1.0]),), ("slow", "fast", "sly"))
-    options.cache.put(key, Entry("slow", 0.5, "nnc-0.0"))
+    options.cache.put(key, MeasuredChoice("slow", 0.5, "nnc-0.0"))
     options.cache.save()
     assert bench.winner(bench.options(tmp_path)) == "sly"
     entries = json.loads((tmp_path / FILE_NAME).read_text())["entries"]
@@ -322,13 +322,13 @@ def test_a_file_of_another_version_is_replaced_quietly(tmp_path: Path) -> None:
 def test_what_others_write_meanwhile_is_kept(tmp_path: Path) -> None:
     one, two = TuneCache(tmp_path), TuneCache(tmp_path)
     assert one.get("a") is None
-    one.put("a", Entry("x", 1.0, versions()))
-    two.put("b", Entry("y", 2.0, versions()))
+    one.put("a", MeasuredChoice("x", 1.0, versions()))
+    two.put("b", MeasuredChoice("y", 2.0, versions()))
     one.save()
     two.save()
     two.save()
-    assert TuneCache(tmp_path).get("a") == Entry("x", 1.0, versions())
-    assert TuneCache(tmp_path).get("b") == Entry("y", 2.0, versions())
+    assert TuneCache(tmp_path).get("a") == MeasuredChoice("x", 1.0, versions())
+    assert TuneCache(tmp_path).get("b") == MeasuredChoice("y", 2.0, versions())
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 

@@ -12,8 +12,8 @@ from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, BackendError, CycleError, ShapeError, UnknownKeyError, UsageError
 from nnc.ops.copy import COPY
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.pointwise import EXP, MULTIPLY
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 COPIED, EXPONENTIAL, PRODUCT = (Command(op, NoAttrs()) for op in (COPY, EXP, MULTIPLY))

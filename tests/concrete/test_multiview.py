@@ -6,13 +6,13 @@ import pytest
 from tests.concrete.eager import ADDITION, PRODUCT, graph, number, room, rooms, tensor
 
 from nnc.concrete import (
-    Access,
     Carry,
     CountBelow,
-    Kind,
     Multiview,
+    MultiviewKind,
     Phi,
     Reference,
+    TapeAccess,
     multiview_synchronize,
     synchronize_to_multiview,
 )
@@ -22,7 +22,7 @@ from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
 
-def names(kind: Kind, count: int, turns: int) -> str:
+def names(kind: MultiviewKind, count: int, turns: int) -> str:
     """The views, as letters, of the first turns."""
     views = rooms(count, 1)
     multiview = Multiview(views, kind, Counter())
@@ -33,21 +33,21 @@ def names(kind: Kind, count: int, turns: int) -> str:
 @pytest.mark.parametrize(
     ("kind", "count", "expected"),
     [
-        (Kind.K0N, 4, "abcdab"),
-        (Kind.K1N, 4, "abcdbc"),
-        (Kind.K0N, 1, "aaaaaa"),
-        (Kind.K0N, 2, "ababab"),
-        (Kind.K1N, 2, "abbbbb"),
-        (Kind.K1N, 3, "abcbcb"),
+        (MultiviewKind.K0N, 4, "abcdab"),
+        (MultiviewKind.K1N, 4, "abcdbc"),
+        (MultiviewKind.K0N, 1, "aaaaaa"),
+        (MultiviewKind.K0N, 2, "ababab"),
+        (MultiviewKind.K1N, 2, "abbbbb"),
+        (MultiviewKind.K1N, 3, "abcbcb"),
     ],
 )
-def test_the_order_of_views(kind: Kind, count: int, expected: str) -> None:
+def test_the_order_of_views(kind: MultiviewKind, count: int, expected: str) -> None:
     assert names(kind, count, len(expected)) == expected
 
 
 def test_repeat_is_the_number_of_views_that_come_again() -> None:
-    assert Multiview(rooms(4, 1), Kind.K1N, Counter()).repeat == 3
-    assert Multiview(rooms(4, 1), Kind.K0N, Counter()).repeat == 4
+    assert Multiview(rooms(4, 1), MultiviewKind.K1N, Counter()).repeat == 3
+    assert Multiview(rooms(4, 1), MultiviewKind.K0N, Counter()).repeat == 4
 
 
 def test_a_loop_of_two_multiviews() -> None:
@@ -85,21 +85,21 @@ def test_views_of_a_loop_tensor_follow_it() -> None:
 def test_a_multiview_of_multiviews_is_resolved_by_both_loops() -> None:
     outer, inner = Counter("outer"), Counter("inner")
     a, b, c = rooms(3, 1)
-    nested = Multiview([Multiview([a, b], Kind.K0N, outer), c], Kind.K1N, inner)
+    nested = Multiview([Multiview([a, b], MultiviewKind.K0N, outer), c], MultiviewKind.K1N, inner)
     outer.active = inner.active = True
     seen = []
     for turn in range(2):
         outer.move(turn)
         for step in range(2):
             inner.move(step)
-            seen.append(Access().read(nested, ()))
+            seen.append(TapeAccess().read(nested, ()))
     assert [one is other for one, other in zip(seen, (a, c, b, c), strict=True)] == [True] * 4
 
 
 def test_synchronize_brings_references_up_to_date() -> None:
     counter = Counter()
     a, b = rooms(2, 1)
-    multiview = Multiview([a, b], Kind.K0N, counter)
+    multiview = Multiview([a, b], MultiviewKind.K0N, counter)
     reference = synchronize_to_multiview(multiview, Reference(a.spec))
     with pytest.raises(UsageError, match="before its source was used"):
         _ = reference.tensor
@@ -125,43 +125,43 @@ def test_the_view_into_a_tensor_that_comes_again_is_the_same_one() -> None:
 def test_outside_its_loop_a_multiview_is_what_it_was_last() -> None:
     counter = Counter()
     a, b = rooms(2, 1)
-    multiview = Multiview([a, b], Kind.K0N, counter)
-    assert Access().read(multiview, ()) is a
+    multiview = Multiview([a, b], MultiviewKind.K0N, counter)
+    assert TapeAccess().read(multiview, ()) is a
     counter.active = True
     counter.move(1)
-    Access().read(multiview, ())
+    TapeAccess().read(multiview, ())
     counter.move(2)
     counter.active = False
-    assert Access().read(multiview, ()) is b
+    assert TapeAccess().read(multiview, ()) is b
 
 
 def test_a_phi_has_no_tensor_before_its_branch_ran() -> None:
     with pytest.raises(UsageError, match="before its case"):
-        Access().read(Phi(room(1), room(1)), ())
+        TapeAccess().read(Phi(room(1), room(1)), ())
 
 
 def test_a_carry_begins_with_its_initial_tensor() -> None:
     initial, later = rooms(2, 1)
     carry = Carry(initial)
-    assert Access().read(carry, ()) is initial
+    assert TapeAccess().read(carry, ()) is initial
     carry.touch(later)
-    assert Access().read(carry, ()) is later
+    assert TapeAccess().read(carry, ()) is later
 
 
 def test_views_must_agree_and_be_enough() -> None:
     with pytest.raises(ShapeError, match="views of one spec"):
-        Multiview([room(1), room(2)], Kind.K0N, Counter())
+        Multiview([room(1), room(2)], MultiviewKind.K0N, Counter())
     with pytest.raises(ShapeError, match="views of one spec"):
         Phi(room(1), room(2))
     with pytest.raises(ArityError, match="at least 1 for K0N"):
-        Multiview([], Kind.K0N, Counter())
+        Multiview([], MultiviewKind.K0N, Counter())
     with pytest.raises(ArityError, match="at least 2 for K1N"):
-        Multiview([room(1)], Kind.K1N, Counter())
+        Multiview([room(1)], MultiviewKind.K1N, Counter())
 
 
 def test_a_reference_follows_one_source_and_knows_its_strides() -> None:
     a = room(2, 2)
-    multiview = Multiview([a], Kind.K0N, Counter())
+    multiview = Multiview([a], MultiviewKind.K0N, Counter())
     reference = synchronize_to_multiview(multiview, Reference(a.spec))
     with pytest.raises(UsageError, match="a second source"):
         synchronize_to_multiview(multiview, reference)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.concrete.eager import ADDITION, affine, graph, number, room, rooms, tensor
 
-from nnc.concrete import ConcreteGraph, CountBelow, ExecKey, Kind, Tape, Taped
+from nnc.concrete import ConcreteGraph, CountBelow, ExecKey, MultiviewKind, Tape, Taped
 from nnc.concrete.run import KEPT_PROGRAMS
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
@@ -373,7 +373,7 @@ def test_scratch_memory_is_one_piece_per_stream() -> None:
 def test_a_dropped_graph_is_freed() -> None:
     root, body = graph(), graph()
     x = tensor([1.0])
-    follower = body.multiview([x, room(1)], Kind.K1N)
+    follower = body.multiview([x, room(1)], MultiviewKind.K1N)
     body.add(affine(1.0), [x], [follower])
     root.while_loop(body, CountBelow(3))
     root.add_noop()

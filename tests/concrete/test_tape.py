@@ -9,13 +9,13 @@ import pytest
 from tests.concrete.eager import PRODUCT, affine, graph, number, room, rooms, tensor
 
 from nnc.concrete import (
-    Access,
     Carry,
     ConcreteGraph,
     CountBelow,
     Phi,
     Recalled,
     Tape,
+    TapeAccess,
     Taped,
     TapedChoice,
 )
@@ -36,7 +36,7 @@ def nested_counters() -> tuple[Counter, Counter]:
 def test_each_pair_of_counts_has_memory_of_its_own() -> None:
     outer, inner = nested_counters()
     tape, taped = Tape(), Taped(room(1))
-    access = Access(tape)
+    access = TapeAccess(tape)
     places = [(i, j) for i in range(2) for j in range(3)]
     for i, j in places:
         outer.move(i)
@@ -54,27 +54,27 @@ def test_each_pair_of_counts_has_memory_of_its_own() -> None:
 
 def test_memory_is_used_again_by_the_next_run() -> None:
     tape, taped = Tape(), Taped(room(1))
-    first = Access(tape).write(taped, (0,))
-    assert Access(tape).write(taped, (0,)) is first
+    first = TapeAccess(tape).write(taped, (0,))
+    assert TapeAccess(tape).write(taped, (0,)) is first
     tape.clear()
     assert tape.nbytes == 0
-    assert Access(tape).write(taped, (0,)) is not first
+    assert TapeAccess(tape).write(taped, (0,)) is not first
 
 
 def test_what_an_outer_iteration_wrote_is_seen_within() -> None:
     tape, taped = Tape(), Taped(room(1))
-    written = Access(tape).write(taped, (3,))
-    assert Access(tape).read(taped, (3, 5)) is written
-    assert Access(tape).read(taped, (4, 5)) is taped.inner
+    written = TapeAccess(tape).write(taped, (3,))
+    assert TapeAccess(tape).read(taped, (3, 5)) is written
+    assert TapeAccess(tape).read(taped, (4, 5)) is taped.inner
 
 
 def test_without_a_tape_a_taped_place_is_its_own_memory() -> None:
     memory = room(1)
     taped = Taped(memory)
-    assert Access().write(taped, (1,)) is memory
-    assert Access().read(taped, (1,)) is memory
+    assert TapeAccess().write(taped, (1,)) is memory
+    assert TapeAccess().read(taped, (1,)) is memory
     with pytest.raises(UsageError, match="without a tape"):
-        Access().read(Recalled(taped), (1,))
+        TapeAccess().read(Recalled(taped), (1,))
 
 
 def test_recalled_is_what_was_read() -> None:
@@ -82,10 +82,10 @@ def test_recalled_is_what_was_read() -> None:
     taped = Taped(carry)
     seen = []
     for count in range(3):
-        seen.append(Access(tape).read(taped, (count,)))
+        seen.append(TapeAccess(tape).read(taped, (count,)))
         carry.touch(room(1))
-    assert all(Access(tape).read(Recalled(taped), (count,)) is seen[count] for count in range(3))
-    assert Access(tape).read(Recalled(Taped(carry)), ()) is carry.current
+    assert all(TapeAccess(tape).read(Recalled(taped), (count,)) is seen[count] for count in range(3))
+    assert TapeAccess(tape).read(Recalled(Taped(carry)), ()) is carry.current
 
 
 def test_numbers_of_nested_nodes() -> None:

@@ -8,7 +8,7 @@ from nnc.concrete import (
     Carry,
     ConcreteGraph,
     CountBelow,
-    Kind,
+    MultiviewKind,
     NonZero,
     Phi,
     Recalled,
@@ -64,7 +64,7 @@ def test_every_place_can_be_described() -> None:
     body = graph()
     at_a, at_b = (f"f32[1]@{one.address:#x}" for one in (a, b))
     assert describe(None) == "–"
-    assert describe(body.multiview([a, b], Kind.K1N)) == f"K1N({at_a}, {at_b})"
+    assert describe(body.multiview([a, b], MultiviewKind.K1N)) == f"K1N({at_a}, {at_b})"
     assert describe(Phi(a, b, b)) == f"phi({at_a} | {at_b} | {at_b})"
     assert describe(Recalled(Taped(Carry(a)))) == f"recalled(taped(carry({at_a})))"
     assert describe(Reference(spec([2]))) == "reference(f32[2])"

@@ -22,7 +22,7 @@ from tests.concrete.eager import (
     tensor,
 )
 
-from nnc.concrete import Carry, ConcreteGraph, CountBelow, Kind, NonZero, Place
+from nnc.concrete import Carry, ConcreteGraph, CountBelow, MultiviewKind, NonZero, Place
 from nnc.concrete.body import ExecKey
 from nnc.core.command import Command
 from nnc.core.dtype import F32
@@ -140,7 +140,7 @@ def test_convolutions_from_an_initial_value_that_is_kept() -> None:
     x0, w, kernel_bias = noise(1, *IMAGE), noise(2, 3, 3, 2, 2), noise(3, 2)
     root, body = graph(), graph()
     buffers = rooms(2, *IMAGE)
-    x = body.multiview([x0, *buffers], Kind.K1N)
+    x = body.multiview([x0, *buffers], MultiviewKind.K1N)
     y = body.multiview(buffers)
     body.add(CONVOLVE, [x, w, kernel_bias], [y])
     loop = root.while_loop(body, CountBelow(5))
@@ -159,7 +159,7 @@ def test_a_loop_within_a_loop() -> None:
     root, outer, inner = graph(), graph(), graph()
     carried = Carry(x0)
     buffers = rooms(2, *IMAGE)
-    x = inner.multiview([carried, *buffers], Kind.K1N)
+    x = inner.multiview([carried, *buffers], MultiviewKind.K1N)
     y = inner.multiview(buffers)
     inner.add(CONVOLVE, [x, w, None], [y])
     z = outer.multiview(rooms(2, *IMAGE))

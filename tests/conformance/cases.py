@@ -45,12 +45,12 @@ from tests.conformance.case import (
     uniform,
 )
 
-from nnc.backends.reference.catalog import KERNELS
+from nnc.backends.reference.kernels import KERNELS
 from nnc.core.dtype import BOOL, DTYPES, F32, F64, I32, I64, U8, DType
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolution import (
+from nnc.ops.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
@@ -59,7 +59,6 @@ from nnc.ops.convolution import (
 )
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
 from nnc.ops.pointwise import (
@@ -109,9 +108,10 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.ops.rules import NoAttrs
-from nnc.ops.softmax import (
+from nnc.ops.softmaxes import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
     SOFTMAX,

@@ -11,11 +11,10 @@ from nnc.core.dtype import BOOL, F32, F64, I32
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, FusedStep
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.pointwise import (
     ADD,
     AFFINE,
@@ -36,6 +35,7 @@ from nnc.ops.pointwise import (
     AffineAttrs,
     CastAttrs,
 )
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
 from nnc.ops.window import window_of
 

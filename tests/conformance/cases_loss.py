@@ -20,7 +20,7 @@ from nnc.ops.loss import (
     CategoricalCrossEntropyAttrs,
     LabelDistributionAttrs,
     LossAttrs,
-    Reduction,
+    LossReduction,
     SmoothL1Attrs,
 )
 
@@ -40,7 +40,7 @@ def rows() -> Iterator[Case]:
     for shape in ((4,), (3, 5), (2, 3, 4), (0, 3), (2, 0), (3, 67)):
         pair = (Argument(shape), Argument(shape, apart))
         chances = (Argument(shape, probability), Argument(shape, probability))
-        for reduction in Reduction:
+        for reduction in LossReduction:
             note = reduction.value
             yield Case(MEAN_SQUARED_ERROR, LossAttrs(reduction), pair, note=note)
             for beta in (1.0, 0.3):

@@ -19,7 +19,7 @@ from nnc.core.dispatch import DISPATCHER, Backend, Call
 from nnc.core.dtype import F16, F32, TOLERANCE, U8, DType
 from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
-from nnc.ops.catalog import OPERATORS
+from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import INPLACE, infer
 
 # Importing the package puts its backends into the dispatcher.

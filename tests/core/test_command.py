@@ -11,8 +11,8 @@ from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.pointwise import AFFINE, RELU, AffineAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 

@@ -21,10 +21,10 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, RegistryError, StaleError
 from nnc.graph import PassManager, default_registry
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.movement import TRANSPOSE
 from nnc.ops.pointwise import EXP
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, NoAttrs, Pattern
 from nnc.ops.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults

@@ -20,7 +20,7 @@ from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
 from nnc.nn import data
-from nnc.ops.catalog import OPERATORS
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes
 
@@ -41,7 +41,7 @@ LEAVES: Mapping[str, Draw] = {
     "T": World.operand,
     "Operand": World.operand,
     "Window": World.window,
-    "Reduction": lambda world: world.random.choice(list(ops.Reduction)),
+    "Reduction": lambda world: world.random.choice(list(ops.LossReduction)),
     "Activation": lambda world: world.random.choice(list(ops.Activation)),
     "RecurrentWeights": World.weights,
     "Cell": lambda world: world.random.choice((ops.lstm, ops.gru)),

@@ -29,9 +29,9 @@ from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
 from nnc.ops.pointwise import ADD, EXP, MULTIPLY, RELU
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.ops.window import Window
 from nnc.planning import Block, Interference, Plan, Problem, solve

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.backends.reference.catalog import KERNELS
+from nnc.backends.reference.kernels import KERNELS
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides

@@ -10,10 +10,10 @@ from nnc.errors import UsageError
 from nnc.graph import Registry
 from nnc.ops import OPERATORS
 from nnc.ops.examples import EXAMPLES, example_of, outputs_of
-from nnc.ops.gemm import GEMM
 from nnc.ops.optimizer import ADAM
 from nnc.ops.pointwise import ADD, LOGICAL_NOT
 from nnc.ops.pooling import MAX_POOL
+from nnc.ops.products import GEMM
 from nnc.ops.random import RANDOM_NORMAL
 from nnc.ops.rules import NotDifferentiable, infer, operator
 

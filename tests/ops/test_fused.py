@@ -12,11 +12,11 @@ from nnc.core.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.catalog import OPERATORS
 from nnc.ops.fused import FUSED_POINTWISE, FusedAttrs, FusedStep, is_fusable, replay, specs_of
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.generate import ARANGE
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import ADD, EXP
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.random import DROPOUT
 from nnc.ops.reduction import REDUCE_MEAN
 from nnc.ops.rules import INPLACE, infer

@@ -17,10 +17,9 @@ from nnc.core.dtype import BF16, F16, F32, F64, I32, DType
 from nnc.core.spec import Shape
 from nnc.errors import NotDifferentiableError
 from nnc.ops import broadcast_to, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape
-from nnc.ops.catalog import OPERATORS
-from nnc.ops.convolution import convolution
-from nnc.ops.gemm import gemm
+from nnc.ops.convolutions import convolution
 from nnc.ops.movement import concatenate, slice_axis, transpose
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import (
     add,
     affine,
@@ -45,8 +44,9 @@ from nnc.ops.pointwise import (
     tanh,
 )
 from nnc.ops.pooling import MAX_POOL_GATHER, MAX_POOL_GRADIENT, average_pool, max_pool
+from nnc.ops.products import gemm
 from nnc.ops.rules import GRADIENT, NotDifferentiable
-from nnc.ops.softmax import log_softmax, softmax, softmax_cross_entropy
+from nnc.ops.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.window import Window
 
 # Inputs that say which window position was chosen: the result is constant in them where it is smooth.

@@ -21,8 +21,7 @@ from nnc.errors import (
 )
 from nnc.graph import VARIADIC, Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs, normalize_axes
-from nnc.ops.catalog import OPERATORS
-from nnc.ops.convolution import (
+from nnc.ops.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
@@ -30,8 +29,8 @@ from nnc.ops.convolution import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
 from nnc.ops.pointwise import ADD, AFFINE, EXP, GREATER, LOG, MAXIMUM, RELU, WHERE, AffineAttrs
 from nnc.ops.pooling import (
@@ -43,9 +42,10 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
 from nnc.ops.rules import INPLACE, PATTERN, NoAttrs, infer
-from nnc.ops.softmax import LABEL_DIFFERENCE, SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+from nnc.ops.softmaxes import LABEL_DIFFERENCE, SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 from nnc.ops.window import Window, output_sizes, window_of
 
 NONE = NoAttrs()

@@ -14,7 +14,7 @@ from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
 from nnc.ops.loss import (
     LABEL_DISTRIBUTION,
     LabelDistributionAttrs,
-    Reduction,
+    LossReduction,
     binary_cross_entropy,
     categorical_cross_entropy,
     mean_squared_error,
@@ -23,7 +23,7 @@ from nnc.ops.loss import (
 )
 from nnc.ops.operand import apply
 from nnc.ops.pointwise import affine, sigmoid
-from nnc.ops.softmax import softmax, softmax_cross_entropy
+from nnc.ops.softmaxes import softmax, softmax_cross_entropy
 
 GENERATOR = np.random.default_rng(5)
 X, T = GENERATOR.standard_normal((3, 2, 4)), GENERATOR.standard_normal((3, 2, 4))
@@ -33,7 +33,7 @@ LABELS = Eager(np.array([2, 0, 3], np.int32))
 
 def test_mean_squared_error() -> None:
     np.testing.assert_allclose(mean_squared_error(Eager(X), Eager(T)).array, ((X - T) ** 2).mean((1, 2)))
-    total = mean_squared_error(Eager(X), Eager(T), reduction=Reduction.SUM)
+    total = mean_squared_error(Eager(X), Eager(T), reduction=LossReduction.SUM)
     np.testing.assert_allclose(total.array, ((X - T) ** 2).sum((1, 2)))
 
 
@@ -50,7 +50,9 @@ def test_binary_cross_entropy(weight: float) -> None:
     want = -(weight * Q * np.log(P) + (1 - Q) * np.log(1 - P))
     np.testing.assert_allclose(binary_cross_entropy(Eager(P), Eager(Q), positive_weight=weight).array, want.mean(1))
     logits = Eager(np.log(P / (1 - P)))
-    loss, probability = sigmoid_binary_cross_entropy(logits, Eager(Q), positive_weight=weight, reduction=Reduction.SUM)
+    loss, probability = sigmoid_binary_cross_entropy(
+        logits, Eager(Q), positive_weight=weight, reduction=LossReduction.SUM
+    )
     np.testing.assert_allclose(loss.array, want.sum(1))
     np.testing.assert_allclose(probability.array, P)
 

@@ -13,7 +13,7 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import spec
 from nnc.errors import ShapeError
 from nnc.graph import VARIADIC
-from nnc.ops.catalog import OPERATORS
+from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer import (
     ADAGRAD,
     ADAM,

@@ -11,16 +11,16 @@ from nnc.errors import NotDifferentiableError
 from nnc.graph import Op
 from nnc.ops import pointwise
 from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.catalog import OPERATORS
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.random import DROPOUT, DropoutAttrs
 from nnc.ops.reads import GradientReads, gradient_reads
 from nnc.ops.reduction import ARGMAX
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable
-from nnc.ops.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
+from nnc.ops.softmaxes import SOFTMAX, SOFTMAX_CROSS_ENTROPY
 from nnc.ops.window import window_of
 
 NONE = NoAttrs()

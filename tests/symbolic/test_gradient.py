@@ -15,9 +15,9 @@ from nnc.core.dtype import F64, I32
 from nnc.core.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Op
-from nnc.ops.catalog import OPERATORS
 from nnc.ops.copy import COPY
 from nnc.ops.examples import example_of
+from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer import SGD, SgdAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.reads import gradient_reads

@@ -10,7 +10,7 @@ import pytest
 from tests.symbolic.evaluation import Array, inputs_of, random_arrays, values_of
 
 from nnc.concrete import CountBelow
-from nnc.concrete.body import Body, Exec, all_bodies
+from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.ops import reduce_sum
@@ -97,7 +97,7 @@ def eager(pattern: Pattern, arrays: Sequence[Array], trips: int) -> list[Array]:
     return values
 
 
-def copied_bytes(body: Body) -> int:
+def copied_bytes(body: ConcreteBody) -> int:
     """Bytes that the copies in the bodies of loops and branches write, in one iteration."""
     inner = all_bodies(body)[1:]
     records = [record for one in inner for _, record in one.execs.items() if isinstance(record, Exec)]

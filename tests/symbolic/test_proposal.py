@@ -23,15 +23,15 @@ from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM
-from nnc.ops.catalog import OPERATORS
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import SQRT, SQUARE
 from nnc.ops.reduction import REDUCE_NORM
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, faults, prune, verify
-from nnc.symbolic.compile.liveness import find_lives, fold_inplace
-from nnc.symbolic.compile.memory import lay_out
-from nnc.symbolic.compile.needs import needs_of, peak_bytes
-from nnc.symbolic.compile.order import choose_order
+from nnc.symbolic.compiler.liveness import find_lives, fold_inplace
+from nnc.symbolic.compiler.memory import lay_out
+from nnc.symbolic.compiler.needs import needs_of, peak_bytes
+from nnc.symbolic.compiler.order import choose_order
 from nnc.symbolic.gradient import relevant
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.fusion import FUSION

@@ -11,14 +11,14 @@ check       what a node may be given             report     who runs what, and w
 """
 
 from nnc.concrete.autotune import TuneOptions, checked_tuning, tune
-from nnc.concrete.body import Dependency, Exec, ExecKey
+from nnc.concrete.body import Exec, ExecDependency, ExecKey
 from nnc.concrete.choices import TuneCache
 from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice
 from nnc.concrete.graph import ConcreteGraph, GraphSchedule
 from nnc.concrete.multiview import (
     Carry,
-    Kind,
     Multiview,
+    MultiviewKind,
     Phi,
     Place,
     Recalled,
@@ -27,18 +27,17 @@ from nnc.concrete.multiview import (
     synchronize_to_multiview,
 )
 from nnc.concrete.report import Served
-from nnc.concrete.tape import Access, Tape, multiview_synchronize
+from nnc.concrete.tape import Tape, TapeAccess, multiview_synchronize
 
 __all__ = [
-    "Access",
     "Carry",
     "ConcreteGraph",
     "CountBelow",
-    "Dependency",
+    "ExecDependency",
     "Exec",
     "ExecKey",
     "GraphSchedule",
-    "Kind",
+    "MultiviewKind",
     "Multiview",
     "NonZero",
     "Phi",
@@ -50,6 +49,7 @@ __all__ = [
     "Selector",
     "Served",
     "Tape",
+    "TapeAccess",
     "Taped",
     "TapedChoice",
     "TuneCache",

@@ -18,8 +18,8 @@ from time import perf_counter
 
 import numpy as np
 
-from nnc.concrete.body import Body, Exec, Places, all_bodies
-from nnc.concrete.choices import Entry, TuneCache, cache_in, cache_key, versions
+from nnc.concrete.body import ConcreteBody, Exec, Places, all_bodies
+from nnc.concrete.choices import MeasuredChoice, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Backend, Call, Claim, Dispatcher, Program, Specs, Tensors
@@ -98,7 +98,7 @@ def tune(
     return claim
 
 
-def tune_bodies(root: Body, dispatcher: Dispatcher, prefer: str, options: TuneOptions) -> int:
+def tune_bodies(root: ConcreteBody, dispatcher: Dispatcher, prefer: str, options: TuneOptions) -> int:
     """Tune every command of a body and of all inside it; how many nodes changed their claim.
 
     A node keeps its claim where none runs on what its tensors hold now.
@@ -158,7 +158,7 @@ def _tune(site: Site, dispatcher: Dispatcher, options: TuneOptions) -> Claim:
     known = options.cache.get(key)
     if known is None or known.claim not in claims:
         name, seconds = _fastest(claims, site, options)
-        known = Entry(name, seconds, versions())
+        known = MeasuredChoice(name, seconds, versions())
         options.cache.put(key, known)
     return claims[known.claim]
 

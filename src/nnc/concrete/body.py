@@ -61,7 +61,7 @@ class Noop:
 class WhileExec:
     """Runs `body` until its test fails; with `forward`, as many times as that loop ran, backwards."""
 
-    body: Body
+    body: ConcreteBody
     forward: Node | None = None
     name: str = ""
     origin: str = ""
@@ -74,7 +74,7 @@ class CaseOfExec:
     choice: Choice
     outputs: tuple[Place, ...]
     offset: int = 0
-    branches: Mapping[int, Body] = field(default_factory=dict)
+    branches: Mapping[int, ConcreteBody] = field(default_factory=dict)
     name: str = ""
     origin: str = ""
 
@@ -83,7 +83,7 @@ Record: TypeAlias = Exec | Noop | WhileExec | CaseOfExec
 
 
 @dataclass(frozen=True, slots=True)
-class Dependency:
+class ExecDependency:
     """Why one exec follows another: `data` read after write, or `memory` that both use."""
 
     reason: str = "data"
@@ -116,11 +116,11 @@ class StreamPool:
 
 
 @dataclass(slots=True, eq=False)
-class Body:
+class ConcreteBody:
     """The structure of a graph. `edits` counts changes that `execs` does not see."""
 
     name: str = ""
-    execs: Graph[Record, Dependency, ExecKey] = field(default_factory=lambda: Graph(ExecKey))
+    execs: Graph[Record, ExecDependency, ExecKey] = field(default_factory=lambda: Graph(ExecKey))
     counter: Counter = field(default_factory=Counter)
     sources: tuple[ExecKey, ...] | None = None
     destinations: tuple[ExecKey, ...] | None = None
@@ -152,7 +152,7 @@ class Body:
         return tuple(key for key in span if key in upto), tuple(key for key in span if key not in upto)
 
 
-def bodies_of(record: Record) -> tuple[tuple[str, Body], ...]:
+def bodies_of(record: Record) -> tuple[tuple[str, ConcreteBody], ...]:
     """The bodies inside a node, each with what it is there."""
     match record:
         case Exec() | Noop():
@@ -165,7 +165,7 @@ def bodies_of(record: Record) -> tuple[tuple[str, Body], ...]:
             assert_never(record)
 
 
-def all_bodies(root: Body) -> tuple[Body, ...]:
+def all_bodies(root: ConcreteBody) -> tuple[ConcreteBody, ...]:
     """The body and all inside it, a body before those within."""
     found = [root]
     for body in found:

@@ -24,7 +24,7 @@ PACKAGES = ("nnc", "numpy", "llvmlite", "onednn-cpu-gomp")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MeasuredChoice:
     """The fastest claim and what it took, with what was behind it, as measured with these versions of packages."""
 
     claim: str
@@ -41,12 +41,12 @@ class TuneCache:
 
     def __init__(self, folder: Path | None) -> None:
         self.path = None if folder is None else folder / FILE_NAME
-        self._entries: dict[str, Entry] = {}
-        self._fresh: dict[str, Entry] = {}
+        self._entries: dict[str, MeasuredChoice] = {}
+        self._fresh: dict[str, MeasuredChoice] = {}
         self._loaded = False
         self._warned = False
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> MeasuredChoice | None:
         """The winner of an earlier measurement."""
         if not self._loaded:
             self._entries = {**self._read(), **self._entries}
@@ -54,7 +54,7 @@ class TuneCache:
         found = self._entries.get(key)
         return found if found is not None and found.versions == versions() else None
 
-    def put(self, key: str, entry: Entry) -> None:
+    def put(self, key: str, entry: MeasuredChoice) -> None:
         """Keep a winner."""
         self._entries[key] = self._fresh[key] = entry
 
@@ -71,7 +71,7 @@ class TuneCache:
             self._warn(str(error))
         self._fresh.clear()
 
-    def _read(self) -> dict[str, Entry]:
+    def _read(self) -> dict[str, MeasuredChoice]:
         if self.path is None:
             return {}
         try:
@@ -88,7 +88,7 @@ class TuneCache:
             warnings.warn(f"nnc: ignoring the autotune cache {self.path}: {reason}", RuntimeWarning, stacklevel=2)
 
 
-def _entries(document: object) -> dict[str, Entry]:
+def _entries(document: object) -> dict[str, MeasuredChoice]:
     """The rows of a file of this format; none of another one. ValueError when it is no such file."""
     match document:
         case {"version": int(number), "entries": dict(rows)}:
@@ -97,10 +97,10 @@ def _entries(document: object) -> dict[str, Entry]:
             raise ValueError("not a table of winners")
 
 
-def _entry(row: object) -> Entry:
+def _entry(row: object) -> MeasuredChoice:
     match row:
         case [str(claim), float(seconds), str(measured)]:
-            return Entry(claim, seconds, measured)
+            return MeasuredChoice(claim, seconds, measured)
         case _:
             raise ValueError("a row that is not [claim, seconds, versions]")
 

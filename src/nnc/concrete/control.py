@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
-from nnc.concrete.tape import Access, Node
+from nnc.concrete.tape import Node, TapeAccess
 from nnc.core.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
 
@@ -76,7 +76,7 @@ Test: TypeAlias = CountBelow | NonZero | PythonTest
 Choice: TypeAlias = Selector | PythonChoice | TapedChoice
 
 
-def holds(test: Test, counter: Counter, access: Access, index: Index) -> bool:
+def holds(test: Test, counter: Counter, access: TapeAccess, index: Index) -> bool:
     """Whether the loop goes on."""
     match test:
         case CountBelow():
@@ -89,7 +89,7 @@ def holds(test: Test, counter: Counter, access: Access, index: Index) -> bool:
             assert_never(test)
 
 
-def choose(choice: Choice, offset: int, access: Access, index: Index) -> int:
+def choose(choice: Choice, offset: int, access: TapeAccess, index: Index) -> int:
     """The index of the branch: what the choice says + offset."""
     match choice:
         case Selector():

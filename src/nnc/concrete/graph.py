@@ -17,10 +17,10 @@ from typing import TypeAlias, TypeVar
 
 from nnc.concrete.autotune import TuneOptions, tune_bodies
 from nnc.concrete.body import (
-    Body,
     CaseOfExec,
-    Dependency,
+    ConcreteBody,
     Exec,
+    ExecDependency,
     ExecKey,
     Noop,
     Record,
@@ -31,13 +31,13 @@ from nnc.concrete.body import (
 from nnc.concrete.check import check_optional, check_outputs, check_places, specs_of
 from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
 from nnc.concrete.counter import Counter
-from nnc.concrete.multiview import Carry, Kind, Multiview, Place
+from nnc.concrete.multiview import Carry, Multiview, MultiviewKind, Place
 from nnc.concrete.pending import PendingRun, PendingRuns
 from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
 from nnc.concrete.report import Served, report
 from nnc.concrete.run import Context, execute
 from nnc.concrete.schedule import Schedule
-from nnc.concrete.tape import Access, Node, Tape
+from nnc.concrete.tape import Node, Tape, TapeAccess
 from nnc.concrete.text import dump, to_dot
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher
@@ -49,7 +49,7 @@ from nnc.errors import GraphError, ShapeError, StaleError, UsageError
 from nnc.graph import Graph
 from nnc.ops.rules import infer
 
-__all__ = ["ConcreteGraph", "Dependency", "Exec", "ExecKey", "GraphSchedule", "workspace_spec"]
+__all__ = ["ConcreteGraph", "Exec", "ExecDependency", "ExecKey", "GraphSchedule", "workspace_spec"]
 
 Keys: TypeAlias = tuple[ExecKey, ...]
 R = TypeVar("R", Exec, WhileExec, CaseOfExec)
@@ -70,7 +70,7 @@ class GraphSchedule:
 
 
 class ConcreteGraph:
-    """Commands on tensors: a handle on a `Body`. `add` appends a node, `connect` an edge; `run` executes in order.
+    """Commands on tensors: a handle on a `ConcreteBody`. `add` appends a node, `connect` an edge; `run` goes in order.
 
     Two handles on one body are equal. The claims of a `deterministic` graph are never measured: they are the first
     choices of the first backends, so that equal machines give equal bits.
@@ -82,10 +82,10 @@ class ConcreteGraph:
         backend: str = "",
         name: str = "",
         *,
-        body: Body | None = None,
+        body: ConcreteBody | None = None,
         deterministic: bool = False,
     ) -> None:
-        self.body = body or Body(name, counter=Counter(name), streams=StreamPool(name))
+        self.body = body or ConcreteBody(name, counter=Counter(name), streams=StreamPool(name))
         self._dispatcher = dispatcher
         self._backend = backend
         self._deterministic = deterministic
@@ -94,7 +94,7 @@ class ConcreteGraph:
         self._runs = PendingRuns()
 
     @property
-    def execs(self) -> Graph[Record, Dependency, ExecKey]:
+    def execs(self) -> Graph[Record, ExecDependency, ExecKey]:
         """The nodes and edges."""
         return self.body.execs
 
@@ -148,7 +148,7 @@ class ConcreteGraph:
 
     def connect(self, earlier: ExecKey, later: ExecKey, reason: str = "data") -> None:
         """`later` runs after `earlier`."""
-        self.execs.add_edge(earlier, later, Dependency(reason))
+        self.execs.add_edge(earlier, later, ExecDependency(reason))
 
     def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
         """Take out all edges from `earlier` to `later`. GraphError when there is none."""
@@ -234,7 +234,7 @@ class ConcreteGraph:
         self.body.test = test
         self.body.edits += 1
 
-    def multiview(self, views: Sequence[Place], kind: Kind = Kind.K0N, name: str = "") -> Multiview:
+    def multiview(self, views: Sequence[Place], kind: MultiviewKind = MultiviewKind.K0N, name: str = "") -> Multiview:
         """A place that is one of `views` by the turn of this graph's loop."""
         return Multiview(check_places("multiview", views), kind, self.body.counter, name)
 
@@ -307,7 +307,7 @@ class ConcreteGraph:
         """
         part = self._part(sources, destinations, schedule)
         prepared, keys = self._prepare(*part, self._streams if schedule is None else schedule.streams)
-        run = PendingRun(keys, Context(Access(tape)))
+        run = PendingRun(keys, Context(TapeAccess(tape)))
         if stream is None:
             self._run_here(prepared, run)
             return None

@@ -24,14 +24,14 @@ from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
 
-class Kind(IntEnum):
+class MultiviewKind(IntEnum):
     """How many views come before those that repeat."""
 
     K0N = 0
     K1N = 1
 
 
-class _Moving:
+class _MovingView:
     """A place whose tensor changes during a run: `current` is the one of its last use; references follow it."""
 
     __slots__ = ("current", "followers", "name", "spec")
@@ -52,12 +52,12 @@ class _Moving:
         return tensor
 
 
-class Multiview(_Moving):
+class Multiview(_MovingView):
     """`views[turn % n]` for K0N with n views; for K1N `views[0]` first, then the others in turn."""
 
     __slots__ = ("counter", "kind", "views")
 
-    def __init__(self, views: Sequence[Place], kind: Kind, counter: Counter, name: str = "") -> None:
+    def __init__(self, views: Sequence[Place], kind: MultiviewKind, counter: Counter, name: str = "") -> None:
         if len(views) <= kind:
             raise ArityError("multiview", got=f"{len(views)} views", need=f"at least {kind + 1} for {kind.name}")
         super().__init__(_one_spec("multiview", views), name)
@@ -75,7 +75,7 @@ class Multiview(_Moving):
         return self.views[turn if turn < self.kind else self.kind + (turn - self.kind) % self.repeat]
 
 
-class Phi(_Moving):
+class Phi(_MovingView):
     """`passed` when the case..of took no branch, else what its branch wrote; set by the case..of that lists it.
 
     One place in `taken` is that of every branch; several are those of branches 0, 1, ….
@@ -99,7 +99,7 @@ class Phi(_Moving):
         return self.taken[branch if len(self.taken) > 1 else 0]
 
 
-class Carry(_Moving):
+class Carry(_MovingView):
     """`initial` in the first iteration of a loop, then what the carry-over's source was in the iteration before."""
 
     __slots__ = ("initial",)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
-from nnc.concrete.run import Action, Branch, Fixed, Item, Loop, Moving, MovingCall, Plan
+from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
+from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, MovingCall, RunLoop, RunPlan
 from nnc.concrete.schedule import Schedule, make_schedule
 from nnc.core.dispatch import Call, Tensors
 from nnc.core.dtype import U8
@@ -23,8 +23,8 @@ from nnc.errors import GraphError
 class Prepared:
     """A plan, valid as long as none of the bodies that it was made of has changed."""
 
-    plan: Plan
-    stamps: tuple[tuple[Body, int], ...]
+    plan: RunPlan
+    stamps: tuple[tuple[ConcreteBody, int], ...]
 
     @property
     def is_current(self) -> bool:
@@ -32,7 +32,7 @@ class Prepared:
         return all(body.version == version for body, version in self.stamps)
 
 
-def prepare(body: Body, keys: Sequence[ExecKey], streams: int) -> Prepared:
+def prepare(body: ConcreteBody, keys: Sequence[ExecKey], streams: int) -> Prepared:
     """The plan of the nodes `keys` of a body, given in topological order, on at most `streams` streams.
 
     Loops and branches inside are scheduled on as many streams of their own. Scratch memory that no node was given
@@ -50,7 +50,7 @@ def workspace_spec(nbytes: int) -> TensorSpec:
     return TensorSpec((nbytes,), U8)
 
 
-def make_body_schedule(body: Body, keys: Sequence[ExecKey], streams: int) -> Schedule[ExecKey]:
+def make_body_schedule(body: ConcreteBody, keys: Sequence[ExecKey], streams: int) -> Schedule[ExecKey]:
     """The schedule of some nodes; a stream had better go on with the commands that it has run before."""
     return make_schedule(body.execs, keys, streams, lambda key: _kind(body.execs[key]))
 
@@ -70,9 +70,9 @@ class _Preparation:
     streams: int
     scratch: int
 
-    def plan(self, body: Body, keys: Sequence[ExecKey], scratch: Tensor | None) -> Plan:
+    def plan(self, body: ConcreteBody, keys: Sequence[ExecKey], scratch: Tensor | None) -> RunPlan:
         if self.streams == 1:
-            return Plan((self._lane(body, keys, scratch, {}, {}),), body.streams)
+            return RunPlan((self._lane(body, keys, scratch, {}, {}),), body.streams)
         schedule = make_body_schedule(body, keys, self.streams)
         fires = {key: signal for signal, key in enumerate(sorted(schedule.emitters))}
         waits = {key: tuple(fires[source] for source in sources) for key, sources in schedule.waits.items()}
@@ -80,11 +80,11 @@ class _Preparation:
         rooms = [scratch, *(stream.workspace(self.scratch) if self.scratch else None for stream in pool)]
         pairs = zip(schedule.lanes, rooms, strict=True)
         lanes = tuple(self._lane(body, lane, room, waits, fires) for lane, room in pairs)
-        return Plan(lanes, body.streams, len(fires), tuple(fires[key] for key in schedule.end))
+        return RunPlan(lanes, body.streams, len(fires), tuple(fires[key] for key in schedule.end))
 
     def _lane(
         self,
-        body: Body,
+        body: ConcreteBody,
         keys: Sequence[ExecKey],
         scratch: Tensor | None,
         waits: dict[ExecKey, tuple[int, ...]],
@@ -109,7 +109,7 @@ class _Preparation:
             lane.fire(fires.get(key))
         return lane.finish()
 
-    def _loop(self, body: Body, key: ExecKey, record: WhileExec, scratch: Tensor | None) -> Loop:
+    def _loop(self, body: ConcreteBody, key: ExecKey, record: WhileExec, scratch: Tensor | None) -> RunLoop:
         inner = record.body
         if record.forward is None and inner.test is None:
             raise GraphError(
@@ -119,7 +119,7 @@ class _Preparation:
         if record.forward is not None and not inner.breakpoints:
             # The forward loop was tested at its start, so what mirrors that point stands at the end.
             before, rest = rest, before
-        return Loop(
+        return RunLoop(
             inner.counter,
             inner.test,
             self.plan(inner, before, scratch),
@@ -129,7 +129,7 @@ class _Preparation:
             record.forward,
         )
 
-    def _branch(self, body: Body, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
+    def _branch(self, body: ConcreteBody, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
         plans = {
             index: self.plan(branch, branch.span(branch.sources, branch.destinations), scratch)
             for index, branch in record.branches.items()
@@ -141,7 +141,7 @@ class _Preparation:
 class _Lane:
     """The items of one lane in the making, and the nodes that will be one program."""
 
-    body: Body
+    body: ConcreteBody
     scratch: Tensor | None
     items: list[Item] = field(default_factory=list)
     group: list[Exec] = field(default_factory=list)
@@ -155,7 +155,7 @@ class _Lane:
                 self._flush()
         self.group.append(record)
 
-    def put(self, step: Loop | Branch | Action) -> None:
+    def put(self, step: RunLoop | Branch | Action) -> None:
         """Append a step of its own."""
         self._flush()
         self._append(Item(step, self.waits))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from nnc.concrete.body import Body, Exec, all_bodies
+from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.concrete.check import specs_of
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Dispatcher, Specs
@@ -31,7 +31,7 @@ class Served:
         return f"{self.backend} runs {self.command.op.name}({specs}){times}{reasons} ({self.origin})"
 
 
-def report(body: Body, dispatcher: Dispatcher, prefer: str) -> tuple[Served, ...]:
+def report(body: ConcreteBody, dispatcher: Dispatcher, prefer: str) -> tuple[Served, ...]:
     """A row for each command with its specs, in bodies too, in order of the first exec of each."""
     found: dict[tuple[AnyCommand, Specs, Specs, str], Served] = {}
     for one in all_bodies(body):

@@ -17,7 +17,7 @@ from nnc.concrete.body import StreamPool
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Phi, Place
-from nnc.concrete.tape import Access, Bound, Node, Programs
+from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
 from nnc.core.stream import Signal
 from nnc.core.tensor import Tensor
@@ -31,7 +31,7 @@ KEPT_PROGRAMS = 256
 class Context:
     """One run: how places are found, and whether somebody has asked it to stop."""
 
-    access: Access = field(default_factory=Access)
+    access: TapeAccess = field(default_factory=TapeAccess)
     cancelled: bool = False
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class Moving:
     counter: Counter
     programs: Programs = field(default_factory=dict)
 
-    def run(self, access: Access) -> None:
+    def run(self, access: TapeAccess) -> None:
         """Find the tensors and run their program."""
         index = self.counter.index()
         # Programs on a tape's memory are kept by the tape, so that they go when it goes.
@@ -87,13 +87,13 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class RunLoop:
     """A `while`: its parts, its carry-overs, its node on the tape and, backwards, the node that it mirrors."""
 
     counter: Counter
     test: Test | None
-    before: Plan
-    rest: Plan
+    before: RunPlan
+    rest: RunPlan
     carry_overs: tuple[tuple[Place, Carry], ...]
     node: Node
     forward: Node | None
@@ -106,7 +106,7 @@ class Branch:
     choice: Choice
     offset: int
     outputs: tuple[Place, ...]
-    plans: Mapping[int, Plan]
+    plans: Mapping[int, RunPlan]
     node: Node
 
 
@@ -117,7 +117,7 @@ class Action:
     function: Callable[[], None]
 
 
-Step: TypeAlias = Fixed | Moving | Loop | Branch | Action
+Step: TypeAlias = Fixed | Moving | RunLoop | Branch | Action
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class RunPlan:
     """Steps on lanes. Lane 0 is the calling thread; `end` are the signals that it waits for at the end."""
 
     lanes: tuple[tuple[Item, ...], ...]
@@ -139,7 +139,7 @@ class Plan:
     end: tuple[int, ...] = ()
 
 
-def execute(plan: Plan, context: Context) -> None:
+def execute(plan: RunPlan, context: Context) -> None:
     """Run a plan and return when all of it is done."""
     if len(plan.lanes) == 1:
         for item in plan.lanes[0]:
@@ -152,7 +152,7 @@ def execute(plan: Plan, context: Context) -> None:
 class _Crew:
     """The lanes of one run of a plan. After an error every lane only fires its signals, so nobody waits for ever."""
 
-    def __init__(self, plan: Plan, context: Context) -> None:
+    def __init__(self, plan: RunPlan, context: Context) -> None:
         self.plan = plan
         self.context = context
         self.error: BaseException | None = None
@@ -194,7 +194,7 @@ def _perform(step: Step, context: Context) -> None:
             step.program()
         case Moving():
             step.run(context.access)
-        case Loop():
+        case RunLoop():
             _run_loop(step, context)
         case Branch():
             _run_branch(step, context)
@@ -204,7 +204,7 @@ def _perform(step: Step, context: Context) -> None:
             assert_never(step)
 
 
-def _run_loop(loop: Loop, context: Context) -> None:
+def _run_loop(loop: RunLoop, context: Context) -> None:
     counter = loop.counter
     outside = loop.node[0].index()
     initial = [context.access.read(carry.initial, outside) for _, carry in loop.carry_overs]
@@ -222,7 +222,7 @@ def _run_loop(loop: Loop, context: Context) -> None:
         context.access.tape.set_number(loop.node, outside, counter.count)
 
 
-def _run_forward(loop: Loop, context: Context) -> None:
+def _run_forward(loop: RunLoop, context: Context) -> None:
     counter, test = loop.counter, loop.test
     assert test is not None
     counter.move(0)
@@ -236,7 +236,7 @@ def _run_forward(loop: Loop, context: Context) -> None:
         counter.move(counter.count + 1)
 
 
-def _run_backward(loop: Loop, context: Context) -> None:
+def _run_backward(loop: RunLoop, context: Context) -> None:
     if context.access.tape is None or loop.forward is None:
         raise UsageError("while", got="a backward run without a tape", need="the tape of the forward run", fix="tape=")
     last = context.access.tape.number(loop.forward, loop.node[0].index())
@@ -254,7 +254,7 @@ def _run_backward(loop: Loop, context: Context) -> None:
         _carry_over(loop, context)
 
 
-def _carry_over(loop: Loop, context: Context) -> None:
+def _carry_over(loop: RunLoop, context: Context) -> None:
     """All sources are read before any carry moves: x0 <- x1, x1 <- x2 is no chain."""
     index = loop.counter.index()
     moved = [context.access.read(source, index) for source, _ in loop.carry_overs]
@@ -276,9 +276,9 @@ def _run_branch(branch: Branch, context: Context) -> None:
         access.tape.set_number(branch.node, index, PASS_THROUGH if plan is None else chosen)
 
 
-def _read_all(call: MovingCall, access: Access, index: tuple[int, ...]) -> Tensors:
+def _read_all(call: MovingCall, access: TapeAccess, index: tuple[int, ...]) -> Tensors:
     return tuple(None if place is None else access.read(place, index) for place in call.inputs)
 
 
-def _write_all(call: MovingCall, access: Access, index: tuple[int, ...]) -> Tensors:
+def _write_all(call: MovingCall, access: TapeAccess, index: tuple[int, ...]) -> Tensors:
     return tuple(None if place is None else access.write(place, index) for place in call.outputs)

@@ -59,7 +59,7 @@ class Schedule(Generic[K]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part(Generic[K]):
+class _ScheduledPart(Generic[K]):
     """The chosen nodes of a graph and the edges among them."""
 
     chosen: frozenset[K]
@@ -88,23 +88,23 @@ def make_schedule(
     """Schedule the nodes `keys` on at most `streams` streams; `kind` names what a stream had better go on doing."""
     if streams < 1:
         raise UsageError("schedule", got=f"{streams} streams", need="at least 1")
-    part = _Part(frozenset(keys), graph)
+    part = _ScheduledPart(frozenset(keys), graph)
     order = toposort(part)
     implied = implied_successors(part)
     following = {key: [next_ for next_ in part.successors(key) if next_ not in implied.get(key, ())] for key in order}
-    lane_of = _Assignment(part, order, following, streams, kind).assign()
+    lane_of = _StreamAssignment(part, order, following, streams, kind).assign()
     lanes: list[list[K]] = [[] for _ in range(max(lane_of.values(), default=0) + 1)]
     for key in order:
         lanes[lane_of[key]].append(key)
     return _with_signals(order, following, lane_of, lanes)
 
 
-class _Assignment(Generic[K]):
+class _StreamAssignment(Generic[K]):
     """Puts nodes on lanes, in topological order."""
 
     def __init__(
         self,
-        part: _Part[K],
+        part: _ScheduledPart[K],
         order: tuple[K, ...],
         following: Mapping[K, list[K]],
         streams: int,

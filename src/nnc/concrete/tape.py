@@ -97,7 +97,7 @@ class Tape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Access:
+class TapeAccess:
     """How a run finds the tensor behind a place, along a tape or without."""
 
     tape: Tape | None = None
@@ -177,10 +177,10 @@ def sample(place: Place) -> Tensor:
                 assert_never(place)
 
 
-def multiview_synchronize(source: Multiview | Phi | Carry, access: Access | None = None) -> Tensor:
+def multiview_synchronize(source: Multiview | Phi | Carry, access: TapeAccess | None = None) -> Tensor:
     """Bring a multiview and all its references up to its loop's present turn."""
     index = source.counter.index() if isinstance(source, Multiview) else ()
-    found = (access or Access()).read(source, index)
+    found = (access or TapeAccess()).read(source, index)
     for reference in source.followers:
         reference.follow(found)
     return found

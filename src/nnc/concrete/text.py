@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nnc.concrete.body import Body, CaseOfExec, Exec, ExecKey, Noop, Record, WhileExec, all_bodies, bodies_of
+from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Record, WhileExec, all_bodies, bodies_of
 from nnc.concrete.control import Choice, CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice, Test
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.tensor import Tensor
@@ -12,12 +12,12 @@ from nnc.core.tensor import Tensor
 INDENT = "    "
 
 
-def dump(body: Body, details: bool = False) -> str:
+def dump(body: ConcreteBody, details: bool = False) -> str:
     """One line per node, `%key label <- %source reason, …`, and under it the bodies inside, indented.
 
     `details` adds the places of each command with their addresses.
     """
-    texts: dict[Body, list[str]] = {}
+    texts: dict[ConcreteBody, list[str]] = {}
     for one in reversed(all_bodies(body)):
         head, *lines = one.execs.dump(lambda record: label(record, details), lambda edge: edge.reason).splitlines()
         text = [head]
@@ -30,11 +30,11 @@ def dump(body: Body, details: bool = False) -> str:
     return "\n".join(texts[body])
 
 
-def to_dot(body: Body, details: bool = False) -> str:
+def to_dot(body: ConcreteBody, details: bool = False) -> str:
     """The Graphviz text; each body inside a node is a cluster that a dashed edge leads to."""
     bodies = all_bodies(body)
     number = {one: index for index, one in enumerate(bodies)}
-    texts: dict[Body, list[str]] = {}
+    texts: dict[ConcreteBody, list[str]] = {}
     for one in reversed(bodies):
         text = [
             f'n{number[one]}_{key} [label="{_escape(label(record, details))}"];' for key, record in one.execs.items()
@@ -50,7 +50,7 @@ def to_dot(body: Body, details: bool = False) -> str:
     return "\n".join(["digraph {", "  compound=true;", *(f"  {line}" for line in texts[body]), "}"])
 
 
-def _cluster(node: str, role: str, inner: Body, number: int, lines: list[str]) -> list[str]:
+def _cluster(node: str, role: str, inner: ConcreteBody, number: int, lines: list[str]) -> list[str]:
     title = _escape(f"{role}{_loop(inner)}")
     text = [f"subgraph cluster_{number} {{", f'  label="{title}";', *(f"  {line}" for line in lines), "}"]
     first = next(iter(inner.execs), None)
@@ -108,7 +108,7 @@ def _named(name: str) -> str:
     return f" {' '.join(name.split())}" if name else ""
 
 
-def _loop(body: Body) -> str:
+def _loop(body: ConcreteBody) -> str:
     parts = []
     if body.test is not None:
         parts.append(f"while {_test(body.test)}{_at(body.breakpoints)}")

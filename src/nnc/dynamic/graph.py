@@ -23,13 +23,13 @@ from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.dynamic.program import GradientProgram, Signature, computation_of, differentiate, signature_of
+from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, signature_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.rules import INPLACE, infer
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
-from nnc.symbolic.minimize import steering_dtype
+from nnc.symbolic.minimization import steering_dtype
 
 CACHED_PROGRAMS = 64
 
@@ -135,7 +135,7 @@ class DynamicGraph:
         signature = signature_of(self.record, computation, self._known)
         program = self._programs.pop(signature, None)
         if program is None:
-            program = differentiate(self.record, computation, self._known, self.backend)
+            program = gradient_program(self.record, computation, self._known, self.backend)
         if len(self._programs) >= CACHED_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
         self._programs[signature] = program

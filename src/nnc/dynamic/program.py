@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.symbolic.compile import Compiled, compile
+from nnc.symbolic.compiler import Compiled, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 
@@ -69,7 +69,7 @@ def signature_of(record: SymbolicGraph, computation: Computation, known: Collect
     return (commands, tensors, asked)
 
 
-def differentiate(
+def gradient_program(
     record: SymbolicGraph, computation: Computation, known: Collection[TensorKey], backend: str
 ) -> GradientProgram:
     """Differentiate a copy of the computation; compile the gradients alone, from the roots that are `known`."""

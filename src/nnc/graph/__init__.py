@@ -9,7 +9,7 @@ registry    operators, groups           attribute   open attributes and rules
 serialize   versioned JSON              frontend    functions from the registry
 """
 
-from nnc.graph.arena import Arena, DictStorage, KeyWidth, ListStorage, Storage, StorageFactory
+from nnc.graph.arena import Arena, DictStorage, KeyWidth, ListStorage, RecordStorage, StorageFactory
 from nnc.graph.attribute import OpAttr, OpColumn, OpRule
 from nnc.graph.codec import (
     STANDARD,
@@ -95,9 +95,9 @@ __all__ = [
     "OpRule",
     "PassManager",
     "Provider",
+    "RecordStorage",
     "Registry",
     "Snapshots",
-    "Storage",
     "StorageFactory",
     "Timing",
     "Topology",

@@ -1,7 +1,7 @@
 """The only maker of keys: an arena holds records and hands out one integer key for each.
 
 Keys are monotonic and never reused, so a key held outside stays valid, or names a removed record, for ever; it
-never silently means another one. How records are stored is replaceable (`Storage`): a list for graphs that mostly
+never silently means another one. How records are stored is replaceable (`RecordStorage`): a list for graphs that mostly
 grow, a dictionary for traces, where a removed record must really go away.
 """
 
@@ -31,7 +31,7 @@ class KeyWidth(IntEnum):
         return 1 << self.value
 
 
-class Storage(Protocol[D]):
+class RecordStorage(Protocol[D]):
     """Where records lie, by index. `KeyError` means that the index holds nothing; iteration is ascending."""
 
     def __len__(self) -> int: ...
@@ -40,7 +40,7 @@ class Storage(Protocol[D]):
     def __getitem__(self, index: int, /) -> D: ...
     def __setitem__(self, index: int, data: D, /) -> None: ...
     def __delitem__(self, index: int, /) -> None: ...
-    def copy(self) -> Storage[D]:
+    def copy(self) -> RecordStorage[D]:
         """A storage with the same records, to be changed on its own."""
         ...
 
@@ -48,14 +48,14 @@ class Storage(Protocol[D]):
 class StorageFactory(Protocol):
     """Makes an empty storage for any type of record; a generic storage class is one."""
 
-    def __call__(self) -> Storage[D]: ...
+    def __call__(self) -> RecordStorage[D]: ...
 
 
-class _Empty(Enum):
+class _EmptySlot(Enum):
     SLOT = "empty"
 
 
-_EMPTY: Final = _Empty.SLOT
+_EMPTY: Final = _EmptySlot.SLOT
 
 
 class ListStorage(Generic[D]):
@@ -64,7 +64,7 @@ class ListStorage(Generic[D]):
     __slots__ = ("_live", "_slots")
 
     def __init__(self) -> None:
-        self._slots: list[D | _Empty] = []
+        self._slots: list[D | _EmptySlot] = []
         self._live = 0
 
     def __len__(self) -> int:
@@ -137,7 +137,7 @@ class Arena(Generic[K, D]):
         self._key_type = key_type
         self._width = width
         self._capacity = width.capacity
-        self._storage: Storage[D] = storage()
+        self._storage: RecordStorage[D] = storage()
         self._next = 0
         self._version = 0
 

@@ -19,11 +19,11 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class _Empty(Enum):
+class _EmptyCell(Enum):
     CELL = "empty"
 
 
-_EMPTY: Final = _Empty.CELL
+_EMPTY: Final = _EmptyCell.CELL
 
 
 def _stale(name: str, stamp: int, version: int) -> StaleError:
@@ -47,7 +47,7 @@ class Column(Generic[K, V]):
         self.name = name
         self._owner = owner
         self._stamp = owner.version
-        self._cells: list[V | _Empty] = []
+        self._cells: list[V | _EmptyCell] = []
 
     @property
     def is_stale(self) -> bool:
@@ -93,7 +93,7 @@ class Column(Generic[K, V]):
             if cell is not _EMPTY:
                 yield key, cell
 
-    def _cell(self, key: K) -> V | _Empty:
+    def _cell(self, key: K) -> V | _EmptyCell:
         return self._cells[key] if 0 <= key < len(self._cells) else _EMPTY
 
     def _check(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from nnc.graph import compare, structure, text, visit
-from nnc.graph.arena import Arena, KeyWidth, ListStorage, Storage, StorageFactory
+from nnc.graph.arena import Arena, KeyWidth, ListStorage, RecordStorage, StorageFactory
 from nnc.graph.structure import LongestPaths
 from nnc.graph.view import Edge, EdgeKey, GraphView
 
@@ -38,8 +38,8 @@ class Graph(Generic[N, E, K]):
         self._nodes: Arena[K, N] = Arena(key_type, width, storage)
         self._edges: Arena[EdgeKey, Edge[K, E]] = Arena(EdgeKey, edge_width, storage)
         # Per node the edges on one side with the node at their other end: neighbours need no look at the edges.
-        self._in: Storage[dict[EdgeKey, K]] = storage()
-        self._out: Storage[dict[EdgeKey, K]] = storage()
+        self._in: RecordStorage[dict[EdgeKey, K]] = storage()
+        self._out: RecordStorage[dict[EdgeKey, K]] = storage()
         self._version = 0
 
     # Reading.
@@ -101,7 +101,7 @@ class Graph(Generic[N, E, K]):
         """The nodes that no edge leaves, ascending."""
         return tuple(key for key in self._nodes if not self._out[key])
 
-    def _side(self, side: Storage[dict[EdgeKey, K]], key: K) -> dict[EdgeKey, K]:
+    def _side(self, side: RecordStorage[dict[EdgeKey, K]], key: K) -> dict[EdgeKey, K]:
         try:
             return side[key]
         except (KeyError, TypeError):
@@ -268,7 +268,7 @@ class Graph(Generic[N, E, K]):
         return f"Graph({self._nodes.key_name}, {len(self)} nodes, {len(self._edges)} edges, version {self._version})"
 
 
-def _copy_sides(sides: Storage[dict[EdgeKey, K]]) -> Storage[dict[EdgeKey, K]]:
+def _copy_sides(sides: RecordStorage[dict[EdgeKey, K]]) -> RecordStorage[dict[EdgeKey, K]]:
     duplicate = sides.copy()
     for index in sides:
         duplicate[index] = sides[index].copy()

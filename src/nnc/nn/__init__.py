@@ -2,7 +2,6 @@
 
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
-from nnc.nn.fit import Progress, fit
 from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.layers import (
     GELU,
@@ -46,7 +45,8 @@ from nnc.nn.optimizers import (
     RMSProp,
     StochasticGradientDescent,
 )
-from nnc.nn.schedules import Constant, Cosine, Schedule
+from nnc.nn.schedules import Constant, Cosine, RateSchedule
+from nnc.nn.training import Progress, fit
 
 __all__ = [
     "Adagrad",
@@ -93,7 +93,7 @@ __all__ = [
     "RMSProp",
     "ReLU",
     "Residual",
-    "Schedule",
+    "RateSchedule",
     "Scope",
     "Sequential",
     "Sigmoid",

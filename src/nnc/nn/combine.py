@@ -7,7 +7,7 @@ from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, concatenate, sum_of
 
 
-class _Parts(Layer):
+class _LayerParts(Layer):
     """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
 
     __slots__ = ("parts",)
@@ -29,7 +29,7 @@ class _Parts(Layer):
         return f"{type(self).__name__}(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
 
 
-class Sequential(_Parts):
+class Sequential(_LayerParts):
     """Layers one after another. Names come from keywords, or are positions: `0`, `1`, …
 
     >>> from nnc.nn.layers import Dense, ReLU
@@ -46,7 +46,7 @@ class Sequential(_Parts):
         return x
 
 
-class Parallel(_Parts):
+class Parallel(_LayerParts):
     """y = sum of part(x) over the parts."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Parallel(_Parts):
         return sum_of(*self._branches(scope, x))
 
 
-class Concatenate(_Parts):
+class Concatenate(_LayerParts):
     """y = part(x) for each part, side by side on the last axis.
 
     >>> from nnc.nn.layers import Dense, Identity
@@ -71,7 +71,7 @@ class Concatenate(_Parts):
         return concatenate(self._branches(scope, x), -1)
 
 
-class Residual(_Parts):
+class Residual(_LayerParts):
     """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016)."""
 
     __slots__ = ()

@@ -16,14 +16,14 @@ from nnc.core.tensor import Tensor, as_array
 from nnc.errors import FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.nn.combine import Sequential
 from nnc.nn.data import Batches
-from nnc.nn.fit import Listener, fit
 from nnc.nn.initializers import generator_for
 from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimizers import Adam, Optimizer
+from nnc.nn.training import Listener, fit
 from nnc.ops.operand import T
 from nnc.symbolic import Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
-from nnc.symbolic.minimize import steering_dtype
+from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import DEFAULT, Beforehand, Pass, Report, precompute, simplify
 from nnc.symbolic.passes.precision import lower_precision
 
@@ -66,7 +66,7 @@ class ModelMemory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ModelStep:
     """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before."""
 
     compiled: Compiled
@@ -91,7 +91,7 @@ class _Program:
     `beforehand` is the work on weights that a frozen step does no longer, and `frozen` what it reads instead of them.
     """
 
-    step: Step
+    step: ModelStep
     given: Mapping[str, Symbol]
     precision: DType | None
     beforehand: Beforehand | None = None
@@ -171,7 +171,7 @@ class Model:
         self._output = self._explore()
         self.output_shape = self._output.shape[1:]
         self.updates = 0
-        self._steps: dict[tuple[str, int], Step] = {}
+        self._steps: dict[tuple[str, int], ModelStep] = {}
         self._plans: dict[tuple[str, int], _Program] = {}
 
     # ---- parameters
@@ -273,19 +273,19 @@ class Model:
 
     # ---- steps
 
-    def training_step(self, batch: int) -> Step:
+    def training_step(self, batch: int) -> ModelStep:
         """The compiled step of one update for `batch` examples; its results are the loss and the score."""
         return self._step("train", batch)
 
-    def evaluation_step(self, batch: int) -> Step:
+    def evaluation_step(self, batch: int) -> ModelStep:
         """The compiled forward step with loss and score for `batch` examples."""
         return self._step("evaluate", batch)
 
-    def prediction_step(self, batch: int) -> Step:
+    def prediction_step(self, batch: int) -> ModelStep:
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._step("predict", batch)
 
-    def freeze(self, batch: int) -> Step:
+    def freeze(self, batch: int) -> ModelStep:
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
@@ -331,7 +331,7 @@ class Model:
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
         return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
 
-    def _step(self, kind: str, batch: int) -> Step:
+    def _step(self, kind: str, batch: int) -> ModelStep:
         """The planned step over the model's tensors."""
         if (kind, batch) not in self._steps:
             program = self._plan(kind, batch)
@@ -406,7 +406,7 @@ class Model:
             lower_precision(graph, (*results, *carry), precision)
         reports = simplify(graph, (*results, *carry), self.passes)
         compiled = self._lower(graph, results, later, carry)
-        return _Program(Step(compiled, inputs, target, results, reports), given, precision)
+        return _Program(ModelStep(compiled, inputs, target, results, reports), given, precision)
 
     def _frozen(
         self, graph: SymbolicGraph, given: Mapping[str, Symbol], inputs: Symbol, output: Symbol, precision: DType | None
@@ -420,7 +420,7 @@ class Model:
         frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
         simplify(before.graph, [before.results[symbol] for symbol in frozen if symbol in before.results], self.passes)
         compiled = self._lower(graph, (output,), dict.fromkeys(frozen), {})
-        return _Program(Step(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
+        return _Program(ModelStep(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
 
     def _lower(
         self,

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import AttributeValueError
-from nnc.nn.schedules import Constant, Schedule
+from nnc.nn.schedules import Constant, RateSchedule
 from nnc.ops.optimizer import (
     ADAGRAD,
     ADAM,
@@ -35,7 +35,7 @@ class Optimizer(ABC):
 
     __slots__ = ()
 
-    rate: float | Schedule
+    rate: float | RateSchedule
 
     @abstractmethod
     def command(self) -> AnyCommand:
@@ -51,7 +51,7 @@ class Optimizer(ABC):
 
     def scalars(self, step: int) -> dict[str, float]:
         """Values of the command's scalar inputs at update `step` (1 at the first)."""
-        schedule = self.rate if isinstance(self.rate, Schedule) else Constant(self.rate)
+        schedule = self.rate if isinstance(self.rate, RateSchedule) else Constant(self.rate)
         values = {"rate": schedule.rate(step), "step": float(step)}
         return {name: values[name] for name in SCALAR_NAMES[self.command().op]}
 
@@ -64,7 +64,7 @@ class Optimizer(ABC):
 class StochasticGradientDescent(Optimizer):
     """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
 
-    rate: float | Schedule = 0.01
+    rate: float | RateSchedule = 0.01
     momentum: float = 0.9
     decay: float = 0.0
     nesterov: bool = False
@@ -89,7 +89,7 @@ class Adam(Optimizer):
     With `amsgrad` the largest v̂ so far takes the place of v̂ (Reddi et al. 2018).
     """
 
-    rate: float | Schedule = 1e-3
+    rate: float | RateSchedule = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -111,7 +111,7 @@ class Adam(Optimizer):
 class AdamW(Optimizer):
     """Adam whose decay acts on the parameter itself: w' = w - rate · (m̂ / (√v̂ + ε) + decay · w) (Loshchilov 2019)."""
 
-    rate: float | Schedule = 1e-3
+    rate: float | RateSchedule = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -132,7 +132,7 @@ class AdamW(Optimizer):
 class Lamb(Optimizer):
     """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w, for large batches (You et al. 2020)."""
 
-    rate: float | Schedule = 1e-3
+    rate: float | RateSchedule = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-6
@@ -151,7 +151,7 @@ class Lamb(Optimizer):
 class RMSProp(Optimizer):
     """v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m', s = g + decay · w."""
 
-    rate: float | Schedule = 1e-3
+    rate: float | RateSchedule = 1e-3
     alpha: float = 0.99
     momentum: float = 0.0
     epsilon: float = 1e-8
@@ -170,7 +170,7 @@ class RMSProp(Optimizer):
 class Adagrad(Optimizer):
     """v' = v + s²;  w' = w - rate · s / (√v' + ε), s = g + decay · w (Duchi et al. 2011)."""
 
-    rate: float | Schedule = 0.01
+    rate: float | RateSchedule = 0.01
     epsilon: float = 1e-10
     decay: float = 0.0
 
@@ -186,7 +186,7 @@ class Adagrad(Optimizer):
 class Lion(Optimizer):
     """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
 
-    rate: float | Schedule = 1e-4
+    rate: float | RateSchedule = 1e-4
     beta1: float = 0.9
     beta2: float = 0.99
     decay: float = 0.0
@@ -215,7 +215,7 @@ class PerParameter(Optimizer):
     rules: tuple[tuple[str, Optimizer | None], ...]
 
     @property
-    def rate(self) -> float | Schedule:  # type: ignore[override]  # the default's, which nobody sets here
+    def rate(self) -> float | RateSchedule:  # type: ignore[override]  # the default's, which nobody sets here
         """The rate of parameters that no rule fits."""
         return self.default.rate
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nnc.errors import AttributeValueError
 
 
-class Schedule(ABC):
+class RateSchedule(ABC):
     """A rate that depends on the step."""
 
     __slots__ = ()
@@ -20,7 +20,7 @@ class Schedule(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Schedule):
+class Constant(RateSchedule):
     """The same rate at every step."""
 
     value: float
@@ -31,7 +31,7 @@ class Constant(Schedule):
 
 
 @dataclass(frozen=True, slots=True)
-class Cosine(Schedule):
+class Cosine(RateSchedule):
     """rate = end + (start - end) · (1 + cos(π · min(step - 1, steps) / steps)) / 2 (Loshchilov & Hutter 2017)."""
 
     start: float

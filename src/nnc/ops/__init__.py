@@ -5,20 +5,18 @@ Every function takes operands of one kind (tensor symbols or eager variables) an
 
 from nnc.ops.attention import attention_with_lse, scaled_dot_product_attention
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
-from nnc.ops.catalog import OPERATORS
 from nnc.ops.compose import complex_multiply, einsum, masked_fill, product_of, scaled_add, scaled_multiply, sum_of, tile
-from nnc.ops.convolution import convolution, convolution_transpose
+from nnc.ops.convolutions import convolution, convolution_transpose
 from nnc.ops.copy import contiguous
 from nnc.ops.custom import KERNEL, custom_operator
 from nnc.ops.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
 from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.gemm import gemm
 from nnc.ops.generate import arange_like
 from nnc.ops.hints import auto_window, verify_window
 from nnc.ops.indexing import gather, index_select, one_hot, scatter_add, scatter_along
 from nnc.ops.layout import convert_layout
 from nnc.ops.loss import (
-    Reduction,
+    LossReduction,
     binary_cross_entropy,
     categorical_cross_entropy,
     mean_squared_error,
@@ -27,6 +25,7 @@ from nnc.ops.loss import (
 )
 from nnc.ops.movement import concatenate, slice_axis, transpose
 from nnc.ops.normalization import batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm, rms_norm
+from nnc.ops.operators import OPERATORS
 from nnc.ops.order import cumulative_sum, sort, top_k
 from nnc.ops.pointwise import (
     absolute,
@@ -84,6 +83,7 @@ from nnc.ops.pooling import (
     global_max_pool,
     max_pool,
 )
+from nnc.ops.products import gemm
 from nnc.ops.random import dropout, random_normal, random_uniform
 from nnc.ops.reads import GradientReads, gradient_reads
 from nnc.ops.recurrent import Activation, RecurrentWeights, gru, lstm, recurrent_layers, rnn
@@ -98,9 +98,9 @@ from nnc.ops.reduction import (
     reduce_min,
     reduce_norm,
 )
+from nnc.ops.resize import flip, pad, roi_align, upsample
 from nnc.ops.rotary import rotary_angles, rotary_embedding
-from nnc.ops.sampling import flip, pad, roi_align, upsample
-from nnc.ops.softmax import log_softmax, softmax, softmax_cross_entropy
+from nnc.ops.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.window import Window, window_of
 
 __all__ = [
@@ -109,7 +109,7 @@ __all__ = [
     "Activation",
     "GradientReads",
     "RecurrentWeights",
-    "Reduction",
+    "LossReduction",
     "Window",
     "absolute",
     "adaptive_average_pool",

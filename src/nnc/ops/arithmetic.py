@@ -10,7 +10,6 @@ from typing import Self, SupportsIndex
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import scalar_like
-from nnc.ops.gemm import gemm
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import Operand, T
 from nnc.ops.pointwise import (
@@ -28,7 +27,8 @@ from nnc.ops.pointwise import (
     square,
     subtract,
 )
-from nnc.ops.sampling import flip
+from nnc.ops.products import gemm
+from nnc.ops.resize import flip
 
 Index = SupportsIndex | slice | EllipsisType | None
 

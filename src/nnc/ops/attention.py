@@ -27,10 +27,10 @@ from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.decomposition import by_decomposition
 from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.gemm import gemm
 from nnc.ops.movement import transpose
 from nnc.ops.operand import T
 from nnc.ops.pointwise import add, affine, cast, exp, multiply, subtract, where
+from nnc.ops.products import gemm
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
 
 OptionalSpecs = tuple[TensorSpec | None, ...]

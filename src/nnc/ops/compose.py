@@ -14,10 +14,10 @@ from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.fill import scalar_like
-from nnc.ops.gemm import gemm
 from nnc.ops.movement import concatenate, slice_axis, transpose
 from nnc.ops.operand import T
 from nnc.ops.pointwise import add, affine, multiply, subtract, where
+from nnc.ops.products import gemm
 
 
 def tile(x: T, repeats: Sequence[int]) -> T:

@@ -58,7 +58,7 @@ class Traced(Operand):
         values = self.value.apply(command, [None if operand is None else operand.value for operand in inputs])
         live = any(operand is not None and operand.live for operand in inputs)
         outputs = tuple(Traced(value, self.trace, live and value.spec.dtype.is_float) for value in values)
-        self.trace.steps.append(Step(command, tuple(inputs), outputs))
+        self.trace.steps.append(DecompositionStep(command, tuple(inputs), outputs))
         return outputs
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Traced:
@@ -67,7 +67,7 @@ class Traced(Operand):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class DecompositionStep:
     """One command of a decomposition."""
 
     command: AnyCommand
@@ -79,7 +79,7 @@ class Step:
 class Trace:
     """The commands of a decomposition in order, and the gradients of their operands found so far."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DecompositionStep] = field(default_factory=list)
     found: dict[Traced, Operand] = field(default_factory=dict)
 
     def contribute(self, operand: Traced, gradient: Operand) -> None:
@@ -88,7 +88,7 @@ class Trace:
         part = gradient if operand is root else _spread(operand, gradient)
         self.found[root] = add(self.found[root], part) if root in self.found else part
 
-    def visit(self, step: Step) -> None:
+    def visit(self, step: DecompositionStep) -> None:
         """Pass the gradients of a step's outputs on to its inputs."""
         gradients = tuple(self.found.get(output) for output in step.outputs)
         needed = tuple(operand is not None and operand.live for operand in step.inputs)

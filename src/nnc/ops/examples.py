@@ -34,19 +34,19 @@ from nnc.ops import (
     random,
     recurrent,
     reduction,
+    resize,
     rotary,
-    sampling,
 )
-from nnc.ops.convolution import (
+from nnc.ops.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import infer
-from nnc.ops.softmax import LABEL_DIFFERENCE, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+from nnc.ops.softmaxes import LABEL_DIFFERENCE, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 from nnc.ops.window import window_of
 
 # Fields of attributes that say which element type the result has.
@@ -104,9 +104,9 @@ _GUESSES = (_MATRIX, _IMAGE)
 _POOL = pooling.PoolAttrs((2, 2), window_of(2, stride=2))
 _SAME = window_of(3, padding="same")
 _LAST = broadcast.ReduceAttrs((1,))
-_PAD = sampling.PAD.attributes((0, 2), (0, 2))
-_UPSAMPLE = sampling.UPSAMPLE.attributes((4, 4), (8, 8))
-_ROI = sampling.ROI_ALIGN.attributes((2, 2), 2, (2, 8, 8))
+_PAD = resize.PAD.attributes((0, 2), (0, 2))
+_UPSAMPLE = resize.UPSAMPLE.attributes((4, 4), (8, 8))
+_ROI = resize.ROI_ALIGN.attributes((2, 2), 2, (2, 8, 8))
 _NORMALIZATION = normalization.LAYER_NORM.attributes((1,), (1,))
 _ATTENTION = attention.ATTENTION.attributes(0.5)
 _SQUARE = Command(pointwise.SQUARE, pointwise.SQUARE.attributes())
@@ -157,13 +157,13 @@ EXAMPLES: Mapping[Op[Any], Example] = MappingProxyType(
         order.SORT: Example(order.SORT.attributes(1), (_MATRIX,)),
         order.TOP_K: Example(order.TOP_K.attributes(1, 2), (_MATRIX,)),
         order.CUMULATIVE_SUM: Example(order.CUMULATIVE_SUM.attributes(1), (_MATRIX,)),
-        sampling.PAD: Example(_PAD, (_MATRIX,)),
-        sampling.PAD_GRADIENT: Example(_PAD, (_WIDE,)),
-        sampling.FLIP: Example(sampling.FLIP.attributes((1,)), (_MATRIX,)),
-        sampling.UPSAMPLE: Example(_UPSAMPLE, (_HALF,)),
-        sampling.UPSAMPLE_GRADIENT: Example(_UPSAMPLE, (_IMAGE,)),
-        sampling.ROI_ALIGN: Example(_ROI, (_IMAGE, _BOXES), fixed=(1,)),
-        sampling.ROI_ALIGN_GRADIENT: Example(_ROI, (spec((4, 2, 2, 4)), _BOXES), fixed=(1,)),
+        resize.PAD: Example(_PAD, (_MATRIX,)),
+        resize.PAD_GRADIENT: Example(_PAD, (_WIDE,)),
+        resize.FLIP: Example(resize.FLIP.attributes((1,)), (_MATRIX,)),
+        resize.UPSAMPLE: Example(_UPSAMPLE, (_HALF,)),
+        resize.UPSAMPLE_GRADIENT: Example(_UPSAMPLE, (_IMAGE,)),
+        resize.ROI_ALIGN: Example(_ROI, (_IMAGE, _BOXES), fixed=(1,)),
+        resize.ROI_ALIGN_GRADIENT: Example(_ROI, (spec((4, 2, 2, 4)), _BOXES), fixed=(1,)),
         detection.HISTOGRAM: Example(detection.HISTOGRAM.attributes((-1.0, 0.0, 1.0)), (_MATRIX,)),
         detection.NON_MAXIMUM_SUPPRESSION: Example(detection.NON_MAXIMUM_SUPPRESSION.attributes(0.5), (_BOXES,)),
         GEMM: Example(GemmAttrs(), (_MATRIX, _MATRIX, _ROW)),

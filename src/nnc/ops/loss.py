@@ -45,7 +45,7 @@ from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable
 SMALLEST_PROBABILITY = 2.0**-24
 
 
-class Reduction(Enum):
+class LossReduction(Enum):
     """What becomes of the elements of one example."""
 
     MEAN = "mean"
@@ -56,7 +56,7 @@ class Reduction(Enum):
 class LossAttrs:
     """How the elements of an example become one number."""
 
-    reduction: Reduction = Reduction.MEAN
+    reduction: LossReduction = LossReduction.MEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class SmoothL1Attrs:
     """Where the square ends and the straight line begins."""
 
     beta: float = 1.0
-    reduction: Reduction = Reduction.MEAN
+    reduction: LossReduction = LossReduction.MEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class BinaryCrossEntropyAttrs:
     """How much a positive target counts against a negative one."""
 
     positive_weight: float = 1.0
-    reduction: Reduction = Reduction.MEAN
+    reduction: LossReduction = LossReduction.MEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ def _infer_distribution(attrs: LabelDistributionAttrs, specs: Specs) -> Specs:
 # ---- gradients
 
 
-def _share(reduction: Reduction, shape: tuple[int, ...]) -> float:
+def _share(reduction: LossReduction, shape: tuple[int, ...]) -> float:
     """What one element counts in the loss of its example."""
-    return 1.0 / max(math.prod(shape[1:]), 1) if reduction is Reduction.MEAN else 1.0
+    return 1.0 / max(math.prod(shape[1:]), 1) if reduction is LossReduction.MEAN else 1.0
 
 
-def _per_element(g: Operand, x: Operand, reduction: Reduction) -> Operand:
+def _per_element(g: Operand, x: Operand, reduction: LossReduction) -> Operand:
     """The gradient of the rows, shared among their elements."""
     part = affine(g, _share(reduction, x.shape))
     return broadcast_to(reshape(part, (x.shape[0], *(1 for _ in x.shape[1:]))), x.shape)
@@ -321,23 +321,25 @@ LABEL_DISTRIBUTION = operator(
 # ---- functions
 
 
-def mean_squared_error(x: T, target: T, *, reduction: Reduction = Reduction.MEAN) -> T:
+def mean_squared_error(x: T, target: T, *, reduction: LossReduction = LossReduction.MEAN) -> T:
     """Mean (or sum) of the squared differences of each example."""
     return apply(MEAN_SQUARED_ERROR, LossAttrs(reduction), x, target)
 
 
-def smooth_l1(x: T, target: T, *, beta: float = 1.0, reduction: Reduction = Reduction.MEAN) -> T:
+def smooth_l1(x: T, target: T, *, beta: float = 1.0, reduction: LossReduction = LossReduction.MEAN) -> T:
     """A square near zero, a straight line beyond ±beta (Girshick 2015)."""
     return apply(SMOOTH_L1, SmoothL1Attrs(beta, reduction), x, target)
 
 
-def binary_cross_entropy(x: T, target: T, *, positive_weight: float = 1.0, reduction: Reduction = Reduction.MEAN) -> T:
+def binary_cross_entropy(
+    x: T, target: T, *, positive_weight: float = 1.0, reduction: LossReduction = LossReduction.MEAN
+) -> T:
     """Cross entropy of probabilities x and targets between 0 and 1."""
     return apply(BINARY_CROSS_ENTROPY, BinaryCrossEntropyAttrs(positive_weight, reduction), x, target)
 
 
 def sigmoid_binary_cross_entropy(
-    x: T, target: T, *, positive_weight: float = 1.0, reduction: Reduction = Reduction.MEAN
+    x: T, target: T, *, positive_weight: float = 1.0, reduction: LossReduction = LossReduction.MEAN
 ) -> tuple[T, T]:
     """(loss per example, probabilities) of logits x and targets between 0 and 1."""
     attrs = BinaryCrossEntropyAttrs(positive_weight, reduction)

@@ -18,14 +18,14 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import Layout, TensorSpec
 from nnc.graph import Op, OpAttr
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.catalog import OPERATORS
 from nnc.ops.fill import FILL
 from nnc.ops.fused import is_fusable
 from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
 from nnc.ops.movement import CONCATENATE, TRANSPOSE, ConcatenateAttrs, TransposeAttrs
+from nnc.ops.operators import OPERATORS
 from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
-from nnc.ops.sampling import FLIP, PAD, FlipAttrs, PadAttrs
-from nnc.ops.softmax import LOG_SOFTMAX, SOFTMAX
+from nnc.ops.resize import FLIP, PAD, FlipAttrs, PadAttrs
+from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX
 
 Permutation = tuple[int, ...]
 OptionalSpecs = tuple[TensorSpec | None, ...]

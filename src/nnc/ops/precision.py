@@ -16,9 +16,8 @@ from typing import Any
 from nnc.graph import Op, OpAttr
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT
 from nnc.ops.broadcast import BROADCAST_TO
-from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
+from nnc.ops.convolutions import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
 from nnc.ops.copy import COPY
-from nnc.ops.gemm import GEMM
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE
 from nnc.ops.normalization import BATCH_NORM, LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT
@@ -42,9 +41,10 @@ from nnc.ops.pointwise import (
     WHERE,
 )
 from nnc.ops.pooling import AVERAGE_POOL, AVERAGE_POOL_GRADIENT, MAX_POOL, MAX_POOL_GATHER, MAX_POOL_GRADIENT
+from nnc.ops.products import GEMM
 from nnc.ops.random import DROPOUT
+from nnc.ops.resize import FLIP, PAD, PAD_GRADIENT
 from nnc.ops.rotary import ROTARY
-from nnc.ops.sampling import FLIP, PAD, PAD_GRADIENT
 
 
 class Runs(Enum):

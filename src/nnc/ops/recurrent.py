@@ -26,10 +26,10 @@ from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition, pull_back
 from nnc.ops.fill import FILL, FillAttrs, fill_like
-from nnc.ops.gemm import gemm
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, multiply, sigmoid, square, step, subtract, tanh
+from nnc.ops.products import gemm
 from nnc.ops.random import dropout
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
 

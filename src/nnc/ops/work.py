@@ -20,9 +20,8 @@ from nnc.core.command import AnyCommand
 from nnc.core.spec import TensorSpec
 from nnc.graph import Op, OpAttr
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
-from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
+from nnc.ops.convolutions import CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT
 from nnc.ops.fused import FUSED_POINTWISE, MOVES, FusedAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.normalization import BATCH_NORM, LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT
 from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, GRADIENT_DESCENT, LAMB, LION, RMSPROP, SGD
 from nnc.ops.pooling import (
@@ -34,8 +33,9 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_GRADIENT
-from nnc.ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 
 OptionalSpecs = Sequence[TensorSpec | None]
 # `Any`: a column holds rules of all operators; each row below is for the attributes of its own.

@@ -1,14 +1,14 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
-from nnc.symbolic.compile import Budget, Compiled, MemoryStatement, compile
+from nnc.symbolic.compiler import Budget, Compiled, MemoryStatement, compile
 from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import Gradients, backward
 from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
-from nnc.symbolic.minimize import Minimized, Update, minimize
+from nnc.symbolic.minimization import Minimized, Update, minimize
 from nnc.symbolic.passes import prune
-from nnc.symbolic.scope import scope
-from nnc.symbolic.verify import faults, verify
+from nnc.symbolic.scopes import scope
+from nnc.symbolic.verification import faults, verify
 
 __all__ = [
     "AliasOf",

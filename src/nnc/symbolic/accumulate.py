@@ -25,19 +25,19 @@ from nnc.symbolic.region import Region, covers, overlaps
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GradientPart:
     """The gradient of one place of a tensor, of that place's shape."""
 
     region: Region
     gradient: Symbol
 
 
-def sum_of_parts(parts: Sequence[Part]) -> Symbol:
+def sum_of_parts(parts: Sequence[GradientPart]) -> Symbol:
     """The sum of gradients of one place, from left to right."""
     return reduce(add, (part.gradient for part in parts))
 
 
-def assemble(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[Part]) -> Symbol:
+def assemble(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[GradientPart]) -> Symbol:
     """The gradient of a tensor of `spec` from those of its parts, of which there is at least one."""
     whole: list[Symbol] = []
     sheets: list[_Sheet] = []
@@ -53,23 +53,23 @@ def assemble(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[Part]) -> S
     return reduce(add, [*whole, *(_laid(graph, spec, sheet.parts) for sheet in sheets)])
 
 
-def _by_place(parts: Sequence[Part]) -> list[Part]:
+def _by_place(parts: Sequence[GradientPart]) -> list[GradientPart]:
     """One part for each place."""
-    places: dict[Region, list[Part]] = {}
+    places: dict[Region, list[GradientPart]] = {}
     for part in parts:
         places.setdefault(part.region, []).append(part)
-    return [Part(region, sum_of_parts(found)) for region, found in places.items()]
+    return [GradientPart(region, sum_of_parts(found)) for region, found in places.items()]
 
 
 @dataclass(slots=True)
 class _Sheet:
     """Parts that do not meet, all within [first, last)."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[GradientPart] = field(default_factory=list)
     first: int = 0
     last: int = 0
 
-    def take(self, part: Part) -> bool:
+    def take(self, part: GradientPart) -> bool:
         """Take in a part that meets no other; True when it is in."""
         first, last = part.region.bounds()
         apart = last <= self.first or first >= self.last
@@ -80,7 +80,7 @@ class _Sheet:
         return True
 
 
-def _laid(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[Part]) -> Symbol:
+def _laid(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[GradientPart]) -> Symbol:
     """Parts that do not meet, each written to its place of one tensor."""
     whole = Region(spec.shape, 0, contiguous_strides(spec.shape))
     covered = covers([part.region for part in parts], whole)
@@ -96,6 +96,6 @@ def _laid(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[Part]) -> Symb
     return graph.symbol(root)
 
 
-def _embedded(part: Part, spec: TensorSpec) -> Symbol:
+def _embedded(part: GradientPart, spec: TensorSpec) -> Symbol:
     """One part in a tensor of zeros; elements that it has twice are added up."""
     return embed(part.gradient, EmbedAttrs(spec.shape, part.region.offset, part.region.strides))

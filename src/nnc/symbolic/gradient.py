@@ -18,7 +18,7 @@ from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageErro
 from nnc.ops.copy import contiguous
 from nnc.ops.fill import fill_like
 from nnc.ops.rules import Applied, differentiate
-from nnc.symbolic.accumulate import Part, assemble, sum_of_parts
+from nnc.symbolic.accumulate import GradientPart, assemble, sum_of_parts
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.region import overlaps
 
@@ -117,12 +117,12 @@ class _Backward:
 
     graph: SymbolicGraph
     relevant: Relevant
-    parts: dict[TensorKey, list[Part]] = field(default_factory=dict)
+    parts: dict[TensorKey, list[GradientPart]] = field(default_factory=dict)
     made: dict[ExecKey, list[ExecKey]] = field(default_factory=dict)
 
     def contribute(self, key: TensorKey, gradient: Symbol) -> None:
         """Add `gradient` (of `key`'s shape) to what is known of the gradient of `key`'s root."""
-        part = Part(self.graph.region(key), gradient)
+        part = GradientPart(self.graph.region(key), gradient)
         self.parts.setdefault(self.graph.root(key), []).append(part)
 
     def total(self, key: TensorKey) -> Symbol | None:
@@ -138,12 +138,12 @@ class _Backward:
         if all(part.region == region for part in here):
             whole = sum_of_parts(here)
             others = [part for part in parts if part.region != region]
-            self.parts[root] = [*others, Part(region, whole)]
+            self.parts[root] = [*others, GradientPart(region, whole)]
             return whole
         whole = assemble(graph, graph.tensors[root].spec, parts)
         if root != key and whole.strides != contiguous_strides(whole.shape):
             whole = contiguous(whole)
-        self.parts[root] = [Part(graph.region(root), whole)]
+        self.parts[root] = [GradientPart(graph.region(root), whole)]
         if root == key:
             return whole
         return whole.alias(graph.tensors[key].spec, whole.offset + region.offset, region.strides)

@@ -27,7 +27,7 @@ from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
 from nnc.symbolic.region import Region, overlaps
-from nnc.symbolic.scope import scoped
+from nnc.symbolic.scopes import scoped
 
 TensorKey = NewType("TensorKey", int)
 ExecKey = NewType("ExecKey", int)

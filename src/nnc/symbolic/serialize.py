@@ -34,7 +34,7 @@ from nnc.graph import (
 from nnc.symbolic.bodies import Renamed, change_bodies, holding
 from nnc.symbolic.ir import AliasOf, Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.text.forms import FUNCTION, refuse_function
-from nnc.symbolic.verify import faults
+from nnc.symbolic.verification import faults
 
 FORMAT, VERSION = "nnc-symbolic", 2
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nnc.backends.llvm.access import Access
-from nnc.backends.llvm.branches import Range
-from nnc.backends.llvm.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
-from nnc.backends.llvm.jit import Jit, ObjectCache
-from nnc.backends.llvm.kernel import Generator
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, Pool, make_pool
-from nnc.backends.llvm.target import host_target
+from nnc.backends.llvm.frame.access import StridedAccess
+from nnc.backends.llvm.frame.kernel import Generator
+from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
+from nnc.backends.llvm.ir.target import host_target
+from nnc.backends.llvm.run.branches import Range
+from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ def jit() -> Jit:
 
 
 @lru_cache(maxsize=1)
-def pool() -> Pool:
+def pool() -> WorkerPool:
     """The workers of the tests."""
     return make_pool(jit())
 
@@ -49,9 +49,9 @@ def scalar_of(array: Array) -> Scalar:
     return SCALAR_OF[array.dtype]
 
 
-def access(array: Array) -> Access:
+def access(array: Array) -> StridedAccess:
     """An array in an iteration over its own shape."""
-    return Access(scalar_of(array), steps(array))
+    return StridedAccess(scalar_of(array), steps(array))
 
 
 def steps(array: Array) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def extent(array: Array) -> Range:
     return Range(low, high)
 
 
-def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[Memory]) -> Launch:
+def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[ZeroedMemory]) -> Launch:
     """A launch of the generator's kernel; its workspace is put into `keep`. Skips f16 where it is not converted."""
     if not host_target().half and any(array.dtype == np.float16 for array in (*inputs, *outputs)):
         pytest.skip("no conversion of f16 here")
@@ -73,7 +73,7 @@ def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Arra
     addresses = [array.ctypes.data for array in (*inputs, *outputs)]
     writes = [extent(array) for array in outputs]
     if kernel.workspace:
-        keep.append(Memory.allocate(kernel.workspace))
+        keep.append(ZeroedMemory.allocate(kernel.workspace))
         addresses.append(keep[-1].address)
         writes.append(keep[-1].extent)
     return Launch(kernel, tuple(addresses), tuple(extent(array) for array in inputs), tuple(writes))
@@ -81,7 +81,7 @@ def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Arra
 
 def run(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], workers: int = 1) -> None:
     """Run the generator's kernel once."""
-    keep: list[Memory] = []
+    keep: list[ZeroedMemory] = []
     NativeProgram(pool(), [launch(generator, inputs, outputs, keep)], workers).run()
 
 

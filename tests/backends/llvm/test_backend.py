@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from nnc.backends.llvm import backend as backend_module
-from nnc.backends.llvm import library
 from nnc.backends.llvm.backend import LlvmBackend, assemble
+from nnc.backends.llvm.ir import library
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8
 from nnc.core.spec import Shape, TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.convolution import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.pointwise import ADD, EXP, RELU
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmax import SOFTMAX_CROSS_ENTROPY
+from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY
 from nnc.ops.window import window_of
 
 BACKEND = LlvmBackend()

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from tests.conformance.cases import CASES, Case
 
-from nnc.backends.llvm import runtime
 from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.run import runtime
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Backend, Call
@@ -23,9 +23,9 @@ from nnc.core.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.copy import COPY
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.pointwise import ADD
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 
 Array = NDArray[Any]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 
-from nnc.backends.llvm.builder import BF16
-from nnc.backends.llvm.gemm import Gemm
-from nnc.backends.llvm.jit import Jit, ObjectCache
-from nnc.backends.llvm.runtime import Launch, NativeProgram
-from nnc.backends.llvm.target import describe, host_target
+from nnc.backends.llvm.ir.builder import BF16
+from nnc.backends.llvm.ir.target import describe, host_target
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core import dtype
 
 SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 2), (17, 33, 31), (65, 130, 129), (1, 100, 50), (100, 1, 51), (28, 64, 64)]

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from nnc.backends.reference.backend import ReferenceBackend
-from nnc.backends.reference.catalog import KERNELS
+from nnc.backends.reference.kernels import KERNELS
 from nnc.core.command import AnyCommand, Command
 from nnc.core.device import Device
 from nnc.core.dispatch import Call, Dispatcher, Specs
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.graph import Op, Registry
-from nnc.ops.catalog import OPERATORS
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import AFFINE, LOG, SQUARE, AffineAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -28,9 +28,9 @@ NONE = NoAttrs()
 THREADED = """
 import hashlib
 import numpy as np
-from nnc.backends.reference.catalog import KERNELS
-from nnc.ops.convolution import CONVOLUTION, CONVOLUTION_WEIGHT_GRADIENT, ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.backends.reference.kernels import KERNELS
+from nnc.ops.convolutions import CONVOLUTION, CONVOLUTION_WEIGHT_GRADIENT, ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.window import window_of
 
 digest = hashlib.sha256()

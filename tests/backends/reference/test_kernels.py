@@ -12,21 +12,20 @@ import pytest
 from numpy.typing import NDArray
 from tests.conformance.cases import CONVOLUTIONS, POOLS
 
-from nnc.backends.reference.catalog import KERNELS
+from nnc.backends.reference.kernels import KERNELS
 from nnc.core.command import Command
 from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
 from nnc.core.spec import Shape
 from nnc.core.spec import spec as spec_of
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolution import (
+from nnc.ops.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.gemm import GEMM, GemmAttrs
 from nnc.ops.movement import EMBED, EmbedAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
 from nnc.ops.pointwise import ADD, AFFINE, CAST, ERF, MULTIPLY, PREFERENCE, RELU, SIGN, STEP, AffineAttrs, CastAttrs
@@ -39,9 +38,10 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
+from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmax import (
+from nnc.ops.softmaxes import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
     SOFTMAX,

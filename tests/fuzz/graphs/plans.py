@@ -12,15 +12,15 @@ from tests.fuzz.graphs.case import Case, Fault
 from nnc.errors import VerificationError
 from nnc.planning import Plan, Problem, faults
 from nnc.symbolic import Compiled, compile
-from nnc.symbolic.compile.liveness import Lives
-from nnc.symbolic.compile.memory import Layout, lay_out
-from nnc.symbolic.compile.ownership import check_reads
+from nnc.symbolic.compiler.liveness import Lives
+from nnc.symbolic.compiler.memory import ArenaLayout, lay_out
+from nnc.symbolic.compiler.ownership import check_reads
 
 # Damages of each kind to a plan or to a graph's lives.
 TIMES = 3
 
 
-def layouts(compiled: Compiled) -> list[Layout]:
+def layouts(compiled: Compiled) -> list[ArenaLayout]:
     """The plan of a graph, and those of the bodies in it."""
     found = [compiled.ground.layout]
     schemes = [scheme for inner in compiled.ground.inner.values() for scheme in inner]
@@ -161,7 +161,7 @@ def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
     return "inside another"
 
 
-def _judged(compiled: Compiled, lives: Lives) -> tuple[Layout, bool]:
+def _judged(compiled: Compiled, lives: Lives) -> tuple[ArenaLayout, bool]:
     """The plan of these lives, and whether the check of reads, as debug runs make it, refuses it."""
     ground = compiled.ground
     layout = lay_out(lives, {root: ground.graph.label(root) for root in lives.of})

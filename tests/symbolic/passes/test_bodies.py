@@ -20,7 +20,7 @@ from nnc.ops.pointwise import TANH, tanh
 from nnc.symbolic import Loop, Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.passes import Pass, Report, simplify
-from nnc.symbolic.passes.simplify import size
+from nnc.symbolic.passes.simplification import size
 from nnc.symbolic.rewrite import WANTED, Match, Replacement, Rule, rewrite
 
 pytestmark = pytest.mark.usefixtures("debug")

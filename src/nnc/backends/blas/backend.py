@@ -14,14 +14,14 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.dtype import F32, F64
 from nnc.core.tensor import Tensor
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 
 # `Any`: elements of f32 or f64.
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product(WithoutWorkspace):
+class BlasProduct(WithoutWorkspace):
     """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]; operands are read where they are, or copied by NumPy."""
 
     attrs: GemmAttrs
@@ -69,11 +69,11 @@ class BlasBackend:
             return reason
         return next((f"element type {spec.dtype}" for spec in present if spec.dtype not in (F32, F64)), "")
 
-    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Product:
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> BlasProduct:
         """The kernel of a command that `refusal` did not refuse."""
-        return Product(command.attrs)
+        return BlasProduct(command.attrs)
 
-    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Product]:
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, BlasProduct]:
         """None: the library chooses for itself."""
         return {}
 

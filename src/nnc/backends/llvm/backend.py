@@ -6,16 +6,16 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnc.backends.llvm import library
-from nnc.backends.llvm.access import contiguous
-from nnc.backends.llvm.branches import Range
-from nnc.backends.llvm.catalog import ROWS
-from nnc.backends.llvm.engine import Engine, engine
-from nnc.backends.llvm.jit import Jit
-from nnc.backends.llvm.kernel import Generator, NativeKernel, aligned
-from nnc.backends.llvm.movement import move
-from nnc.backends.llvm.row import Row, View, view_of
-from nnc.backends.llvm.runtime import Launch, Memory, NativeProgram, SingleLaunch
+from nnc.backends.llvm.frame.access import contiguous
+from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned
+from nnc.backends.llvm.frame.row import KernelRow, View, view_of
+from nnc.backends.llvm.ir import library
+from nnc.backends.llvm.kernels.movement import move
+from nnc.backends.llvm.kernels.table import ROWS
+from nnc.backends.llvm.run.branches import Range
+from nnc.backends.llvm.run.engine import Engine, engine
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors, outside_host
 from nnc.core.dtype import F16
@@ -26,7 +26,7 @@ from nnc.ops.rules import infer
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class LaunchOperand:
     """An operand of a launch: how it is laid out, where it begins, and the memory it may touch."""
 
     view: View
@@ -34,19 +34,19 @@ class Operand:
     extent: Range
 
 
-def operand_of(tensor: Tensor) -> Operand:
+def operand_of(tensor: Tensor) -> LaunchOperand:
     """A tensor as an operand."""
     base = view_of(tensor.spec)
     strides = base.strides if tensor.is_contiguous else tensor.strides
     size = base.scalar.size
     reach = sum((length - 1) * stride for length, stride in zip(base.shape, strides, strict=True) if length)
     extent = Range(tensor.address, tensor.address + (reach + 1) * size if base.elements else tensor.address)
-    return Operand(View(base.scalar, base.shape, strides), tensor.address, extent)
+    return LaunchOperand(View(base.scalar, base.shape, strides), tensor.address, extent)
 
 
-def memory_operand(view: View, memory: Memory) -> Operand:
+def memory_operand(view: View, memory: ZeroedMemory) -> LaunchOperand:
     """Fresh contiguous memory as an operand of the shape of `view`."""
-    return Operand(View(view.scalar, view.shape, contiguous(view.shape)), memory.address, memory.extent)
+    return LaunchOperand(View(view.scalar, view.shape, contiguous(view.shape)), memory.address, memory.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class IndexCheck:
     """The word that a checked kernel sets when it meets an index outside its axis."""
 
     subject: str
-    word: Memory
+    word: ZeroedMemory
 
     def __call__(self) -> None:
         """IndexRangeError if the word is set; it is cleared for the next run."""
@@ -94,10 +94,10 @@ class Assembly:
 
     engine: Engine
     drafts: list[Draft] = field(default_factory=list)
-    memory: list[Memory] = field(default_factory=list)
+    memory: list[ZeroedMemory] = field(default_factory=list)
     room: Range | None = None
-    spare: list[Memory] = field(default_factory=list)
-    used: list[Memory] = field(default_factory=list)
+    spare: list[ZeroedMemory] = field(default_factory=list)
+    used: list[ZeroedMemory] = field(default_factory=list)
     checks: list[IndexCheck] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
@@ -144,24 +144,26 @@ class Assembly:
         self.spare.extend(self.used)
         self.used.clear()
 
-    def _read(self, row: Row, index: int, operand: Operand) -> Operand:
+    def _read(self, row: KernelRow, index: int, operand: LaunchOperand) -> LaunchOperand:
         if is_dense(operand.view) or (row.strided and index not in row.dense):
             return operand
         dense = self._dense(operand)
         self._copy(operand, dense)
         return dense
 
-    def _unwanted(self, view: View) -> Operand:
+    def _unwanted(self, view: View) -> LaunchOperand:
         """Memory for an output that the caller does not want."""
         return memory_operand(view, self._allocate(view.elements * view.scalar.size))
 
-    def _dense(self, operand: Operand) -> Operand:
+    def _dense(self, operand: LaunchOperand) -> LaunchOperand:
         """Memory for a copy without gaps: what the caller has planned for it, or that of earlier copies, or fresh."""
         view = operand.view
         size = view.elements * view.scalar.size
         if self.room is not None and self.room.end - self.room.begin >= aligned(size):
             begin, self.room = self.room.begin, Range(self.room.begin + aligned(size), self.room.end)
-            return Operand(View(view.scalar, view.shape, contiguous(view.shape)), begin, Range(begin, begin + size))
+            return LaunchOperand(
+                View(view.scalar, view.shape, contiguous(view.shape)), begin, Range(begin, begin + size)
+            )
         fitting = [memory for memory in self.spare if memory.nbytes >= size]
         found = min(fitting, key=lambda memory: memory.nbytes, default=None)
         if found is None:
@@ -171,16 +173,20 @@ class Assembly:
         self.used.append(found)
         return memory_operand(view, found)
 
-    def _allocate(self, size: int) -> Memory:
-        self.memory.append(Memory.allocate(size))
+    def _allocate(self, size: int) -> ZeroedMemory:
+        self.memory.append(ZeroedMemory.allocate(size))
         return self.memory[-1]
 
-    def _copy(self, source: Operand, target: Operand) -> None:
+    def _copy(self, source: LaunchOperand, target: LaunchOperand) -> None:
         generator = move(source.view.shape, source.view.whole, target.view.whole)
         self._launch(generator, [source], [target], None)
 
     def _launch(
-        self, generator: Generator, inputs: Sequence[Operand], outputs: Sequence[Operand], room: Range | None
+        self,
+        generator: Generator,
+        inputs: Sequence[LaunchOperand],
+        outputs: Sequence[LaunchOperand],
+        room: Range | None,
     ) -> None:
         addresses = [operand.address for operand in (*inputs, *outputs)]
         reads = tuple(operand.extent for operand in inputs)
@@ -235,7 +241,7 @@ class LlvmKernel:
     """A command on fixed specs; code is generated when the strides of its operands are known."""
 
     command: AnyCommand
-    row: Row
+    row: KernelRow
     inputs: Specs
     results: tuple[View, ...]
     generator: Generator

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.onednn.library import Library, Operand, Product, Role
+from nnc.backends.onednn.library import DnnOperand, DnnProduct, Library, Role
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, outside_host
 from nnc.core.dtype import F32
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
-from nnc.ops.gemm import GEMM, GemmAttrs
+from nnc.ops.products import GEMM, GemmAttrs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class OnednnKernel(WithoutWorkspace):
         self.library.use_threads(SETTINGS.worker_count())
         self.product(inputs, outputs)()
 
-    def product(self, inputs: Tensors, outputs: Tensors) -> Product:
+    def product(self, inputs: Tensors, outputs: Tensors) -> DnnProduct:
         """The product of these tensors, ready to run. LayoutError for strides of 0 or less."""
         (result,) = outputs
         a, b, bias = inputs
@@ -42,10 +42,10 @@ class OnednnKernel(WithoutWorkspace):
         }
         if bias is not None:
             operands[Role.BIAS] = _operand(bias, rank)
-        return Product(self.library, operands)
+        return DnnProduct(self.library, operands)
 
 
-def _operand(tensor: Tensor, rank: int, transposed: bool = False) -> Operand:
+def _operand(tensor: Tensor, rank: int, transposed: bool = False) -> DnnOperand:
     """The tensor with axes of size 1 in front, and its last axes swapped where it is read so."""
     missing = [1] * (rank - tensor.spec.rank)
     pairs = list(zip(tensor.shape, tensor.strides, strict=True))
@@ -55,7 +55,7 @@ def _operand(tensor: Tensor, rank: int, transposed: bool = False) -> Operand:
     shape, strides = [*missing, *tensor.shape], [*missing, *(max(stride, 1) for _, stride in pairs)]
     if transposed:
         shape[-2:], strides[-2:] = shape[:-3:-1], strides[:-3:-1]
-    return Operand(tensor.address, shape, strides)
+    return DnnOperand(tensor.address, shape, strides)
 
 
 def _kernel(call: Call) -> OnednnKernel:

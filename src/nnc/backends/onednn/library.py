@@ -44,7 +44,7 @@ class Argument(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class DnnOperand:
     """Elements of f32 at an address; strides in elements, all above 0."""
 
     address: int
@@ -81,7 +81,7 @@ class Library:
         self.call(create, byref(value), *arguments)
         return Handle(value, getattr(self._functions, f"dnnl_{destroy}"))
 
-    def describe(self, operand: Operand) -> Handle:
+    def describe(self, operand: DnnOperand) -> Handle:
         """The layout of an operand."""
         rank = len(operand.shape)
         numbers = c_int64 * rank
@@ -94,10 +94,10 @@ class Library:
         self._threads.omp_set_num_threads(c_int(count))
 
 
-class Product:
+class DnnProduct:
     """result = source @ weights + bias, ready to run again and again on operands where they are."""
 
-    def __init__(self, library: Library, operands: dict[Role, Operand]) -> None:
+    def __init__(self, library: Library, operands: dict[Role, DnnOperand]) -> None:
         self._library = library
         described = {role: library.describe(operand) for role, operand in operands.items()}
         engine, names = library.engine.value, ("matmul_primitive_desc_create", "primitive_desc_destroy")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.backends.reference.gemm import product
+from nnc.backends.reference.products import product
 from nnc.ops.attention import AttentionAttrs, CausalBiasAttrs
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnc.backends.reference.arrays import ReferenceKernel
-from nnc.backends.reference.catalog import KERNELS
+from nnc.backends.reference.kernels import KERNELS
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.spec import TensorSpec

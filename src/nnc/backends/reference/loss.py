@@ -8,22 +8,22 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
 from nnc.backends.reference.pointwise import sigmoid
-from nnc.backends.reference.softmax import one_hot
+from nnc.backends.reference.softmaxes import one_hot
 from nnc.ops.loss import (
     SMALLEST_PROBABILITY,
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,
     LabelDistributionAttrs,
     LossAttrs,
-    Reduction,
+    LossReduction,
     SmoothL1Attrs,
 )
 
 
-def reduced(elements: Array, reduction: Reduction) -> Array:
+def reduced(elements: Array, reduction: LossReduction) -> Array:
     """Mean or sum over all axes but the first."""
     total = np.sum(elements, axis=tuple(range(1, elements.ndim)), dtype=np.float64)
-    count = max(math.prod(elements.shape[1:]), 1) if reduction is Reduction.MEAN else 1
+    count = max(math.prod(elements.shape[1:]), 1) if reduction is LossReduction.MEAN else 1
     return np.asarray(total / count)
 
 

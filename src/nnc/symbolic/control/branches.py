@@ -10,7 +10,7 @@ from nnc.core.origin import caller_origin
 from nnc.errors import ArityError
 from nnc.ops.rules import Applied, Gradients, operator
 from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
-from nnc.symbolic.control.parts import as_symbol, pull_back, results_of_their_own, whole_of
+from nnc.symbolic.control.parts import as_symbol, pull_back_body, results_of_their_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
 
 
@@ -82,7 +82,7 @@ def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
 def _branch_gradient(body: Body, wanted: Sequence[int], seeded: Sequence[int]) -> Body:
     """(operands…, seeds…) -> gradients of the wanted operands."""
     outputs, inputs = [body.results[place] for place in seeded], [body.parameters[place] for place in wanted]
-    pullback = pull_back(body, outputs, inputs)
+    pullback = pull_back_body(body, outputs, inputs)
     graph = SymbolicGraph()
     given = {
         key: graph.input(pullback.graph.tensors[key].spec).key

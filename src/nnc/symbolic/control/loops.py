@@ -26,7 +26,7 @@ from nnc.symbolic.control.commands import (
     infer_while,
     kept_spec,
 )
-from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back, result_of_its_own, whole_of
+from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back_body, result_of_its_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 
@@ -252,7 +252,7 @@ def _exit_gradients(
         return
     invariants = dict.fromkeys((*flow.summed, *(place for place, _ in flow.selections)))
     places = (*flow.carried, *invariants)
-    pullback = pull_back(body, computed, [body.parameters[place] for place in places], keep=[attrs.count])
+    pullback = pull_back_body(body, computed, [body.parameters[place] for place in places], keep=[attrs.count])
     count = as_symbol(call.outputs[0])
     given = {pullback.mapped[attrs.count]: count.key}
     read = pullback.reads()
@@ -285,7 +285,7 @@ def _loop_gradients(
     rows = [record.outputs[0] for _, record in flow.selections]
     indices = [number for _, record in flow.selections if (number := record.inputs[1]) is not None]
     wanted = [*(body.parameters[place] for place in summed), *rows]
-    pullback = pull_back(body, outputs, wanted, indices, keep=[attrs.count])
+    pullback = pull_back_body(body, outputs, wanted, indices, keep=[attrs.count])
     loop = _start_backward(attrs, inputs[0].graph)
     tape = _tape(call, pullback)
     trips = as_symbol(call.outputs[0])

@@ -32,7 +32,7 @@ class Pullback:
         return found | set(self.graph.inputs_of(self.execs))
 
 
-def pull_back(
+def pull_back_body(
     body: Body,
     outputs: Sequence[TensorKey],
     inputs: Sequence[TensorKey],

@@ -1,13 +1,13 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
-from nnc.symbolic.passes.catalog import Pass
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.precision import lower_precision
-from nnc.symbolic.passes.precompute import Beforehand, precompute
-from nnc.symbolic.passes.prune import prune
-from nnc.symbolic.passes.simplify import DEFAULT, Report, simplify
+from nnc.symbolic.passes.precomputation import Beforehand, precompute
+from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
+from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common
 
 __all__ = [

@@ -12,7 +12,6 @@ from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
 from nnc.ops.fill import FILL
-from nnc.ops.gemm import GEMM
 from nnc.ops.movement import TRANSPOSE, transpose
 from nnc.ops.permutation import compose, identity, is_free
 from nnc.ops.pointwise import (
@@ -35,6 +34,7 @@ from nnc.ops.pointwise import (
     cast,
     square,
 )
+from nnc.ops.products import GEMM
 from nnc.symbolic.rewrite import Match, Replacement, Rule
 
 # f(f(x)) = f(x), and f(x, x) = x.

@@ -20,12 +20,12 @@ from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
-from nnc.ops.catalog import OPERATORS
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.fused import MOVES, is_fusable
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, TRANSPOSE
+from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import EXACT
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.ops.rules import infer

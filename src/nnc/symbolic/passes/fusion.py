@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nnc.core.command import Command
-from nnc.ops.convolution import CONVOLUTION
-from nnc.ops.gemm import GEMM
+from nnc.ops.convolutions import CONVOLUTION
 from nnc.ops.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, SIGMOID_BINARY_CROSS_ENTROPY
 from nnc.ops.pointwise import ADD, LOG, SIGMOID
-from nnc.ops.softmax import SOFTMAX, log_softmax, softmax_cross_entropy
+from nnc.ops.products import GEMM
+from nnc.ops.softmaxes import SOFTMAX, log_softmax, softmax_cross_entropy
 from nnc.symbolic.ir import ExecSymbol, Symbol
 from nnc.symbolic.passes.channels import as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer

@@ -39,7 +39,7 @@ from nnc.ops.permutation import (
 )
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
-from nnc.symbolic.passes.prune import Pruning
+from nnc.symbolic.passes.pruning import Pruning
 from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)

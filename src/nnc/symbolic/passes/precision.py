@@ -29,7 +29,7 @@ from nnc.ops.pointwise import CAST, CastAttrs, cast
 from nnc.ops.precision import PRECISION, Precision, Runs
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
-from nnc.symbolic.passes.prune import prune
+from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 
 _FULL = Precision(Runs.FULL)

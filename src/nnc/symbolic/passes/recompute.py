@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from nnc.symbolic.compile.needs import needs_of
-from nnc.symbolic.compile.order import choose_order
-from nnc.symbolic.compile.program import number
-from nnc.symbolic.compile.repeat import write_schedule
-from nnc.symbolic.compile.schedule import NEVER, Root, Schedule, Step
+from nnc.symbolic.compiler.needs import needs_of
+from nnc.symbolic.compiler.order import choose_order
+from nnc.symbolic.compiler.program import number
+from nnc.symbolic.compiler.repeat import write_schedule
+from nnc.symbolic.compiler.schedule import NEVER, ReplaySchedule, Root, Step
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph
 
 CHEAP = 16
@@ -36,7 +36,7 @@ def rematerialize(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
     cheap = [amount <= CHEAP * _elements(graph, key) for key, amount in work]
     both = zip(numbered.program.repeatable, cheap, strict=True)
     program = replace(numbered.program, repeatable=[may and is_cheap for may, is_cheap in both])
-    once = Schedule(program, range(len(program.reads)))
+    once = ReplaySchedule(program, range(len(program.reads)))
     depths = [2**exponent for exponent in range(len(execs).bit_length())]
     found = min([once, *(_Dropping(once, depth).schedule() for depth in depths)], key=lambda one: (one.peak, one.extra))
     write_schedule(graph, replace(numbered, program=program), found, whole=False)
@@ -55,7 +55,7 @@ class _Dropping:
     `chains` are per step how many cheap ones, one behind the other, end with it, beginning at values that are kept.
     """
 
-    def __init__(self, once: Schedule, depth: int) -> None:
+    def __init__(self, once: ReplaySchedule, depth: int) -> None:
         self.once = once
         self.program = once.program
         self.peak = int(once.during.argmax()) if len(once.steps) else 0
@@ -79,7 +79,7 @@ class _Dropping:
         ((birth, last),) = self.once.lives[root]
         return birth < self.peak < last
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> ReplaySchedule:
         """The runs with each dropped value made again in front of its first reader behind the peak."""
         steps = [*self.once.steps[: self.peak + 1]]
         made: set[Step] = set()
@@ -87,7 +87,7 @@ class _Dropping:
             asked = (self.program.maker[root] for root in self.program.reads[step])
             steps += self._chain([maker for maker in asked if maker in self.dropped], made)
             steps.append(step)
-        return Schedule(self.program, steps)
+        return ReplaySchedule(self.program, steps)
 
     def _chain(self, waiting: list[Step], made: set[Step]) -> list[Step]:
         """The steps that make these again, from values that are there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
-from nnc.symbolic.passes.prune import prune
+from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.region import Region
 from nnc.symbolic.rewrite import redirect
 

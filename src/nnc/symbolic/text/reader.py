@@ -12,7 +12,7 @@ from nnc.symbolic.ir import AliasOf, Body, ExecKey, ExecSymbol, SymbolicGraph, T
 from nnc.symbolic.text.forms import forms_of, read_command
 from nnc.symbolic.text.line import Line
 from nnc.symbolic.text.writer import ABSENT, INDENT, PART, WORDS
-from nnc.symbolic.verify import faults
+from nnc.symbolic.verification import faults
 
 MakeCommand = Callable[[Line, str, dict[str, Json]], AnyCommand]
 
@@ -41,7 +41,7 @@ class _Levels:
         self._registry = registry
         self._forms = forms_of(registry, self._bodies)
         self._open = [_Level(graph, self._command)]
-        self._blocks: list[_Block] = []
+        self._blocks: list[_TextBlock] = []
 
     def read(self, line: Line, indent: int) -> None:
         """A line of a graph has two blanks, and four more for each graph around; a block's head has two less."""
@@ -53,7 +53,7 @@ class _Levels:
         if is_line:
             self._open[-1].read(line)
         else:
-            self._blocks.append(_Block.read(line, self._open[-1]))
+            self._blocks.append(_TextBlock.read(line, self._open[-1]))
             self._open.append(_Level(SymbolicGraph(), self._command))
 
     def end(self, count: int) -> None:
@@ -72,7 +72,7 @@ class _Levels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _TextBlock:
     """`branches 1 (%0, %1) -> (%3)`: which attribute the body is, and its symbols as numbers."""
 
     line: Line
@@ -82,7 +82,7 @@ class _Block:
     results: tuple[int, ...]
 
     @staticmethod
-    def read(line: Line, above: _Level) -> _Block:
+    def read(line: Line, above: _Level) -> _TextBlock:
         """The head of a block below an exec."""
         if above.waiting is None:
             raise line.fault("a block below the line of a loop or a branch")
@@ -90,7 +90,7 @@ class _Block:
         place = None if line.text.startswith("(", line.at) else line.integer()
         parameters = line.numbers()
         line.expect("->")
-        return _Block(line, attribute, place, parameters, line.numbers())
+        return _TextBlock(line, attribute, place, parameters, line.numbers())
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class _Level:
     command: MakeCommand
     keys: list[TensorKey] = field(default_factory=list)
     execs: list[ExecKey] = field(default_factory=list)
-    waiting: _Waiting | None = None
+    waiting: _WaitingLine | None = None
 
     def read(self, line: Line) -> None:
         """One line of the graph."""
@@ -117,7 +117,7 @@ class _Level:
         else:
             self._exec(line, written, name)
 
-    def attach(self, block: _Block, number: int) -> None:
+    def attach(self, block: _TextBlock, number: int) -> None:
         """Body `number` of the text is an attribute of the waiting exec, or the next item of one."""
         assert self.waiting is not None
         attributes = self.waiting.attributes
@@ -191,7 +191,7 @@ class _Level:
         outputs = tuple(
             self._add(replace(one, origin=origin)) if isinstance(one, TensorSymbol) else one for one in written
         )
-        self.waiting = _Waiting(line, op, attributes, tuple(inputs), outputs, name, origin, optimize, earlier)
+        self.waiting = _WaitingLine(line, op, attributes, tuple(inputs), outputs, name, origin, optimize, earlier)
 
     def _earlier(self, line: Line) -> tuple[int, ...]:
         places = [line.integer()]
@@ -212,7 +212,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingLine:
     """What a line says of an exec."""
 
     line: Line

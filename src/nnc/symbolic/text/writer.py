@@ -20,11 +20,11 @@ WORDS = frozenset((INPUT, MEMORY, PART))
 def dump(graph: SymbolicGraph, *, origins: bool = True) -> str:
     """The graph as text; equal graphs give equal texts. `parse` reads it back."""
     head = f"graph {_quoted(graph.name)}" if graph.name else "graph"
-    return "\n".join((head, *_Writer(graph, origins).lines()))
+    return "\n".join((head, *_TextWriter(graph, origins).lines()))
 
 
 @dataclass(slots=True)
-class _Writer:
+class _TextWriter:
     """`ends` are symbols that get a line even if no exec of the graph names them."""
 
     graph: SymbolicGraph
@@ -67,7 +67,7 @@ class _Writer:
         blocks: list[list[str]] = []
 
         def write(body: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
-            inner = _Writer(body.graph, self.origins, (*body.parameters, *body.results, *named))
+            inner = _TextWriter(body.graph, self.origins, (*body.parameters, *body.results, *named))
             lines = list(inner.lines())
             ends = (", ".join(f"%{inner.numbers[key]}" for key in keys) for keys in (body.parameters, body.results))
             blocks.append(["({}) -> ({})".format(*ends), *lines])

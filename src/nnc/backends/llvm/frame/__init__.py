@@ -1,0 +1,1 @@
+"""What kernels share: phases, operands, tiles, packing, epilogues."""

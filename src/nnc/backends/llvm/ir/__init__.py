@@ -1,0 +1,1 @@
+"""The typed IR builder and what it stands on: llvmlite, the processor, mathematics on vectors."""

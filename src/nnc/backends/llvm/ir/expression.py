@@ -1,0 +1,131 @@
+"""Expressions: value = operation(values), on vectors; the table of operations and their costs.
+
+A 16-bit float is computed in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.ir import activation, mathematics
+from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Scalar, Type, Value
+
+Numbers = tuple[float, ...]
+Emit = Callable[[Builder, Sequence[Value], Numbers], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """value = operation(values[operands], numbers); `result` names the element type of casts and constants."""
+
+    operation: str
+    operands: tuple[int, ...] = ()
+    numbers: Numbers = ()
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How an operation is written, and its cost in vector instructions."""
+
+    emit: Emit
+    cost: float = 1.0
+    floating_only: bool = False
+
+
+def _one(b: Builder, x: Value) -> Value:
+    return b.constant(1, x.type)
+
+
+def _sign(b: Builder, x: Value) -> Value:
+    below = b.choose(b.compare("<", x, 0), b.constant(-1, x.type), 0)
+    return b.choose(b.compare(">", x, 0), _one(b, x), below)
+
+
+def _preference(b: Builder, left: Value, right: Value) -> Value:
+    tie = b.choose(b.compare("==", left, right), b.constant(0.5, left.type), 0)
+    return b.choose(b.compare(">", left, right), _one(b, left), tie)
+
+
+def _row(function: Callable[..., Value], cost: float = 1.0, floating_only: bool = False) -> Operation:
+    return Operation(lambda b, values, numbers: function(b, *values), cost, floating_only)
+
+
+def _comparison(relation: str) -> Operation:
+    return Operation(lambda b, values, numbers: b.compare(relation, values[0], values[1]))
+
+
+def _library(name: str) -> Operation:
+    return Operation(lambda b, values, numbers: mathematics.library(b, name, *values), 300.0, floating_only=True)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "identity": Operation(lambda b, values, numbers: values[0], 0.0),
+    "add": _row(Builder.add),
+    "subtract": _row(Builder.subtract),
+    "multiply": _row(Builder.multiply),
+    "divide": _row(Builder.divide, 8.0, floating_only=True),
+    "maximum": _row(Builder.maximum, 3.0),
+    "minimum": _row(Builder.minimum, 3.0),
+    "power": _library("pow"),
+    "affine": Operation(lambda b, values, numbers: values[0] * numbers[0] + numbers[1], 2.0, floating_only=True),
+    "square": _row(lambda b, x: x * x),
+    "sqrt": _row(mathematics.square_root, 10.0, floating_only=True),
+    "rsqrt": _row(mathematics.reciprocal_square_root, 18.0, floating_only=True),
+    "reciprocal": _row(lambda b, x: _one(b, x) / x, 8.0, floating_only=True),
+    "exp": _row(mathematics.exponential, 22.0, floating_only=True),
+    "log": _row(mathematics.logarithm, 30.0, floating_only=True),
+    "tanh": _row(mathematics.tanh, 45.0, floating_only=True),
+    "sigmoid": _row(mathematics.sigmoid, 35.0, floating_only=True),
+    "erf": _row(mathematics.erf, 45.0, floating_only=True),
+    "sin": _row(mathematics.sine, 30.0, floating_only=True),
+    "cos": _row(mathematics.cosine, 30.0, floating_only=True),
+    "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), floating_only=True),
+    "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), floating_only=True),
+    "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), floating_only=True),
+    "expm1": _row(mathematics.exponential_minus_one, 30.0, floating_only=True),
+    "log1p": _row(mathematics.logarithm_plus_one, 45.0, floating_only=True),
+    "softplus": _row(mathematics.softplus, 75.0, floating_only=True),
+    "swish": _row(activation.swish, 36.0, floating_only=True),
+    "gelu": _row(activation.gelu, 80.0, floating_only=True),
+    "gelu_tanh": _row(activation.gelu_tanh, 39.0, floating_only=True),
+    "is_nan": _row(Builder.unordered, floating_only=True),
+    "logical_and": _row(Builder.both),
+    "logical_or": _row(Builder.either),
+    "logical_xor": _row(Builder.exclusive),
+    "logical_not": _row(Builder.opposite),
+    "relu": _row(lambda b, x: b.maximum(x, 0), 3.0),
+    "absolute": _row(mathematics.absolute),
+    "sign": _row(_sign, 4.0),
+    "step": _row(lambda b, x: b.choose(b.compare(">", x, 0), _one(b, x), 0), 2.0),
+    "preference": _row(_preference, 4.0, floating_only=True),
+    "equal": _comparison("=="),
+    "not_equal": _comparison("!="),
+    "less": _comparison("<"),
+    "less_equal": _comparison("<="),
+    "greater": _comparison(">"),
+    "greater_equal": _comparison(">="),
+    "where": _row(Builder.choose),
+}
+CONVERT, CONSTANT = "cast", "constant"
+
+
+def computed(scalar: Scalar) -> Scalar:
+    """The type in which elements of `scalar` are computed."""
+    return F32 if scalar.floating and scalar.size == 2 else scalar
+
+
+def evaluate(b: Builder, instruction: Instruction, values: Sequence[Value], lanes: int) -> Value:
+    """The next value of a chain, a vector."""
+    if instruction.operation == CONVERT:
+        return b.cast(values[instruction.operands[0]], computed(SCALARS[instruction.result]))
+    if instruction.operation == CONSTANT:
+        return b.constant(instruction.numbers[0], Type(computed(SCALARS[instruction.result]), lanes))
+    operands = [values[index] for index in instruction.operands]
+    return OPERATIONS[instruction.operation].emit(b, operands, instruction.numbers)
+
+
+def work(instructions: Sequence[Instruction]) -> float:
+    """About how many vector instructions a chain takes per vector."""
+    return sum(OPERATIONS[i.operation].cost if i.operation in OPERATIONS else 1.0 for i in instructions)

@@ -1,0 +1,132 @@
+"""target = (processor, features, vector bits, vector registers): what the code generators need to know of a machine.
+
+Register tiles, vector widths and unroll factors are derived from these numbers alone, so a kernel is a pure
+function of (parameters, target) and its hash can key a cache that several machines share.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nnc.backends.llvm.ir.library import llvm
+
+ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDescription:
+    """One processor as the generators see it.
+
+    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
+    whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
+    of bf16 can be summed in pairs (AVX-512 BF16).
+    """
+
+    triple: str
+    processor: str
+    features: str
+    vector_bits: int
+    vector_registers: int
+    fused: bool
+    half: bool = True
+    pairs: bool = False
+    level_one_bytes: int = 32 * 1024
+    level_two_bytes: int = 512 * 1024
+
+    def lanes(self, bits: int) -> int:
+        """lanes = vector_bits / bits: how many elements of `bits` bits one register holds."""
+        return self.vector_bits // bits
+
+    @property
+    def key(self) -> str:
+        """The text that stands for this target in cache keys."""
+        return f"{self.triple}/{self.processor}/{self.features}/{self.vector_bits}x{self.vector_registers}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """One row of the table of vector instruction sets: chosen when every feature in `needs` is present."""
+
+    needs: frozenset[str]
+    vector_bits: int
+    vector_registers: int
+    fused: bool
+
+
+# Best first; the last row needs nothing, so a target is always found.
+INSTRUCTION_SETS = (
+    InstructionSet(frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"}), 512, 32, True),
+    InstructionSet(frozenset({"avx2", "fma"}), 256, 16, True),
+    InstructionSet(frozenset({"neon"}), 128, 32, True),
+    InstructionSet(frozenset({"avx"}), 256, 16, False),
+    InstructionSet(frozenset(), 128, 16, False),
+)
+
+HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
+PAIRS_FEATURE = "avx512bf16"
+
+# Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
+LEVELS: dict[str, tuple[str, frozenset[str]]] = {
+    "generic": ("generic", frozenset()),
+    "x86-64": ("x86-64", frozenset()),
+    "x86-64-v2": ("x86-64-v2", frozenset()),
+    "x86-64-v3": ("x86-64-v3", frozenset({"avx", "avx2", "fma", "f16c"})),
+    "x86-64-v4": ("x86-64-v4", frozenset({"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"})),
+}
+
+
+@lru_cache(maxsize=1)
+def initialize() -> None:
+    """Prepare LLVM's native code generator; cheap after the first call."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def instruction_set(features: frozenset[str]) -> InstructionSet:
+    """The best row of `INSTRUCTION_SETS` whose needs are all in `features`."""
+    return next(row for row in INSTRUCTION_SETS if row.needs <= features)
+
+
+def describe(processor: str, features: frozenset[str], flags: str) -> TargetDescription:
+    """The description of a processor that has `features`; `flags` is LLVM's spelling of them."""
+    row = instruction_set(features)
+    # LLVM avoids 512-bit registers on some processors to save frequency; kernels that are all FMA gain from them.
+    wide = "-prefer-256-bit" if row.vector_bits == 512 else ""
+    return TargetDescription(
+        llvm.get_process_triple(),
+        processor,
+        ",".join(part for part in (flags, wide) if part),
+        row.vector_bits,
+        row.vector_registers,
+        row.fused,
+        half=bool(features & HALF_FEATURES),
+        pairs=row.vector_bits == 512 and PAIRS_FEATURE in features,
+    )
+
+
+def host_target() -> TargetDescription:
+    """The processor this process runs on, or the level that NNC_LLVM_CPU names."""
+    return _target_named(os.environ.get(ENVIRONMENT_VARIABLE, ""))
+
+
+@lru_cache(maxsize=8)
+def _target_named(name: str) -> TargetDescription:
+    initialize()
+    if name in LEVELS:
+        processor, features = LEVELS[name]
+        return describe(processor, features, "")
+    host = llvm.get_host_cpu_features()
+    present = frozenset(feature for feature, there in host.items() if there)
+    if llvm.get_process_triple().startswith(("aarch64", "arm64")):
+        present |= {"neon"}
+    return describe(name or llvm.get_host_cpu_name(), present, host.flatten())
+
+
+def target_machine(target: TargetDescription) -> llvm.TargetMachine:
+    """LLVM's code generator for `target`, set up for code that is loaded into this process."""
+    initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.processor, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )

@@ -1,0 +1,69 @@
+"""Other generators for one product or convolution: algorithms, register tiles, blocks. Autotune measures them.
+
+    matrix       a product with one row or column by the kernel of matrices
+    tile-RxV     a register tile of R rows and V vectors
+    depth-N      at most N steps of k in a block
+    winograd-M   a convolution in tiles of M x M outputs
+    direct       a convolution as a sum written out; direct-RxV with another register tile
+
+Their sums have other orders than those of the first choice. Tiles that the model of the processor finds much slower
+are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnc.backends.llvm.frame.kernel import Generator, ceiling
+from nnc.backends.llvm.frame.tile import alternatives, candidates
+from nnc.backends.llvm.ir.expression import computed
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.convolution import Ways
+from nnc.backends.llvm.kernels.correlation import Correlation
+from nnc.backends.llvm.kernels.correlation_plan import fold_pixels
+from nnc.backends.llvm.kernels.gemm import LEAST_DEPTH, Gemm
+from nnc.backends.llvm.kernels.gemv import matrix_times_vector
+from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
+from nnc.backends.llvm.kernels.winograd import Winograd
+from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS
+
+
+def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]:
+    """Other ways to compute a matrix product."""
+    if matrix_times_vector(product) is not None:
+        return {"matrix": product}
+    work = computed(product.scalar)
+    tiles = alternatives(candidates(target, work), lambda tile: tile.covering(product.rows, product.columns))
+    found: dict[str, Generator] = {f"tile-{tile}": replace(product, tile=tile) for tile in tiles}
+    # Sums of 16 bits are computed in one part.
+    half = ceiling(product.depth(target), 2)
+    if half >= LEAST_DEPTH and work == product.scalar:
+        found[f"depth-{half}"] = replace(product, most_depth=half)
+    return found
+
+
+def of_ways(ways: Ways, target: TargetDescription) -> dict[str, Generator]:
+    """Other ways to compute a convolution or its data gradient."""
+    if ways.product is not None:
+        return {**of_product(ways.product, target), "direct": ways.written_out}
+    found: dict[str, Generator] = {}
+    if ways.tiles is not None and ways.tiles.fits:
+        found.update({f"winograd-{size}": Winograd(ways.tiles, size) for size in ALGORITHMS})
+    direct, problem = ways.written_out, ways.problem
+    found["direct"] = direct
+    if isinstance(direct, Correlation):
+        tiles = alternatives(candidates(target, problem.work), lambda tile: fold_pixels(problem, tile)[0])
+        found.update({f"direct-{tile}": Correlation(replace(problem, tile=tile)) for tile in tiles})
+    return found
+
+
+def of_weight_gradient(generator: Generator, target: TargetDescription) -> dict[str, Generator]:
+    """Other ways to compute a convolution's weight gradient, given the first."""
+    match generator:
+        case Gemm():
+            return of_product(generator, target)
+        case WeightGradient():
+            tiles = alternatives(candidates(target, generator.scalar), generator.cost)
+            return {f"tile-{tile}": replace(generator, tile=tile) for tile in tiles}
+        case _:
+            return {}

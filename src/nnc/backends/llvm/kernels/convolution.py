@@ -1,0 +1,245 @@
+"""Convolution of [batch, height, width, channels] with [kernel height, kernel width, channels / groups, filters].
+
+    forward:         y[n, o, f] = sum_{k, c} x[n, o*stride + k*dilation - before, c] * w[k, c, f] + bias[f]
+    data gradient:   x'[n, i, c] = sum over (o, k) with o*stride + k*dilation - before = i of g[n, o, f] * w[k, c, f]
+    weight gradient: w'[k, c, f] = sum_{n, o} x[n, o*stride + k*dilation - before, c] * g[n, o, f]
+
+The first two are correlations (correlation.py, or depthwise.py where channels do not mix); a 1x1 kernel without stride
+or border is a matrix product (gemm.py); a 3x3 kernel without strides is applied to tiles (winograd.py) where images and
+channels are large enough for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.kernel import Generator
+from nnc.backends.llvm.ir.builder import F32, Scalar
+from nnc.backends.llvm.kernels.correlation import Correlation
+from nnc.backends.llvm.kernels.correlation_plan import Core, CorrelationProblem, Weights
+from nnc.backends.llvm.kernels.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
+from nnc.backends.llvm.kernels.winograd import Winograd
+from nnc.backends.llvm.kernels.winograd_algorithm import TAPS
+from nnc.backends.llvm.kernels.winograd_plan import Tiles, choose
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The sizes of one convolution; `before` is the zero border on the low side of each axis."""
+
+    scalar: Scalar
+    batch: int
+    sizes: Pair
+    channels: int
+    kernel: Pair
+    filters: int
+    outputs: Pair
+    strides: Pair
+    before: Pair
+    dilations: Pair
+    groups: int
+
+    @property
+    def is_product(self) -> bool:
+        """True when every output pixel reads one input pixel, in order."""
+        return self.kernel == self.strides == (1, 1) and self.before == (0, 0) and self.groups == 1 and self._same_sizes
+
+    @property
+    def _same_sizes(self) -> bool:
+        return self.sizes == self.outputs
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of the whole batch."""
+        return self.batch * self.outputs[0] * self.outputs[1]
+
+    @property
+    def group_channels(self) -> int:
+        """Input channels of one group."""
+        return self.channels // self.groups
+
+    @property
+    def group_filters(self) -> int:
+        """Filters of one group."""
+        return self.filters // self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a convolution or its data gradient may be computed: sums written out, in tiles, as a product."""
+
+    problem: CorrelationProblem
+    tiles: Tiles | None
+    product: Gemm | None
+
+    @property
+    def best(self) -> Generator:
+        """A product where it is one, in tiles where that pays."""
+        if self.product is not None:
+            return self.product
+        if self.tiles is not None and (algorithm := choose(self.tiles)) is not None:
+            return Winograd(self.tiles, algorithm.outputs)
+        return self.written_out
+
+    @property
+    def written_out(self) -> Correlation | Depthwise:
+        """The correlation."""
+        return Depthwise(self.problem) if is_depthwise(self.problem) else Correlation(self.problem)
+
+
+def _tiles(
+    c: Convolution, sizes: Pair, outputs: Pair, before: Pair, weights: Weights, bias: bool = False
+) -> Tiles | None:
+    """The convolution, or its data gradient, in tiles where Winograd's algorithm applies."""
+    plain = c.strides == c.dilations == (1, 1) and c.groups == 1 and c.kernel == (TAPS, TAPS)
+    if not plain or c.scalar != F32:
+        return None
+    deep, wide = (c.channels, c.filters) if weights.lane_stride == 1 else (c.filters, c.channels)
+    return Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
+
+
+def forward(c: Convolution, bias: bool) -> Ways:
+    """Operands: x, w, bias when there is one, y."""
+    product = None
+    if c.is_product:
+        product = _product(c, c.pixels, c.filters, c.channels, (c.channels, 1), (c.filters, 1), bias)
+    taps_of_rows = tuple(tap * c.channels * c.filters for tap in range(TAPS * TAPS))
+    tiles = _tiles(c, c.sizes, c.outputs, c.before, Weights(taps_of_rows, 0, c.filters, 1), bias)
+    merged = c.groups == 1 and c.dilations[1] == 1
+    down, right = c.dilations
+    taps: list[tuple[int, int, int]] = []
+    bases: list[int] = []
+    for row in range(c.kernel[0]):
+        for column in range(1 if merged else c.kernel[1]):
+            taps.append((row * down, column * right, len(taps)))
+            bases.append((row * c.kernel[1] + column) * c.group_channels * c.filters)
+    reach = (c.kernel[0] - 1) * down + 1
+    across = (c.outputs[1] - 1) * c.strides[1] + (c.kernel[1] - 1) * right + 1
+    y_row = c.outputs[1] * c.filters
+    problem = CorrelationProblem(
+        scalar=c.scalar,
+        batch=c.batch,
+        height=c.sizes[0],
+        width=c.sizes[1],
+        channels=c.channels,
+        top=c.before[0],
+        left=c.before[1],
+        padded=max(across, c.before[1] + c.sizes[1]),
+        reach=reach,
+        row_step=c.strides[0],
+        column_step=c.strides[1],
+        groups=c.groups,
+        group_channels=c.group_channels,
+        depth=c.group_channels * (c.kernel[1] if merged else 1),
+        filters=c.group_filters,
+        cores=(Core(tuple(taps), 0, *c.outputs),),
+        weights=Weights(tuple(bases), c.group_filters, c.filters, 1),
+        y_image=c.outputs[0] * y_row,
+        y_row=y_row,
+        y_column=c.filters,
+        bias=bias,
+    )
+    return Ways(problem, tiles, product)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """One axis of a data gradient: outputs = residue mod stride, how many there are, and (kernel position, shift)."""
+
+    residue: int
+    count: int
+    taps: tuple[Pair, ...]
+
+
+def _meetings(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Meeting]:
+    """Position i = residue + stride * j of x meets g at j + shift through kernel position k."""
+    found = []
+    for residue in range(min(stride, size)):
+        distances = [(k, residue + before - k * dilation) for k in range(kernel)]
+        taps = tuple((k, distance // stride) for k, distance in distances if distance % stride == 0)
+        found.append(_Meeting(residue, -(-(size - residue) // stride), taps))
+    return found
+
+
+def data_gradient(c: Convolution) -> Ways:
+    """Operands: g, w, x'."""
+    product = None
+    if c.is_product:
+        product = _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
+    mirrored = tuple(tap * c.channels * c.filters for tap in reversed(range(TAPS * TAPS)))
+    before = (TAPS - 1 - c.before[0], TAPS - 1 - c.before[1])
+    tiles = _tiles(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
+    rows, columns = (
+        _meetings(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
+    )
+    top, left = (max(0, -min((shift for m in axis for _, shift in m.taps), default=0)) for axis in (rows, columns))
+    lowest, rightmost = (max((shift for m in axis for _, shift in m.taps), default=0) for axis in (rows, columns))
+    x_row = c.sizes[1] * c.channels
+    cores = tuple(
+        Core(
+            tuple((up + top, side + left, i * c.kernel[1] + j) for i, up in row.taps for j, side in column.taps),
+            row.residue * x_row + column.residue * c.channels,
+            row.count,
+            column.count,
+        )
+        for row in rows
+        for column in columns
+    )
+    taps = c.kernel[0] * c.kernel[1]
+    across = max(column.count for column in columns) + max(rightmost, 0) + left
+    problem = CorrelationProblem(
+        scalar=c.scalar,
+        batch=c.batch,
+        height=c.outputs[0],
+        width=c.outputs[1],
+        channels=c.filters,
+        top=top,
+        left=left,
+        padded=max(across, left + c.outputs[1]),
+        reach=max(lowest, 0) + top + 1,
+        row_step=1,
+        column_step=1,
+        groups=c.groups,
+        group_channels=c.group_filters,
+        depth=c.group_filters,
+        filters=c.group_channels,
+        cores=cores,
+        weights=Weights(
+            tuple(tap * c.group_channels * c.filters for tap in range(taps)), c.group_filters, 1, c.filters
+        ),
+        y_image=c.sizes[0] * x_row,
+        y_row=c.strides[0] * x_row,
+        y_column=c.strides[1] * c.channels,
+    )
+    return Ways(problem, tiles, product)
+
+
+def weight_gradient(c: Convolution) -> Generator:
+    """Operands: x, g, w'."""
+    if c.is_product:
+        return _product(c, c.channels, c.filters, c.pixels, (1, c.channels), (c.filters, 1), bias=False)
+    if c.groups > 1 and c.group_channels == c.group_filters == 1:
+        return DepthwiseWeightGradient(
+            c.scalar, c.batch, c.sizes, c.channels, c.kernel, c.outputs, c.strides, c.before, c.dilations
+        )
+    return WeightGradient(
+        scalar=c.scalar,
+        batch=c.batch,
+        sizes=c.sizes,
+        channels=c.channels,
+        kernel=c.kernel,
+        filters=c.filters,
+        outputs=c.outputs,
+        strides=c.strides,
+        before=c.before,
+        dilations=c.dilations,
+        groups=c.groups,
+    )
+
+
+def _product(c: Convolution, rows: int, columns: int, inner: int, a: Pair, b: Pair, bias: bool) -> Gemm:
+    return Gemm(c.scalar, (), rows, columns, inner, (), a[0], a[1], (), b[0], b[1], (), columns, bias)

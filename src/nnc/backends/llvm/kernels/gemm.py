@@ -1,0 +1,400 @@
+"""Matrix product: c[..., m, n] = sum_k a[..., m, k] * b[..., k, n] + bias[n], with any strides of a and b.
+
+Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Operands
+are read where they are when the elements that a tile reads at one k lie side by side; meanwhile the tiles ask for the
+cache lines that the next blocks read, so that memory works while they compute. Other operands are packed into the
+worker's scratch, and so are operands of 16 bits, which become f32 there; c is rounded once. Items are panels along the
+longer side of c; every element of c is summed over k in one fixed order wherever it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.access import Shape, locate
+from nnc.backends.llvm.frame.epilogue import Epilogue
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.frame.packing import Packing, words_of
+from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.ir.builder import BF16, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import computed
+from nnc.backends.llvm.ir.target import TargetDescription
+
+# Steps of k in a block, and how few of them another plan may have.
+MAX_DEPTH, LEAST_DEPTH = 384, 128
+PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
+FEW_TILES, MANY_PANELS = 2, 16
+# Rows of a tile that fall on one set of the first-level cache, and are more than it holds there, are packed.
+CACHE_WAYS, CACHE_WAY_BYTES = 8, 4096
+# Where registers have this many bits, reading part of one takes no longer than reading it whole.
+MASKED_BITS = 512
+# Columns that one tile asks for where each has cache lines of its own.
+MOST_ASKED = 4
+# Steps of k that take long enough to fetch a tile of c meanwhile.
+FETCHING_DEPTH = 64
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Sizes, and strides in elements: `*_batch` along the batch axes, `*_rows` etc. along the matrix axes.
+
+    c's columns are contiguous. Operands: a, b, bias when there is one, extras of the epilogue, c. `tile` and
+    `most_depth`, the most steps of k in a block, take the place of what the plan would choose.
+    """
+
+    scalar: Scalar
+    batch: Shape
+    rows: int
+    columns: int
+    inner: int
+    a_batch: Shape
+    a_rows: int
+    a_inner: int
+    b_batch: Shape
+    b_inner: int
+    b_columns: int
+    c_batch: Shape
+    c_rows: int
+    bias: bool = False
+    epilogue: Epilogue | None = None
+    tile: Tile | None = None
+    most_depth: int = 0
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None: every worker packs for itself."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """The packed blocks of a and b."""
+        blocks = _Blocks(self, target)
+        return aligned(blocks.a_bytes) + aligned(blocks.b_bytes)
+
+    def depth(self, target: TargetDescription) -> int:
+        """Steps of k in a block."""
+        return _Blocks(self, target).depth
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is one panel of one matrix of the batch."""
+        blocks = _Blocks(self, module.target)
+        products = float(math.prod(self.batch) * self.rows * self.columns * self.inner)
+        with phase(module, name) as writer:
+            if blocks.items:
+                _GemmWriter(blocks, writer).write()
+        return (Phase(name, blocks.items, nanoseconds(module.target, computed(self.scalar), products)),)
+
+
+class _Blocks:
+    """Sizes of tiles, blocks and buffers for one problem on one target."""
+
+    def __init__(self, problem: Gemm, target: TargetDescription) -> None:
+        self.problem = problem
+        work = computed(problem.scalar)
+        self.tile = tile = problem.tile or choose_tile(target, work, problem.rows, problem.columns)
+        size, narrow = work.size, work != problem.scalar
+        pairs = target.pairs and problem.scalar == BF16
+        row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
+        self.ragged_rows = problem.rows % tile.rows != 0
+        self.ragged_columns = problem.columns % tile.columns != 0
+        apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
+        beside = problem.a_rows == 1 or (problem.a_inner == 1 and apart)
+        self.a_direct = (beside or column_tiles <= FEW_TILES) and not narrow
+        whole = not self.ragged_columns or target.vector_bits == MASKED_BITS
+        self.b_direct = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
+        # Items along the longer side; by columns, a worker packs no more of b than it uses.
+        packs_b = self.a_direct and not self.b_direct
+        self.by_columns = column_tiles >= (min(row_tiles, MANY_PANELS) if packs_b else row_tiles)
+        self.panels = (column_tiles if self.by_columns else row_tiles) if min(row_tiles, column_tiles) else 0
+        self.items = math.prod(problem.batch) * self.panels
+        # A block of a and a panel of b have half of the second-level cache each.
+        room = target.level_two_bytes // 2
+        limit = min(MAX_DEPTH, room // (tile.columns * size))
+        limit = min(limit, problem.most_depth or limit)
+        # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
+        parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
+        self.depth = max(1, ceiling(problem.inner, parts))
+        fitting = room // (self.depth * size) // tile.rows * tile.rows
+        self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
+        wide = PACKED_BYTES // (self.depth * size)
+        self.block_columns = min(column_tiles, max(1, wide // tile.columns)) * tile.columns
+        # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
+        one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
+        self.streams = one_block and not self.b_direct
+        # What fits the cache is there after its first use.
+        large = target.level_two_bytes // size
+        self.asks_a = self.a_direct and problem.rows * problem.inner > large
+        in_order = problem.b_columns == 1 or problem.b_inner == 1
+        self.asks_b = in_order and problem.inner * problem.columns > large
+        self.a_packing = Packing(
+            problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
+        )
+        self.b_packing = Packing(
+            problem.scalar, tile.lanes, tile.columns, problem.b_columns, problem.b_inner, self.ragged_columns, pairs
+        )
+        self.a_panel = self.a_packing.elements(self.depth)
+        self.b_panel = self.b_packing.elements(self.depth)
+        self.a_bytes = 0 if self.a_direct else self.block_rows // tile.rows * self.a_panel * size
+        b_panels = 1 if self.streams else self.block_columns // tile.columns
+        self.b_bytes = 0 if self.b_direct else b_panels * self.b_panel * size
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """Where the matrices of one item begin."""
+
+    a: Value
+    b: Value
+    c: Value
+    bias: Value | None
+    extras: Sequence[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class _GemmBlock:
+    """A block of c: rows [row, row + rows), columns [column, column + columns), steps [k, k + depth) of the sum.
+
+    It is the `first` that reads its columns of b; the block of a after this one begins at (next_row, next_k).
+    """
+
+    row: Value
+    rows: Value
+    column: Value
+    columns: Value
+    k: Value
+    depth: Value
+    first: Value
+    next_row: Value
+    next_k: Value
+
+
+class _GemmWriter:
+    """Writes the loops of a matrix product."""
+
+    def __init__(self, blocks: _Blocks, writer: PhaseWriter) -> None:
+        self.s = blocks
+        self.w = writer
+        self.b: Builder = writer.b
+        self.problem = blocks.problem
+        self.a_buffer = writer.scratch
+        self.b_buffer = self.b.offset(writer.scratch, aligned(blocks.a_bytes) // self.work.size, self.work)
+
+    @property
+    def scalar(self) -> Scalar:
+        return self.problem.scalar
+
+    @property
+    def work(self) -> Scalar:
+        return computed(self.problem.scalar)
+
+    def write(self) -> None:
+        """for matrix of the batch: the panels of it that are in [begin, end)"""
+        b, w, panels, problem = self.b, self.w, self.s.panels, self.problem
+        first = 3 if problem.bias else 2
+        count = first + (len(problem.epilogue.extras) if problem.epilogue else 0)
+        pointers = [w.argument(index) for index in range(count + 1)]
+        bias = pointers[2] if problem.bias else None
+        extras = pointers[first:count]
+        if not problem.batch:
+            self._matrix(_Matrices(pointers[0], pointers[1], pointers[-1], bias, extras), w.begin, w.end)
+            return
+        with b.loop(w.begin // panels, (w.end - 1) // panels + 1) as matrix:
+            starts = locate(b, matrix, problem.batch, (problem.a_batch, problem.b_batch, problem.c_batch))
+            a, right, c = (
+                b.offset(pointer, start, self.scalar)
+                for pointer, start in zip((pointers[0], pointers[1], pointers[-1]), starts, strict=True)
+            )
+            low = b.greatest(w.begin - matrix * panels, 0)
+            high = b.least(w.end - matrix * panels, panels)
+            self._matrix(_Matrices(a, right, c, bias, extras), low, high)
+
+    def _matrix(self, m: _Matrices, low: Value, high: Value) -> None:
+        """Panels [low, high) of one matrix: for columns, for k, for rows."""
+        b, s, problem = self.b, self.s, self.problem
+        rows, columns = (b.constant(0), b.constant(problem.rows)), (b.constant(0), b.constant(problem.columns))
+        if s.by_columns:
+            columns = (low * s.tile.columns, b.least(high * s.tile.columns, problem.columns))
+        else:
+            rows = (low * s.tile.rows, b.least(high * s.tile.rows, problem.rows))
+        with (
+            b.loop(columns[0], columns[1], s.block_columns) as column,
+            b.loop(0, max(problem.inner, 1), s.depth) as k,
+        ):
+            width = b.least(columns[1] - column, s.block_columns)
+            depth = b.least(problem.inner - k, s.depth)
+            with b.loop(rows[0], rows[1], s.block_rows) as row:
+                height = b.least(rows[1] - row, s.block_rows)
+                last = b.compare(">=", row + s.block_rows, rows[1])
+                next_row, next_k = b.choose(last, rows[0], row + s.block_rows), b.choose(last, k + s.depth, k)
+                first = b.compare("==", row, rows[0])
+                block = _GemmBlock(row, height, column, width, k, depth, first, next_row, next_k)
+                if not s.a_direct:
+                    self._pack_a(m, block)
+                self._tiles(m, block)
+
+    def _pack_a(self, m: _Matrices, block: _GemmBlock) -> None:
+        b, s, problem = self.b, self.s, self.problem
+        with b.loop(0, block.rows, s.tile.rows) as row:
+            source = b.offset(m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar)
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
+            s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
+
+    def _pack_b(self, m: _Matrices, block: _GemmBlock, column: Value) -> None:
+        """The panel of a tile of columns, once for all blocks of rows."""
+        b, s, problem = self.b, self.s, self.problem
+        start = (block.column + column) * problem.b_columns + block.k * problem.b_inner
+        source = b.offset(m.b, start, self.scalar)
+        with b.always() if s.streams else b.when(block.first):
+            s.b_packing.pack(b, source, block.columns - column, block.depth, self._panel(column))
+
+    def _panel(self, column: Value) -> Value:
+        """Where the packed panel of a tile of columns lies."""
+        s = self.s
+        number = self.b.constant(0) if s.streams else column // s.tile.columns
+        return self.b.offset(self.b_buffer, number * s.b_panel, self.work)
+
+    def _tiles(self, m: _Matrices, block: _GemmBlock) -> None:
+        b, tile = self.b, self.s.tile
+        with b.loop(0, block.columns, tile.columns) as column:
+            masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
+            if not self.s.b_direct:
+                self._pack_b(m, block, column)
+            with b.loop(0, block.rows, tile.rows) as row:
+                acc = Accumulators.zeros(b, tile, self.work)
+                if self.s.depth >= FETCHING_DEPTH:
+                    self._fetch(m, block, row, column)
+                self._sum(m, block, row, column, masks, acc)
+                self._finish(m, block, row, column, masks, acc)
+
+    def _fetch(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value) -> None:
+        """Ask for the tile of c."""
+        b, tile = self.b, self.s.tile
+        for i in range(tile.rows):
+            start = (block.row + row + i) * self.problem.c_rows + block.column + column
+            for j in range(tile.vectors):
+                b.prefetch(m.c, start + j * tile.lanes, self.scalar)
+
+    def _asked(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value) -> list[tuple[Value, int]]:
+        """Cache lines that the next blocks read: one at `place + k * step` for each place, step and k."""
+        b, s, problem = self.b, self.s, self.problem
+        found = []
+        if s.asks_a:
+            # Each tile of columns asks for one row where rows are contiguous, else for the line that all rows share.
+            lane = b.least(column // s.tile.columns, s.tile.rows - 1) if problem.a_inner == 1 else b.constant(0)
+            start = (block.next_row + row + lane) * problem.a_rows + block.next_k * problem.a_inner
+            found.append((b.offset(m.a, start, self.scalar), problem.a_inner))
+        if s.asks_b:
+            # Each tile of rows asks for some lines of the panel after this one, or for some of its columns.
+            apart = LINE_BYTES // self.scalar.size if problem.b_columns == 1 else problem.b_columns
+            count = ceiling(s.tile.columns, apart) if problem.b_columns == 1 else s.tile.columns
+            each = min(ceiling(count, ceiling(s.block_rows, s.tile.rows)), MOST_ASKED)
+            start = self._following(block, column) + b.least(row // s.tile.rows * each, count - each) * apart
+            found += [(b.offset(m.b, start + i * apart, self.scalar), problem.b_inner) for i in range(each)]
+        return found
+
+    def _following(self, block: _GemmBlock, column: Value) -> Value:
+        """Where the panel of b after this one begins: beside it, or below the first of the block."""
+        b, problem, columns = self.b, self.problem, self.s.tile.columns
+        here = block.k * problem.b_inner + block.column * problem.b_columns
+        below = here + problem.b_inner * self.s.depth
+        last = b.compare(">=", column + columns, block.columns)
+        return b.choose(last, below, here + (column + columns) * problem.b_columns)
+
+    def _sum(
+        self,
+        m: _Matrices,
+        block: _GemmBlock,
+        row: Value,
+        column: Value,
+        masks: Sequence[Value | None],
+        acc: Accumulators,
+    ) -> None:
+        """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
+        b, s, problem, scalar = self.b, self.s, self.problem, self.work
+        if s.a_direct:
+            last = block.rows - 1
+            lanes = [b.least(row + i, last) if s.ragged_rows else row + i for i in range(s.tile.rows)]
+            starts = [(block.row + lane) * problem.a_rows + block.k * problem.a_inner for lane in lanes]
+            left = [b.offset(m.a, start, scalar) for start in starts]
+            left_step = problem.a_inner
+        else:
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, scalar)
+            left = [b.offset(panel, i, scalar) for i in range(s.tile.rows)]
+            left_step = s.tile.rows
+        if s.b_direct:
+            right = b.offset(m.b, block.k * problem.b_inner + block.column + column, scalar)
+            right_step, right_masks = problem.b_inner, masks
+        else:
+            right = self._panel(column)
+            right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
+        asked = self._asked(m, block, row, column)
+        kind = scalar if s.a_direct else s.a_packing.scalar
+        with b.loop(0, words_of(block.depth, s.a_packing.steps)) as k:
+            for place, step in asked:
+                for half in range(s.a_packing.steps):
+                    b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
+            vectors = load_row(b, right, k * right_step, s.tile, kind, right_masks)
+            factors = [b.load(place, k * left_step, Type(kind)) for place in left]
+            acc.multiply(factors, vectors)
+
+    def _finish(
+        self,
+        m: _Matrices,
+        block: _GemmBlock,
+        row: Value,
+        column: Value,
+        masks: Sequence[Value | None],
+        acc: Accumulators,
+    ) -> None:
+        """c = acc, plus what earlier blocks of k left in c, plus the bias after the last one"""
+        b, s = self.b, self.s
+        bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
+        for i, slots in enumerate(acc.slots):
+            with b.when(b.compare("<", row + i, block.rows)) if s.ragged_rows else b.always():
+                start = (block.row + row + i) * self.problem.c_rows + block.column + column
+                place = b.offset(m.c, start, self.scalar)
+                for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
+                    value = self._add_earlier(slot.get(), place, j * s.tile.lanes, block, mask)
+                    value = value + bias[j] if bias else value
+                    value = self._conclude(block, value, extras[j])
+                    b.store(b.cast(value, self.scalar), place, j * s.tile.lanes, mask)
+
+    def _add_earlier(self, value: Value, place: Value, index: int, block: _GemmBlock, mask: Value | None) -> Value:
+        if self.s.depth >= self.problem.inner:
+            return value
+        b = self.b
+        later = b.splat(b.compare(">", block.k, 0), value.type.lanes)
+        return value + b.load(place, index, value.type, later if mask is None else b.both(mask, later))
+
+    def _extras(
+        self, m: _Matrices, block: _GemmBlock, column: Value, masks: Sequence[Value | None]
+    ) -> list[Sequence[Value]]:
+        """For each vector of columns what the epilogue reads there."""
+        epilogue, lanes = self.problem.epilogue, self.s.tile.lanes
+        if epilogue is None:
+            return [()] * len(masks)
+        first, kind = block.column + column, Type(self.work, lanes)
+        return [epilogue.read(self.b, m.extras, first + j * lanes, kind, mask) for j, mask in enumerate(masks)]
+
+    def _conclude(self, block: _GemmBlock, value: Value, extras: Sequence[Value]) -> Value:
+        """The epilogue of the sum, once it is whole."""
+        problem = self.problem
+        if problem.epilogue is None:
+            return value
+        whole = None
+        if self.s.depth < problem.inner:
+            whole = self.b.compare(">=", block.k + block.depth, problem.inner)
+        return problem.epilogue.apply(self.b, value, extras, whole)
+
+    def _bias(self, m: _Matrices, block: _GemmBlock, column: Value, masks: Sequence[Value | None]) -> list[Value]:
+        """The bias in the last block of k; zero, not read, before."""
+        if m.bias is None:
+            return []
+        b, tile = self.b, self.s.tile
+        if self.s.depth < self.problem.inner:
+            last = b.splat(b.compare(">=", block.k + block.depth, self.problem.inner), tile.lanes)
+            masks = [last if mask is None else b.both(mask, last) for mask in masks]
+        return [
+            b.cast(value, self.work) for value in load_row(b, m.bias, block.column + column, tile, self.scalar, masks)
+        ]

@@ -1,0 +1,169 @@
+"""Rows at positions that a tensor names, over arrays seen as [outer, axis, inner].
+
+    select:   y[o, k, i] = x[o, index[k], i]
+    add:      y[o, index[k], i] += x[o, k, i], y zero before
+    one_hot:  y[k, c] = [c == index[k]]
+
+An index outside its axis is never followed: it sets the first word of the workspace. Sums run in the order of k within
+a column, so threads do not change bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.kernel import ALIGNMENT, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.ir.builder import BOOL, I32, I64, U8, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.target import TargetDescription
+
+BLOCK_VECTORS = 4
+NANOSECONDS_PER_VECTOR = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`count` positions along an axis of `size`; with `adding`, the rows of x are added at these positions of y."""
+
+    scalar: Scalar
+    index: Scalar
+    outer: int
+    size: int
+    count: int
+    inner: int
+    adding: bool = False
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The word that tells of a wrong index."""
+        return ALIGNMENT
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a copied row, or a block of columns that takes all rows."""
+        writer = _AddWriter if self.adding else _SelectWriter
+        with phase(module, name) as w:
+            items = writer(self, w).write()
+        rows = self.outer * (self.count + (self.size if self.adding else 0))
+        vectors = rows * ceiling(self.inner, module.target.lanes(8 * self.scalar.size))
+        return (Phase(name, items, vectors * NANOSECONDS_PER_VECTOR),)
+
+
+class _IndexingWriter:
+    """What both directions share: the checked index, vectors of a row."""
+
+    def __init__(self, problem: Selection, writer: PhaseWriter) -> None:
+        self.problem = problem
+        self.w = writer
+        self.b: Builder = writer.b
+        # Truth values are moved as the bytes that they are.
+        self.scalar = U8 if problem.scalar == BOOL else problem.scalar
+        self.lanes = self.b.target.lanes(8 * self.scalar.size)
+        self.vector = Type(self.scalar, self.lanes)
+        self.x, self.y = writer.argument(0), writer.argument(2)
+
+    def position(self, k: Value) -> tuple[Value, Value]:
+        """index[k], 0 when it is outside the axis, and whether it is inside."""
+        b = self.b
+        named = b.cast(b.load(self.w.argument(1), k, Type(self.problem.index)), I64)
+        inside = b.both(b.compare(">=", named, 0), b.compare("<", named, self.problem.size))
+        with b.when(b.opposite(inside)):
+            b.store(b.constant(1), self.w.argument(3), 0)
+        return b.choose(inside, named, b.constant(0)), inside
+
+
+class _SelectWriter(_IndexingWriter):
+    """Copies one row per item."""
+
+    def write(self) -> int:
+        """for row: copy it from where its index says"""
+        b, problem = self.b, self.problem
+        with b.loop(self.w.begin, self.w.end) as item:
+            outer, k = item // problem.count, item % problem.count
+            place, _ = self.position(k)
+            source = b.offset(self.x, (outer * problem.size + place) * problem.inner, self.scalar)
+            target = b.offset(self.y, item * problem.inner, self.scalar)
+            self._copy(source, target)
+        return problem.outer * problem.count if problem.inner else 0
+
+    def _copy(self, source: Value, target: Value) -> None:
+        b, inner = self.b, self.problem.inner
+        if inner == 1:
+            b.store(b.load(source, 0, Type(self.scalar)), target, 0)
+            return
+        with b.loop(0, inner, self.lanes) as index:
+            mask = b.mask(inner - index, self.lanes) if inner % self.lanes else None
+            b.store(b.load(source, index, self.vector, mask), target, index, mask)
+
+
+class _AddWriter(_IndexingWriter):
+    """Adds all rows within one block of columns per item."""
+
+    def write(self) -> int:
+        """for block: zero its columns, then add the rows in order"""
+        b, problem = self.b, self.problem
+        width = BLOCK_VECTORS * self.lanes
+        blocks = ceiling(problem.inner, width)
+        with b.loop(self.w.begin, self.w.end) as item:
+            outer, column = item // max(blocks, 1), item % max(blocks, 1) * width
+            rest = problem.inner - column
+            ragged = problem.inner % width
+            masks = [b.mask(rest - j * self.lanes, self.lanes) if ragged else None for j in range(BLOCK_VECTORS)]
+            y = b.offset(self.y, outer * (problem.size * problem.inner) + column, self.scalar)
+            x = b.offset(self.x, outer * (problem.count * problem.inner) + column, self.scalar)
+            self._clear(y, masks)
+            with b.loop(0, problem.count) as k:
+                self._add(x, y, k, masks)
+        return problem.outer * blocks
+
+    def _clear(self, y: Value, masks: list[Value | None]) -> None:
+        b, zero = self.b, self.b.zero(self.vector)
+        with b.loop(0, self.problem.size) as row:
+            place = b.offset(y, row * self.problem.inner, self.scalar)
+            for j, mask in enumerate(masks):
+                b.store(zero, place, j * self.lanes, mask)
+
+    def _add(self, x: Value, y: Value, k: Value, masks: list[Value | None]) -> None:
+        b, inner = self.b, self.problem.inner
+        place, inside = self.position(k)
+        with b.when(inside):
+            source, target = (b.offset(p, r * inner, self.scalar) for p, r in ((x, k), (y, place)))
+            for j, mask in enumerate(masks):
+                term = b.load(source, j * self.lanes, self.vector, mask)
+                b.store(b.load(target, j * self.lanes, self.vector, mask) + term, target, j * self.lanes, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot:
+    """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class."""
+
+    scalar: Scalar
+    index: Scalar
+    count: int
+    classes: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a row."""
+        lanes = module.target.lanes(32)
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as row:
+            b = w.b
+            named = b.cast(b.load(w.argument(0), row, Type(self.index)), I64)
+            inside = b.both(b.compare(">=", named, 0), b.compare("<", named, self.classes))
+            label = b.cast(b.choose(inside, named, b.constant(-1)), I32)
+            y = b.offset(w.argument(1), row * self.classes, self.scalar)
+            with b.loop(0, self.classes, lanes) as index:
+                wanted = b.splat(label - b.cast(index, I32), lanes)
+                equal = b.compare("==", b.enumerate_lanes(Type(I32, lanes)), wanted)
+                # Before the first class and for no class the difference is negative: it meets no lane.
+                mask = b.mask(self.classes - index, lanes) if self.classes % lanes else None
+                b.store(b.cast(equal, self.scalar), y, index, mask)
+        return (Phase(name, self.count, self.count * ceiling(self.classes, lanes) * NANOSECONDS_PER_VECTOR),)

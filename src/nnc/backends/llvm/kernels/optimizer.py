@@ -1,0 +1,162 @@
+"""Optimizer updates in one pass over memory: parameter and state are read once and written once.
+
+    gradient_descent: w' = w - rate * s
+    sgd:  m' = momentum * m + (1 - dampening) * s, s = g + decay * w;  w' = w - rate * m'
+          nesterov: m' = momentum * m + s;                             w' = w - rate * (s + momentum * m')
+    adam: m' = b1 m + (1 - b1) s;  v' = b2 v + (1 - b2) s^2
+          w' = w - rate * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + e) [- rate * decay * w when decoupled]
+
+What depends on the step alone is computed once per call, in f64. Operands: g, w, states, scalars; w', states'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.ir import mathematics
+from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import computed
+from nnc.backends.llvm.ir.target import TargetDescription
+
+CHUNK = 4096
+NANOSECONDS_PER_VECTOR = 5.0
+
+Update = Callable[[Sequence[Value]], list[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDescentRule:
+    """The numbers of gradient descent without momentum."""
+
+    decay: float
+    states: int = 0
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight = values
+            return [weight - rate * decayed(b, gradient, weight, self.decay)]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class SgdRule:
+    """The numbers of stochastic gradient descent."""
+
+    momentum: float
+    dampening: float
+    decay: float
+    nesterov: bool
+    states: int = 1
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, m) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, moment = values
+            slope = decayed(b, gradient, weight, self.decay)
+            kept = slope if self.nesterov else slope * (1.0 - self.dampening)
+            following = moment * self.momentum + kept
+            move = following * self.momentum + slope if self.nesterov else following
+            return [weight - rate * move, following]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class AdamRule:
+    """The numbers of Adam; decoupled decay makes it AdamW."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    decay: float
+    decoupled: bool
+    states: int = 2
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, m, v) for this call's rate and step."""
+        rate, step = scalars
+        factor = spread(b, rate / remaining(b, self.beta1, step), kind)
+        correction = spread(b, b.constant(1.0, Type(F64)) / remaining(b, self.beta2, step), kind)
+        shrink = spread(b, 1.0 - rate * self.decay, kind) if self.decoupled else None
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, moment, variance = values
+            slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
+            mean = moment * self.beta1 + slope * (1.0 - self.beta1)
+            square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
+            deviation = mathematics.square_root(b, square * correction) + self.epsilon
+            kept = weight if shrink is None else weight * shrink
+            return [kept - factor * mean / deviation, mean, square]
+
+        return update
+
+
+def decayed(b: Builder, gradient: Value, weight: Value, decay: float) -> Value:
+    """g + decay * w"""
+    return b.fma(weight, decay, gradient) if decay else gradient
+
+
+def remaining(b: Builder, beta: float, step: Value) -> Value:
+    """1 - beta^step"""
+    if beta == 0.0:
+        return b.constant(1.0, step.type)
+    return 1.0 - mathematics.exponential(b, step * math.log(beta))
+
+
+def spread(b: Builder, number: Value, kind: Type) -> Value:
+    """An f64 number in every lane of a vector."""
+    return b.splat(b.cast(number, kind.scalar), kind.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerUpdate:
+    """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
+
+    rule: GradientDescentRule | SgdRule | AdamRule
+    scalar: Scalar
+    elements: int
+    scalars: tuple[Scalar, ...]
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a run of CHUNK elements."""
+        lanes = module.target.lanes(8 * computed(self.scalar).size)
+        with phase(module, name) as writer:
+            self._write(writer, lanes)
+        cost = ceiling(self.elements, lanes) * NANOSECONDS_PER_VECTOR
+        return (Phase(name, ceiling(self.elements, CHUNK), cost),)
+
+    def _write(self, w: PhaseWriter, lanes: int) -> None:
+        b = w.b
+        reads = 2 + self.rule.states
+        kind = Type(computed(self.scalar), lanes)
+        numbers = [
+            b.cast(b.load(w.argument(reads + position), 0, Type(scalar)), F64)
+            for position, scalar in enumerate(self.scalars)
+        ]
+        update = self.rule.prepare(b, numbers, kind)
+        sources = [w.argument(position) for position in range(reads)]
+        results = [w.argument(reads + len(self.scalars) + position) for position in range(reads - 1)]
+        low, high = w.begin * CHUNK, b.least(w.end * CHUNK, self.elements)
+        with b.loop(low, high, lanes) as index:
+            mask = b.mask(high - index, lanes) if self.elements % lanes else None
+            stored = Type(self.scalar, lanes)
+            values = [b.cast(b.load(source, index, stored, mask), kind.scalar) for source in sources]
+            for result, value in zip(results, update(values), strict=True):
+                b.store(b.cast(value, self.scalar), result, index, mask)

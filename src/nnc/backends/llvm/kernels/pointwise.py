@@ -1,0 +1,160 @@
+"""Pointwise chains: y_j[i...] = f_j(x_0[i...], x_1[i...], ...), any broadcasting, one pass over memory.
+
+A chain is a list of instructions over values; values are the inputs in order, then one per instruction. Everything is
+computed in registers; a 16-bit float is computed in f32. Items are runs of the innermost axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
+from nnc.backends.llvm.ir.target import TargetDescription
+
+CHUNK = 4096
+SIDE_BY_SIDE = 4
+NANOSECONDS_PER_UNIT = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
+
+    `arguments` tells where the operands are in the array of addresses: in order, when it is empty.
+    """
+
+    shape: Shape
+    inputs: tuple[StridedAccess, ...]
+    outputs: tuple[StridedAccess, ...]
+    instructions: tuple[Instruction, ...]
+    results: tuple[int, ...]
+    arguments: tuple[int, ...] = ()
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a run of at most CHUNK elements of the innermost axis."""
+        loops = _Loops(self, module.target)
+        with phase(module, name) as writer:
+            if loops.items:
+                loops.write(writer)
+        return (Phase(name, loops.items, loops.cost),)
+
+
+class _Loops:
+    """The loops of one chain: rows of the outer axes, runs of the inner axis, vectors of a run."""
+
+    def __init__(self, chain: Pointwise, target: TargetDescription) -> None:
+        self.chain = chain
+        operands = (*chain.inputs, *chain.outputs)
+        shape, strides = collapse(chain.shape, [operand.strides for operand in operands])
+        if not shape:
+            shape, strides = (1,), tuple((0,) for _ in operands)
+        self.outer, self.inner = shape[:-1], shape[-1]
+        self.strides = strides
+        self.scalars = [operand.scalar for operand in operands]
+        self.offsets = [operand.offset for operand in operands]
+        self.lanes = target.lanes(8 * max(self._widths()))
+        self.runs = ceiling(self.inner, CHUNK)
+        self.items = 0 if 0 in chain.shape else math.prod(self.outer) * self.runs
+        vectors = math.prod(self.outer) * ceiling(self.inner, self.lanes)
+        self.cost = vectors * NANOSECONDS_PER_UNIT * (len(operands) + work(chain.instructions))
+
+    def _widths(self) -> list[int]:
+        named = [SCALARS[i.result] for i in self.chain.instructions if i.result]
+        wide = [computed(scalar).size for scalar in (*self.scalars, *named) if scalar != BOOL]
+        return wide or [1]
+
+    def write(self, w: PhaseWriter) -> None:
+        """for item: for vector of the item's run: load, compute, store"""
+        b = w.b
+        arguments = self.chain.arguments or range(len(self.scalars))
+        pointers = [
+            b.offset(w.argument(index), offset, scalar)
+            for index, offset, scalar in zip(arguments, self.offsets, self.scalars, strict=True)
+        ]
+        if not self.outer:
+            low = w.begin * CHUNK
+            self._run(b, pointers, low, b.least(w.end * CHUNK, self.inner))
+            return
+        with b.loop(w.begin, w.end) as item:
+            row, low = item // self.runs, (item % self.runs) * CHUNK
+            starts = locate(b, row, self.outer, [strides[:-1] for strides in self.strides])
+            places = [b.offset(p, start, s) for p, start, s in zip(pointers, starts, self.scalars, strict=True)]
+            high = b.least(low + CHUNK, self.inner) if self.runs > 1 else b.constant(self.inner)
+            self._run(b, places, low, high)
+
+    def _run(self, b: Builder, places: Sequence[Value], low: Value, high: Value) -> None:
+        """Elements [low, high): several vectors at a time, whole vectors, then a masked one when the axis is ragged."""
+        splats = self._splats(b, places)
+        for count in (SIDE_BY_SIDE, 1) if self._is_long() else (1,):
+            size = count * self.lanes
+            whole = (high - low) // size * size + low if self.inner % size else high
+            if self.inner >= size:
+                with b.loop(low, whole, size) as index:
+                    self._block(b, places, splats, [index + each * self.lanes for each in range(count)], None)
+            if not self.inner % size:
+                return
+            low = whole
+        rest = high - low
+        with b.when(b.compare(">", rest, 0)):
+            self._block(b, places, splats, [low], b.mask(rest, self.lanes))
+
+    def _is_long(self) -> bool:
+        """A chain on whole runs whose operations wait for each other: a processor sees no other vector's meanwhile."""
+        return len(self.chain.instructions) > 1 and self.inner >= SIDE_BY_SIDE * self.lanes
+
+    def _splats(self, b: Builder, places: Sequence[Value]) -> dict[int, Value]:
+        """Inputs that do not move along the inner axis, loaded once per run."""
+        inputs = range(len(self.chain.inputs))
+        still = [index for index in inputs if self.strides[index][-1] == 0]
+        return {index: self._load_splat(b, places[index], self.scalars[index]) for index in still}
+
+    def _load_splat(self, b: Builder, place: Value, scalar: Scalar) -> Value:
+        return b.splat(b.cast(b.load(place, 0, Type(scalar)), computed(scalar)), self.lanes)
+
+    def _block(
+        self,
+        b: Builder,
+        places: Sequence[Value],
+        splats: dict[int, Value],
+        indices: Sequence[Value],
+        mask: Value | None,
+    ) -> None:
+        """The vectors at `indices`, instruction by instruction side by side."""
+        inputs = range(len(self.chain.inputs))
+        vectors = [
+            [splats[p] if p in splats else self._load(b, p, places[p], index, mask) for p in inputs]
+            for index in indices
+        ]
+        for instruction in self.chain.instructions:
+            for values in vectors:
+                values.append(evaluate(b, instruction, values, self.lanes))
+        for position, result in enumerate(self.chain.results, len(self.chain.inputs)):
+            for index, values in zip(indices, vectors, strict=True):
+                self._store(b, position, places[position], index, values[result], mask)
+
+    def _load(self, b: Builder, position: int, place: Value, index: Value, mask: Value | None) -> Value:
+        scalar, stride = self.scalars[position], self.strides[position][-1]
+        kind = Type(scalar, self.lanes)
+        read = b.load(place, index, kind, mask) if stride == 1 else b.gather(place, index * stride, stride, kind, mask)
+        return b.cast(read, computed(scalar))
+
+    def _store(self, b: Builder, position: int, place: Value, index: Value, value: Value, mask: Value | None) -> None:
+        scalar, stride = self.scalars[position], self.strides[position][-1]
+        stored = b.cast(value, scalar)
+        if stride == 1 or (stride == 0 and self.inner == 1):
+            b.store(stored, place, index, mask)
+        else:
+            b.scatter(stored, place, index * stride, stride, mask)

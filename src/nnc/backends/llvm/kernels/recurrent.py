@@ -1,0 +1,269 @@
+"""Recurrent networks over whole sequences: for each step, sums = left[step before] · u, then the cell.
+
+Rows of the batch do not meet, so an item is a block of rows with all its steps, and no worker waits for another
+between steps. A first phase packs u, or its transpose for a gradient, into panels of units; a tile of rows against a
+panel stays in registers, and its cell follows while it is there. A panel of a cell with several gates holds the same
+units of each gate, one behind the other. What a tile's cell reads and writes is far from what the tile before it did,
+so its cache lines are asked for during the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, even_block, phase
+from nnc.backends.llvm.frame.packing import Packing
+from nnc.backends.llvm.frame.tile import Accumulators, Tile, candidates, nanoseconds
+from nnc.backends.llvm.ir.builder import F32, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import computed
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.recurrent_cells import CELLS, Cell
+from nnc.backends.llvm.kernels.recurrent_place import CellMemory, CellStep, Place
+
+# The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
+BLOCK_ROWS = 16
+# Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
+CELL_ROWS = 4
+
+_Finish = Callable[[Place, Sequence[Value]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """Sequences [steps, batch, parts · units] through a cell of `CELLS`; operands are the cell's, contiguous.
+
+    With `reverse` the steps go from the last to the first; gradients go the other way round.
+    """
+
+    cell: str
+    scalar: Scalar
+    steps: int
+    batch: int
+    units: int
+    reverse: bool
+    bias: bool = False
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The packed panels, and what is kept in f32 from step to step."""
+        return self.panel_bytes(target) + sum(self.kept.values())
+
+    def panel_bytes(self, target: TargetDescription) -> int:
+        """The packed panels."""
+        return aligned(_Panels.of(self, target).elements * self.work.size)
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """Packing, then all steps; an item is a block of rows."""
+        panels = _Panels.of(self, module.target)
+        pack = _pack(module, f"{name}_pack", self, panels)
+        with phase(module, f"{name}_steps") as writer:
+            _RecurrentWriter(self, panels, writer).write()
+        products = float(self.steps * self.batch * panels.inner * panels.groups * self.units)
+        work = nanoseconds(module.target, self.work, products)
+        return (pack, Phase(f"{name}_steps", ceiling(self.batch, self.block_rows), work))
+
+    @property
+    def work(self) -> Scalar:
+        """The element type of the computation."""
+        return computed(self.scalar)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of an item: whole groups of cells, in even shares."""
+        return CELL_ROWS * even_block(ceiling(self.batch, CELL_ROWS), BLOCK_ROWS // CELL_ROWS, 1, 1)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """Bytes of what is kept from step to step; nothing where operands are computed with as they are."""
+        if self.work == self.scalar:
+            return {}
+        parts, size = self.row.parts, 2 * self.batch * self.units * self.work.size
+        return {name: aligned(parts.get(name, 1) * size) for name in self.row.recurring}
+
+    @property
+    def row(self) -> Cell:
+        """The row of the table of cells."""
+        return CELLS[self.cell]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operands that are there, in order."""
+        given = self.row.inputs if self.bias else tuple(name for name in self.row.inputs if name != "bias")
+        return (*given, *self.row.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """panel[group][k][lane]: `inner` steps k of the sum; a group is a gate, or the only one of a gradient."""
+
+    tile: Tile
+    groups: int
+    inner: int
+    count: int
+    packing: Packing
+    group_stride: int
+
+    @classmethod
+    def of(cls, problem: Recurrent, target: TargetDescription) -> _Panels:
+        """Panels of one vector of units, for each gate."""
+        units, gates, backward = problem.units, problem.row.gates, problem.row.backward
+        groups, rows = 1 if backward else gates, min(problem.batch, problem.block_rows)
+        fitting = [tile for tile in candidates(target, problem.work) if tile.vectors == groups]
+        tile = min(fitting, key=lambda tile: tile.covering(rows, tile.columns))
+        width = tile.lanes
+        lane_stride, depth_stride = (gates * units, 1) if backward else (1, gates * units)
+        packing = Packing(problem.scalar, tile.lanes, width, lane_stride, depth_stride, units % width != 0)
+        inner = gates * units if backward else units
+        return cls(tile, groups, inner, ceiling(units, width), packing, units)
+
+    @property
+    def width(self) -> int:
+        """Units of a panel."""
+        return self.packing.width
+
+    @property
+    def group_elements(self) -> int:
+        """Elements of one group of one panel."""
+        return self.packing.extent(self.inner)
+
+    @property
+    def elements(self) -> int:
+        """Elements of all panels."""
+        return self.count * self.groups * self.group_elements + self.tile.lanes
+
+
+def _pack(module: Module, name: str, problem: Recurrent, panels: _Panels) -> Phase:
+    """Items are (panel, group)."""
+    packing, names = panels.packing, problem.names
+    with phase(module, name) as w:
+        b = w.b
+        source, target = w.argument(names.index("u")), w.argument(len(names))
+        with b.loop(w.begin, w.end) as item:
+            group, panel = item % panels.groups, item // panels.groups
+            first = panel * panels.width
+            start = group * panels.group_stride + first * packing.lane_stride
+            place = b.offset(target, item * panels.group_elements, problem.work)
+            depth = b.constant(panels.inner)
+            packing.pack(b, b.offset(source, start, problem.scalar), problem.units - first, depth, place)
+    items = panels.count * panels.groups
+    return Phase(name, items, float(items * panels.group_elements) * (0.5 if packing.transposes else 0.15))
+
+
+class _RecurrentWriter:
+    """Writes the loops over blocks of rows, steps, panels and tiles."""
+
+    def __init__(self, problem: Recurrent, panels: _Panels, writer: PhaseWriter) -> None:
+        self.problem = problem
+        self.panels = panels
+        self.cell = problem.row
+        self.b: Builder = writer.b
+        self.w = writer
+        operands = {name: writer.argument(index) for index, name in enumerate(problem.names)}
+        self.packed = writer.argument(len(problem.names))
+        place, kept = problem.panel_bytes(self.b.target), {}
+        for name, size in problem.kept.items():
+            kept[name] = self.b.offset(self.packed, place // problem.work.size, problem.work)
+            place += size
+        sizes = (problem.batch, problem.units)
+        self.memory = CellMemory(self.b, problem.scalar, sizes, self.cell.parts, operands, kept)
+
+    def write(self) -> None:
+        """for block of rows: for step: the cell; then the gradient of the first state"""
+        b, p = self.b, self.problem
+        with b.loop(self.w.begin, self.w.end) as block:
+            low = block * p.block_rows
+            high = b.least(low + p.block_rows, p.batch)
+            if self.memory.kept and not self.cell.backward:
+                self._begin(low, high)
+            with b.loop(0, p.steps) as index:
+                self._tiles(self._step(index), low, high, self.cell.step)
+            if self.cell.backward:
+                self._tiles(self._step(b.constant(p.steps)), low, high, self._conclude)
+
+    def _begin(self, low: Value, high: Value) -> None:
+        """Keep the states that are given as those before the first step."""
+        b, units, lanes = self.b, self.problem.units, self.panels.tile.lanes
+        step = self._step(b.constant(0))
+        with b.loop(low, high) as row, b.loop(0, units, lanes) as unit:
+            mask = b.mask(units - unit, lanes) if units % lanes else None
+            place = Place(self.memory, step, [row], unit, lanes, mask)
+            for sequence, start in self.cell.starts.items():
+                place.begin(sequence, start)
+
+    def _step(self, index: Value) -> CellStep:
+        b, last, backward = self.b, self.problem.steps - 1, self.cell.backward
+        descends = self.problem.reverse != backward
+        moment = last - index if descends else index
+        way = -1 if descends else 1
+        begins, ends = b.compare("==", index, 0), b.compare("==", index, last)
+        earlier, first = (moment + way, ends) if backward else (moment - way, begins)
+        return CellStep(index, moment, moment - way, begins, earlier, first)
+
+    def _conclude(self, place: Place, sums: Sequence[Value]) -> None:
+        """by_h = sums, added to what the cell left there"""
+        carries = "by_h" in self.cell.states
+        place.write(place.carried("by_h") + sums[0] if carries else sums[0], "by_h")
+
+    def _tiles(self, step: CellStep, low: Value, high: Value, finish: _Finish) -> None:
+        """for panel, for tile of rows: the sums, then `finish` on them"""
+        b, tile, panels = self.b, self.panels.tile, self.panels
+        with b.loop(0, panels.count) as panel, b.loop(low, high, tile.rows) as row:
+            acc = Accumulators.zeros(b, tile, self.problem.work)
+            rows = [b.least(row + index, high - 1) for index in range(tile.rows)]
+            self._sum(acc, step, panel, rows)
+            for first in range(0, tile.rows, self._cell_rows):
+                with b.when(b.compare("<", row + first, high)) if first else b.always():
+                    self._cells(acc, step, panel, rows, range(first, min(first + self._cell_rows, tile.rows)), finish)
+
+    @property
+    def _cell_rows(self) -> int:
+        return CELL_ROWS if self.problem.work == F32 else 1
+
+    def _cells(
+        self, acc: Accumulators, step: CellStep, panel: Value, rows: Sequence[Value], chosen: range, finish: _Finish
+    ) -> None:
+        """`finish` on some rows, the last one again and again up to a power of two of them"""
+        b, lanes, unit = self.b, self.panels.tile.lanes, panel * self.panels.width
+        mask = b.mask(self.problem.units - unit, lanes) if self.panels.packing.ragged else None
+        count = 1 << (len(chosen) - 1).bit_length()
+        taken = [min(chosen.start + index, chosen.stop - 1) for index in range(count)]
+        place = Place(self.memory, step, [rows[index] for index in taken], unit, lanes, mask)
+        finish(
+            place, [b.join([acc.slots[index][group].get() for index in taken]) for group in range(self.panels.groups)]
+        )
+
+    def _left(self, step: CellStep, row: Value) -> Value:
+        """Where the row begins that is multiplied: what the step computed before left, or the first state."""
+        b, memory, name, scalar = self.b, self.memory, self.cell.left, self.problem.scalar
+        if name in memory.kept:
+            return b.offset(memory.kept[name], memory.kept_start(name, step.index + 1, row), memory.scalar)
+        place = b.offset(memory.operands[name], memory.start(name, step.done, row), scalar)
+        if self.cell.backward:
+            return place
+        start = b.offset(memory.operands["h"], row * self.panels.inner, scalar)
+        return b.choose(step.begins, start, place)
+
+    def _sum(self, acc: Accumulators, step: CellStep, panel: Value, rows: Sequence[Value]) -> None:
+        """acc[i][group] = sum over k of left[rows[i], k] * panel[group][k]; nothing to begin with
+
+        Meanwhile the lines are asked for that the cells of the rows will read and write, those of one row at a time.
+        """
+        b, panels, scalar = self.b, self.panels, self.problem.work
+        tile, groups = panels.tile, panels.groups
+        left = [self._left(step, row) for row in rows]
+        depth = b.constant(panels.inner)
+        if self.cell.backward:
+            depth = b.choose(step.begins, b.constant(0), depth)
+        gates = [
+            b.offset(self.packed, (panel * groups + group) * panels.group_elements, scalar) for group in range(groups)
+        ]
+        share = ceiling(panels.inner, tile.rows)
+        with b.loop(0, tile.rows) as index:
+            self.memory.ask(step, rows[0] + index, panel * panels.width, panels.width)
+            with b.loop(index * share, b.least(index * share + share, depth)) as k:
+                vectors = [b.load(gate, k * panels.width, Type(scalar, tile.lanes)) for gate in gates]
+                acc.multiply([b.load(place, k, Type(scalar)) for place in left], vectors)

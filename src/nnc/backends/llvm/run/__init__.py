@@ -1,0 +1,1 @@
+"""Object code, programs, workers: how kernels are loaded and run."""

@@ -1,0 +1,28 @@
+"""The engine: what a process needs once: target, JIT with its cache, and the pool of workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nnc.backends.llvm.ir.target import TargetDescription, host_target
+from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
+from nnc.core.settings import SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Target, JIT and workers of this process."""
+
+    target: TargetDescription
+    jit: Jit
+    pool: WorkerPool
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    """The engine of this process, made at the first call."""
+    target = host_target()
+    jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
+    return Engine(target, jit, make_pool(jit))

@@ -1,0 +1,351 @@
+"""Native programs: a table of steps that one call runs on all workers.
+
+    program = NativeProgram(launches);  program.run()
+
+Workers are Python daemon threads that live in native code, one pool per process; they are started by the first
+program that wants more than one worker, and a forked child starts its own. Two Python threads that run programs on
+several workers at once take turns; programs on one worker run side by side. A barrier stands before a step only where
+it touches memory that an earlier step of another worker touches and one of the two writes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.llvm.frame.kernel import ALIGNMENT, NativeKernel, aligned
+from nnc.backends.llvm.run import interpreter
+from nnc.backends.llvm.run.branches import Range, Task, stretches
+from nnc.backends.llvm.run.jit import Jit
+from nnc.core.settings import usable_processors
+
+# A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
+SERIAL_NANOSECONDS = 4000.0
+EVERYBODY, FIRST = -1, 0
+WINDOW = 64
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with the addresses it runs on; `reads` and `writes` are the memory it touches, workspace included."""
+
+    kernel: NativeKernel
+    addresses: tuple[int, ...]
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """One phase of a launch, or branches: what the interpreter's table holds, and what it touches."""
+
+    function: int
+    table: int
+    items: int
+    task: Task
+
+    @property
+    def owner(self) -> int:
+        """Who runs it."""
+        return FIRST if self.task.alone else EVERYBODY
+
+
+def steps_of(launch: Launch, table: int) -> list[ProgramStep]:
+    """The steps of a launch whose array of addresses begins at `table`."""
+    kernel = launch.kernel
+    return [
+        ProgramStep(
+            address, table, phase.items, Task(launch.reads, launch.writes, phase.cost, phase.cost < SERIAL_NANOSECONDS)
+        )
+        for phase, address in zip(kernel.phases, kernel.addresses, strict=True)
+        if phase.items > 0
+    ]
+
+
+def with_branches(steps: Sequence[ProgramStep], function: int, workers: int) -> tuple[list[ProgramStep], list[Words]]:
+    """The steps with branches in the place of those that they run, and the tables of the branches.
+
+    `function` is the interpreter's. A table has the address of each share, which is the number of its steps and of each
+    the function, the addresses and the items.
+    """
+    found: list[ProgramStep] = []
+    tables: list[Words] = []
+    for stretch in stretches([step.task for step in steps], workers):
+        inside = steps[stretch.first : stretch.last]
+        if not stretch.shares:
+            found += inside
+            continue
+        shares = [[steps[index] for index in share] for share in stretch.shares]
+        rows = [
+            [len(share), *(word for step in share for word in (step.function, step.table, step.items))]
+            for share in shares
+        ]
+        starts = [len(rows) + sum(map(len, rows[:index])) for index in range(len(rows))]
+        table = np.array([*starts, *(word for row in rows for word in row)], dtype=np.int64)
+        address = int(table.ctypes.data)
+        table[: len(rows)] = [address + table.itemsize * start for start in starts]
+        tables.append(table)
+        reads = tuple(span for step in inside for span in step.task.reads)
+        writes = tuple(span for step in inside for span in step.task.writes)
+        cost = sum(step.task.cost for step in inside)
+        found.append(ProgramStep(function, address, len(shares), Task(reads, writes, cost, alone=False)))
+    return found, tables
+
+
+def barriers(steps: Sequence[ProgramStep]) -> list[bool]:
+    """barrier[i]: all workers must meet before step i."""
+    found = []
+    shared: list[Task] = []
+    owned: list[Task] = []
+    for step in steps:
+        rivals = shared if step.owner == FIRST else [*shared, *owned]
+        needed = len(shared) >= WINDOW or any(rival.meets(step.task) for rival in rivals)
+        if needed:
+            shared, owned = [], []
+        (owned if step.owner == FIRST else shared).append(step.task)
+        found.append(needed)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroedMemory:
+    """Zeroed bytes at an aligned address, kept because asking NumPy for it takes longer than a small kernel."""
+
+    data: NDArray[np.uint8]
+    address: int
+
+    @classmethod
+    def allocate(cls, size: int) -> ZeroedMemory:
+        """Fresh memory of `size` bytes."""
+        raw: NDArray[np.uint8] = np.zeros(size + ALIGNMENT, dtype=np.uint8)
+        skip = -raw.ctypes.data % ALIGNMENT
+        data = raw[skip : skip + size]
+        return cls(data, int(data.ctypes.data))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(self.data.nbytes)
+
+    @property
+    def words(self) -> Words:
+        """The memory as 64-bit integers."""
+        return self.data.view(np.int64)
+
+    @property
+    def extent(self) -> Range:
+        """Where it lies."""
+        return Range(self.address, self.address + self.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeEntry:
+    """The interpreter's functions as Python sees them; calls release the interpreter lock."""
+
+    launch: Callable[[int], None]
+    release: Callable[[int], None]
+    work: Callable[[int, int, int], None]
+    branches: int
+
+    @classmethod
+    def load(cls, jit: Jit) -> NativeEntry:
+        """Compile and load the interpreter."""
+        module = interpreter.emit_interpreter(jit.target)
+        symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
+        _, (launch, release, work, branches) = jit.load(module, symbols)
+        one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        return cls(one(launch), one(release), three(work), branches)
+
+
+def places_of(processors: Sequence[int], workers: int) -> Words:
+    """What the interpreter places workers by: positions of processors, the mask of each, room for workers' masks."""
+    most, slots = interpreter.MOST_PROCESSORS, interpreter.MASK_SLOTS
+    positions = np.zeros(most, dtype=np.int64)
+    masks = np.zeros((len(processors) + workers, slots), dtype=np.uint64)
+    for index, processor in enumerate(processors):
+        positions[processor] = index
+        slot, bit = divmod(processor, 64)
+        masks[index, slot] = np.uint64(1 << bit)
+    return np.concatenate([positions, masks.reshape(-1).view(np.int64)])
+
+
+class ControlBlock:
+    """What the interpreter reads of a run: the table, the workers, scratch memory and words for each step."""
+
+    def __init__(self, workers: int) -> None:
+        self._memory = ZeroedMemory.allocate(8 * interpreter.control_slots(workers))
+        known = usable_processors() if workers > 1 and sys.platform == "linux" else []
+        processors = [processor for processor in known if processor < interpreter.MOST_PROCESSORS]
+        self._places = places_of(processors, workers)
+        self._scratch = ZeroedMemory.allocate(0)
+        self._words = [_step_words(WINDOW)]
+        self.slots = self._memory.words
+        self.slots[interpreter.PLACES] = self._places.ctypes.data
+        self.slots[interpreter.PROCESSORS] = len(processors)
+
+    @property
+    def address(self) -> int:
+        """Where the interpreter finds it."""
+        return self._memory.address
+
+    def prepare(self, table: int, count: int, workers: int, scratch: int) -> None:
+        """Say what the next run is: `count` steps at address `table` on `workers` workers with `scratch` bytes each."""
+        stride = aligned(scratch)
+        if stride * workers > self._scratch.nbytes:
+            self._scratch = ZeroedMemory.allocate(stride * workers)
+        if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
+            # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
+            self._words.append(_step_words(2 * count))
+        self.slots[interpreter.STEPS] = table
+        self.slots[interpreter.COUNT] = count
+        self.slots[interpreter.WORKERS] = workers
+        self.slots[interpreter.WORDS] = self._words[-1].address
+        self.slots[interpreter.SCRATCH] = self._scratch.address
+        self.slots[interpreter.STRIDE] = stride // 8
+
+
+class WorkerPool:
+    """The workers of a process. Runs that share workers take turns; a run on one worker disturbs nobody."""
+
+    def __init__(self, entry: NativeEntry) -> None:
+        self._entry = entry
+        self.branches = entry.branches
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._shared = ControlBlock(1)
+        self._alone = threading.local()
+
+    def run(self, table: int, count: int, workers: int, scratch: int) -> None:
+        """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each."""
+        if workers == 1:
+            self._launch(self._own_block(), table, count, workers, scratch)
+            return
+        with self._lock:
+            if workers > len(self._threads) + 1:
+                self._start(workers)
+            self._launch(self._shared, table, count, workers, scratch)
+
+    def _launch(self, block: ControlBlock, table: int, count: int, workers: int, scratch: int) -> None:
+        block.prepare(table, count, workers, scratch)
+        self._entry.launch(block.address)
+
+    def _own_block(self) -> ControlBlock:
+        """The control block of the calling Python thread."""
+        found: ControlBlock | None = getattr(self._alone, "block", None)
+        if found is None:
+            found = self._alone.block = ControlBlock(1)
+        return found
+
+    def _start(self, workers: int) -> None:
+        self._stop()
+        self._shared = ControlBlock(workers)
+        for worker in range(1, workers):
+            arguments = (self._shared.address, worker, 0)
+            name = f"nnc-worker-{worker}"
+            thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
+            thread.start()
+            ticket = interpreter.TICKETS + worker * interpreter.TICKET_SLOTS
+            self._shared.slots[ticket + interpreter.THREAD] = thread.native_id or 0
+            self._threads.append(thread)
+
+    def _stop(self) -> None:
+        """End the workers: each gets a ticket and sees the stop flag."""
+        if not self._threads:
+            return
+        slots = self._shared.slots
+        slots[interpreter.STOP] = 1
+        slots[interpreter.RUN] += 1
+        slots[interpreter.WORKERS] = len(self._threads) + 1
+        self._entry.release(self._shared.address)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def close(self) -> None:
+        """End all workers; a later run starts new ones."""
+        with self._lock:
+            self._stop()
+
+    def forget(self) -> None:
+        """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
+        self._lock = threading.Lock()
+        self._threads = []
+        self._shared = ControlBlock(1)
+        self._alone = threading.local()
+
+
+def _step_words(steps: int) -> ZeroedMemory:
+    return ZeroedMemory.allocate(8 * interpreter.WORD_SLOTS * steps)
+
+
+def make_pool(jit: Jit) -> WorkerPool:
+    """A pool that ends its workers with the interpreter and starts afresh in forked children."""
+    pool = WorkerPool(NativeEntry.load(jit))
+    atexit.register(pool.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.forget)
+        os.register_at_fork(after_in_child=jit.forget)
+    return pool
+
+
+class NativeProgram:
+    """Launches laid out as one table; `run` is one native call."""
+
+    def __init__(self, pool: WorkerPool, launches: Sequence[Launch], workers: int) -> None:
+        self._pool = pool
+        addresses = np.array([address for launch in launches for address in launch.addresses], dtype=np.int64)
+        steps: list[ProgramStep] = []
+        table_address = int(addresses.ctypes.data)
+        for launch in launches:
+            steps += steps_of(launch, table_address)
+            table_address += addresses.itemsize * len(launch.addresses)
+        steps, branches = with_branches(steps, pool.branches, min(workers, interpreter.MAX_WORKERS))
+        alone = all(step.owner == FIRST for step in steps)
+        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        flags = barriers(steps)
+        rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
+        table = np.array(rows, dtype=np.int64)
+        self._kept = (table, addresses, branches)
+        self._table = int(table.ctypes.data)
+        self.steps = len(steps)
+        self.barriers = sum(flags)
+        self.scratch = max((launch.kernel.scratch for launch in launches), default=0)
+
+    def run(self) -> None:
+        """Run all steps and return when the last one is done."""
+        if self.steps:
+            self._pool.run(self._table, self.steps, self._workers, self.scratch)
+
+
+class SingleLaunch:
+    """One kernel that is run again and again on other addresses: what eager execution needs, with little per call."""
+
+    def __init__(self, pool: WorkerPool, kernel: NativeKernel, workers: int) -> None:
+        self._pool = pool
+        self._scratch = kernel.scratch
+        nowhere = Launch(kernel, (), (), ())
+        steps = steps_of(nowhere, 0)
+        alone = all(step.owner == FIRST for step in steps)
+        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        rows = [(s.function, 0, s.items, not alone and index > 0, s.owner) for index, s in enumerate(steps)]
+        self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run the kernel on operands at `addresses`."""
+        if not len(self._rows):
+            return
+        arguments = np.array(addresses, dtype=np.int64)
+        table = self._rows.copy()
+        table[:, 1] = arguments.ctypes.data
+        self._pool.run(int(table.ctypes.data), len(table), self._workers, self._scratch)

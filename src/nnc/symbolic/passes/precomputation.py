@@ -1,0 +1,49 @@
+"""Parameters' own work: what depends on parameters alone is computed once, not in each run.
+
+    y = f(x, g(w))        becomes        v = g(w), beforehand;  y = f(x, v), in each run
+
+It goes well behind batch-norm folding, whose factors and shifts are work on weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.passes.invariants import invariant_execs, read_elsewhere, with_fills
+from nnc.symbolic.passes.pruning import prune
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beforehand:
+    """A graph for the work on parameters, which another graph does no longer.
+
+    `parameters`: from symbols of the other graph to those of this one. `results`: symbols that the other graph now
+    reads as inputs, and the symbols of this graph that have their values.
+    """
+
+    graph: SymbolicGraph
+    parameters: Mapping[Symbol, Symbol]
+    results: Mapping[Symbol, Symbol]
+
+
+def precompute(graph: SymbolicGraph, parameters: Iterable[Symbol], wanted: Sequence[Symbol]) -> Beforehand:
+    """Take out of `graph` what its `wanted` outputs need of `parameters` alone.
+
+    SymbolError for symbols of another graph. What has been taken out stays true as long as the parameters do.
+    """
+    prune(graph, wanted)
+    given = {graph.symbol(graph.root(graph.own(symbol))): symbol for symbol in parameters}
+    roots = [symbol.key for symbol in given]
+    moved = invariant_execs(graph, roots)
+    crossing = read_elsewhere(graph, moved, (symbol.key for symbol in wanted))
+    before, renamed = graph.subgraph(with_fills(graph, moved), (*roots, *crossing))
+    for key in reversed(graph.execs.toposort(moved)):
+        graph.remove_exec(key)
+    prune(graph, wanted)
+    return Beforehand(
+        before,
+        {symbol: before.symbol(renamed[symbol.key]) for symbol in given},
+        {graph.symbol(key): before.symbol(renamed[key]) for key in crossing},
+    )

@@ -1,0 +1,110 @@
+"""Simplification: passes in the order the caller gives, each of which leaves a valid graph with the same values.
+
+A pass is a transform of one graph. It runs on the bodies of loops and branches, from the innermost one out, and then
+on the graph around them: there a body's results, and what the loop's test and outputs read of it, are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnc.core.settings import SETTINGS
+from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
+from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
+from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.passes.standard import Pass
+from nnc.symbolic.rewrite import WANTED
+from nnc.symbolic.verification import faults
+
+Analyses = Sequence[Provider[SymbolicGraph]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a pass did: execs before and after, those in bodies too, and how often each rule fired."""
+
+    name: str
+    before: int
+    after: int
+    fired: Mapping[str, int]
+
+
+# What `benchmarks/symbolic.py networks` finds to take away nodes, and no time. Left out are batch-norm folding, which
+# scales weights in each run unless `precompute` does it before, and loop invariants, which live longer than they did.
+DEFAULT = (
+    Pass.BRANCHES,
+    Pass.CONSTANTS,
+    Pass.ALGEBRA,
+    Pass.COMMON_SUBEXPRESSIONS,
+    Pass.DATA_TRANSFER,
+    Pass.FUSION,
+    Pass.PRUNING,
+    Pass.GROUPS,
+)
+
+
+def simplify(
+    graph: SymbolicGraph,
+    outputs: Iterable[Symbol],
+    passes: Iterable[Pass | Transform[SymbolicGraph]] = DEFAULT,
+    analyses: Analyses = (),
+) -> tuple[Report, ...]:
+    """Run `passes` in this order. `outputs` keep their symbols and their values.
+
+    A pass of one's own is a `Transform`; `analyses` give the facts that it requires beside `WANTED`. In debug mode the
+    graph is verified behind each pass, and VerificationError names the one that broke it.
+    """
+    wanted = tuple(outputs)
+    manager = PassManager(graph, [_wanting(wanted), *analyses], faults if SETTINGS.debug else None)
+    reports = []
+    for each in passes:
+        one = each.value if isinstance(each, Pass) else each
+        before = size(graph)
+        changed = manager.run(_inside(one, analyses), one)
+        reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
+    return tuple(reports)
+
+
+def size(graph: SymbolicGraph) -> int:
+    """How many execs there are, those in bodies too."""
+    count = 0
+    waiting = [graph]
+    while waiting:
+        one = waiting.pop()
+        count += len(one.execs)
+        waiting.extend(body.graph for _, record in one.execs.items() for _, body in bodies_of(record.command))
+    return count
+
+
+def _wanting(symbols: tuple[Symbol, ...]) -> Provider[SymbolicGraph]:
+    def wanted(graph: SymbolicGraph) -> tuple[Symbol, ...]:
+        return symbols
+
+    return Analysis(wanted.__name__, WANTED, (), wanted)
+
+
+def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[SymbolicGraph]:
+    """The pass on all bodies of a graph: each is copied, and the copy is taken when something changed in it."""
+
+    def run(graph: SymbolicGraph) -> Changed:
+        total = Changed()
+
+        def change(body: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
+            nonlocal total
+            copy, renamed = copy_body(body, body.graph.execs.toposort(), named)
+            kept = (*copy.results, *(renamed[key] for key in named))
+            manager = PassManager(copy.graph, [_wanting(tuple(map(copy.graph.symbol, kept))), *analyses])
+            changed = manager.run(_inside(one, analyses), one)
+            total += changed
+            return (copy, renamed) if changed.count else (body, {key: key for key in named})
+
+        before = graph.version
+        for key, record in tuple(graph.execs.items()):
+            edits = total.count
+            command = change_bodies(record.command, change) if record.optimize else record.command
+            if total.count > edits:
+                graph.replace_exec(key, replace(record, command=command))
+        return Changed(graph.version - before, total.fired)
+
+    return Transform(one.name, (), (), run)

@@ -1,0 +1,78 @@
+"""The passes by name, as transforms that need to know the wanted outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from nnc.core.dtype import BF16, F16
+from nnc.graph import Changed, Transform
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.passes.algebra import ALGEBRA
+from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
+from nnc.symbolic.passes.branches import BRANCHES
+from nnc.symbolic.passes.constants import CONSTANTS
+from nnc.symbolic.passes.fusion import FUSION
+from nnc.symbolic.passes.groups import fuse
+from nnc.symbolic.passes.invariants import hoist
+from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.precision import lower_precision
+from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.passes.recompute import rematerialize
+from nnc.symbolic.passes.subexpressions import eliminate_common
+from nnc.symbolic.passes.transfer import TRANSFERS
+from nnc.symbolic.rewrite import WANTED, Rule, rewrite
+
+Wanted = tuple[Symbol, ...]
+
+
+def counting(name: str, run: Callable[[SymbolicGraph, Wanted], Counter[str]]) -> Transform[SymbolicGraph]:
+    """The pass of a function that tells how often each of its rules fired."""
+
+    def function(graph: SymbolicGraph, wanted: Wanted) -> Changed:
+        before = graph.version
+        fired = run(graph, wanted)
+        return Changed(graph.version - before, +fired)
+
+    return Transform(name, (WANTED,), (WANTED,), function)
+
+
+def rewriting(name: str, rules: Sequence[Rule]) -> Transform[SymbolicGraph]:
+    """The pass that applies rules until none fires, and prunes what they leave."""
+
+    def run(graph: SymbolicGraph, wanted: Wanted) -> Counter[str]:
+        fired = rewrite(graph, rules, wanted)
+        prune(graph, wanted)
+        return fired
+
+    return counting(name, run)
+
+
+def _fuse(graph: SymbolicGraph, wanted: Wanted) -> Counter[str]:
+    dead = prune(graph, wanted)
+    return Counter(removed=dead, fused=fuse(graph, wanted))
+
+
+class Pass(Enum):
+    """The passes by name; the first four are NNC's."""
+
+    COMMON_SUBEXPRESSIONS = counting(
+        "common sub-expressions", lambda graph, wanted: Counter(removed=eliminate_common(graph, wanted))
+    )
+    DATA_TRANSFER = rewriting("data transfer", TRANSFERS)
+    FUSION = rewriting("fusion", FUSION)
+    PRUNING = counting("pruning", lambda graph, wanted: Counter(removed=prune(graph, wanted)))
+    ALGEBRA = rewriting("algebra", ALGEBRA)
+    GROUPS = counting("fusion groups", _fuse)
+    CONSTANTS = rewriting("constants", CONSTANTS)
+    BATCH_NORM = rewriting("batch norm", BATCH_NORM)
+    FROZEN_BATCH_NORM = rewriting("frozen batch norm", FROZEN_BATCH_NORM)
+    BRANCHES = rewriting("branches", BRANCHES)
+    LAYOUT = counting("layout", assign_layouts)
+    BFLOAT16 = counting("precision bf16", lambda graph, wanted: lower_precision(graph, wanted, BF16))
+    FLOAT16 = counting("precision f16", lambda graph, wanted: lower_precision(graph, wanted, F16))
+    REMATERIALIZATION = counting(
+        "rematerialization", lambda graph, wanted: Counter(repeated=rematerialize(graph, wanted))
+    )
+    INVARIANTS = counting("loop invariants", lambda graph, wanted: Counter(hoisted=hoist(graph)))

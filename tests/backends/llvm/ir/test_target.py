@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from nnc.backends.llvm.frame.tile import candidates
+from nnc.backends.llvm.ir.builder import F32, F64, Module
+from nnc.backends.llvm.ir.target import ENVIRONMENT_VARIABLE, LEVELS, TargetDescription, host_target, instruction_set
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.run.jit import compile_source
+
+X86 = host_target().triple.startswith("x86_64")
+
+
+def test_the_widest_instruction_set_that_is_whole_is_chosen() -> None:
+    assert instruction_set(frozenset()).vector_bits == 128
+    assert instruction_set(frozenset({"avx2", "fma"})).vector_bits == 256
+    assert instruction_set(frozenset({"avx2", "fma", "avx512f"})).vector_bits == 256
+    assert instruction_set(frozenset({"neon"})).vector_registers == 32
+
+
+def test_lanes_follow_the_vector_width() -> None:
+    target = host_target()
+    assert target.lanes(32) == target.vector_bits // 32
+    assert target.lanes(32) == 2 * target.lanes(64)
+
+
+def test_tiles_fit_the_registers() -> None:
+    target = TargetDescription("triple", "processor", "", 256, 16, True)
+    for tile in (*candidates(target, F32), *candidates(target, F64)):
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= 16
+
+
+@pytest.mark.skipif(not X86, reason="levels of x86-64")
+@pytest.mark.parametrize("level", sorted(set(LEVELS) - {"generic"}))
+def test_code_is_generated_for_every_level(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, level)
+    target = host_target()
+    module = Module(target)
+    Gemm(F32, (), 5, 6, 7, (), 7, 1, (), 6, 1, (), 6, True).emit(module, "kernel")
+    assert compile_source(str(module), target)

@@ -1,0 +1,101 @@
+"""Alternatives differ from the first choice and from each other, and compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import check, random
+from tests.backends.llvm.test_convolution import operands, problem, sums
+from tests.backends.llvm.test_gemm import gemm
+
+from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.frame.row import view_of
+from nnc.backends.llvm.frame.tile import Tile, alternatives, candidates, choose_tile
+from nnc.backends.llvm.ir.builder import F16, F32
+from nnc.backends.llvm.ir.target import host_target
+from nnc.backends.llvm.kernels.alternatives import of_product, of_ways, of_weight_gradient
+from nnc.backends.llvm.kernels.convolution import data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.gemv import matrix_times_vector
+from nnc.backends.llvm.kernels.table import ROWS
+from nnc.core.command import Command
+from nnc.core.spec import spec
+from nnc.ops.products import GEMM, GemmAttrs
+
+TARGET = host_target()
+
+
+def test_tiles_of_other_widths_that_cost_little_more() -> None:
+    tiles = candidates(TARGET, F32)
+    found = alternatives(tiles, lambda tile: tile.covering(200, 300))
+    best = choose_tile(TARGET, F32, 200, 300)
+    assert 1 <= len(found) <= 3
+    assert len({tile.vectors for tile in (best, *found)}) == 1 + len(found)
+    assert all(tile.covering(200, 300) <= 1.5 * best.covering(200, 300) for tile in found)
+    assert alternatives(tiles[:1], lambda tile: 1.0) == ()
+    assert str(Tile(14, 2, 16)) == "14x2"
+
+
+def test_products_in_other_tiles_and_other_blocks() -> None:
+    a, b = random((61, 1100)), random((1100, 150), seed=1)
+    product = gemm(a, b)
+    others = of_product(product, TARGET)
+    assert {name.split("-")[0] for name in others} == {"tile", "depth"}
+    want = (a.astype(np.float64) @ b).astype(np.float32)
+    for other in others.values():
+        check(other, [a, b], [want], spread=40)
+    assert not any(name.startswith("depth") for name in of_product(replace(product, scalar=F16), TARGET))
+
+
+def test_a_vector_has_the_kernel_of_matrices_as_its_alternative() -> None:
+    a, b = random((1, 90)), random((90, 70), seed=1)
+    product = gemm(a, b)
+    assert matrix_times_vector(product) is not None
+    assert of_product(product, TARGET) == {"matrix": product}
+    check(product, [a, b], [a @ b], spread=10)
+
+
+@pytest.mark.parametrize("channels", [16, 40], ids=str)
+def test_convolutions_by_every_algorithm(channels: int) -> None:
+    c = problem(2, (9, 7), channels, (3, 3), 48, border=1)
+    x, w, g = operands(c, np.float32)
+    y, back, weights = (want.astype(np.float32) for want in sums(c, x, w, g))
+    for ways, given, want in ((forward(c, bias=False), [x, w], y), (data_gradient(c), [g, w], back)):
+        others = of_ways(ways, TARGET)
+        assert {"direct"} < others.keys()
+        assert ({"winograd-2", "winograd-4"} <= others.keys()) == (ways.tiles is not None and ways.tiles.fits)
+        for other in others.values():
+            check(other, given, [want], spread=100)
+    others = of_weight_gradient(weight_gradient(c), TARGET)
+    assert others
+    for other in others.values():
+        check(other, [x, g], [weights], spread=100)
+
+
+def test_a_product_among_convolutions_has_both_kinds() -> None:
+    c = problem(2, (6, 6), 24, (1, 1), 150)
+    names = of_ways(forward(c, bias=True), TARGET).keys()
+    assert "direct" in names
+    assert any(name.startswith("tile") for name in names)
+    assert any(name.startswith("tile") for name in of_weight_gradient(weight_gradient(c), TARGET))
+    depthwise = problem(2, (8, 8), 8, (3, 3), 8, border=1, groups=8)
+    assert of_weight_gradient(weight_gradient(depthwise), TARGET) == {}
+
+
+def test_rows_drop_what_equals_the_first_choice() -> None:
+    a, b, c = (view_of(spec(shape)) for shape in ((1, 64), (64, 32), (1, 32)))
+    row = ROWS[GEMM]
+    others = row.others(GemmAttrs(), [a, b], [c], TARGET)
+    assert list(others) == ["matrix"]
+    assert row.generator("matrix", GemmAttrs(), [a, b], [c], TARGET) == others["matrix"]
+    first = row.generate(GemmAttrs(), [a, b], [c])
+    for name in ("", "gone"):
+        assert row.generator(name, GemmAttrs(), [a, b], [c], TARGET) == first
+
+
+def test_kernels_of_variants_have_their_own_workspace() -> None:
+    command, specs = Command(GEMM, GemmAttrs()), (spec((64, 600)), spec((600, 200)), None)
+    kernels = LlvmBackend().variants(command, specs, (spec((64, 200)),))
+    assert kernels
+    assert all(kernel.workspace_bytes == 0 for kernel in kernels.values())

@@ -1,0 +1,58 @@
+"""Selection, addition and one-hot rows, and indices outside their axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import check, random
+
+from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.ir.builder import F32, I64
+from nnc.backends.llvm.kernels.indexing import OneHot, Selection
+from nnc.core.command import Command
+from nnc.core.dispatch import Call
+from nnc.core.tensor import Tensor
+from nnc.errors import IndexRangeError
+from nnc.ops.indexing import INDEX_SELECT, SCATTER_ADD, AxisAttrs, ScatterAttrs
+from nnc.ops.rules import infer
+
+BACKEND = LlvmBackend()
+
+
+@pytest.mark.parametrize("inner", [1, 5, 64, 300])
+def test_rows_are_selected_and_added(inner: int) -> None:
+    x, index = random((2, 9, inner)), np.random.default_rng(0).integers(0, 9, 40)
+    added = random((2, 40, inner), seed=1)
+    total = np.zeros((2, 9, inner), np.float32)
+    for k, place in enumerate(index):
+        total[:, place] += added[:, k]
+    from_rows = Selection(F32, I64, 2, 9, 40, inner)
+    check(from_rows, [x, index], [x[:, index]])
+    check(Selection(F32, I64, 2, 9, 40, inner, adding=True), [added, index], [total])
+
+
+def test_one_hot_rows_have_zeros_for_no_class() -> None:
+    index = np.array([0, 3, -1, 4, 2**40, -(2**40)])
+    wanted = np.zeros((6, 4), np.float32)
+    wanted[0, 0] = wanted[1, 3] = 1
+    check(OneHot(F32, I64, 6, 4), [index], [wanted])
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40])
+@pytest.mark.parametrize("adding", [False, True])
+def test_an_index_outside_its_axis_is_an_error(adding: bool, wrong: int) -> None:
+    command = Command(SCATTER_ADD, ScatterAttrs(0, 3)) if adding else Command(INDEX_SELECT, AxisAttrs(0))
+    x, named = Tensor.from_numpy(np.ones((3, 2), np.float32)), np.array([0, wrong, 2])
+    index = Tensor.from_numpy(named)
+    specs = (x.spec, index.spec)
+    results = infer(command.op, command.attrs, specs)
+    kernel, y = BACKEND.kernel(command, specs, results), Tensor.zeros(results[0])
+    program = BACKEND.program([Call(kernel, (x, index), (y,))])
+    with pytest.raises(IndexRangeError, match="outside its axis"):
+        program()
+    with pytest.raises(IndexRangeError):
+        kernel.run((x, index), (y,), None)
+    named[1] = 1
+    index.copy_from(named)
+    program()
+    np.testing.assert_array_equal(y.numpy(), np.ones((3, 2), np.float32))

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import access, random
+
+from nnc.backends.llvm.ir.expression import Instruction
+from nnc.backends.llvm.ir.target import host_target
+from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.backends.llvm.run.jit import MAGIC, Jit, ObjectCache
+
+X = random((32,))
+SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def make(folder: Path | None) -> ObjectCache:
+    cache = ObjectCache(folder)
+    Jit(host_target(), cache).kernel(SQUARE)
+    return cache
+
+
+def test_a_second_process_finds_the_object(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    assert (first.hits, first.misses) == (0, 1)
+    (entry,) = entries(tmp_path)
+    assert entry.read_bytes().startswith(MAGIC)
+    second = make(tmp_path)
+    assert (second.hits, second.misses) == (1, 0)
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", MAGIC + b"0" * 32 + b"other"], ids=["empty", "short", "sum"])
+def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: bytes) -> None:
+    make(tmp_path)
+    (entry,) = entries(tmp_path)
+    good = entry.read_bytes()
+    entry.write_bytes(damage)
+    with pytest.warns(RuntimeWarning, match="object cache"):
+        assert make(tmp_path).misses == 1
+    assert entry.read_bytes() == good
+
+
+def test_one_flipped_bit_is_found(tmp_path: Path) -> None:
+    make(tmp_path)
+    (entry,) = entries(tmp_path)
+    content = bytearray(entry.read_bytes())
+    content[-1] ^= 1
+    entry.write_bytes(content)
+    with pytest.warns(RuntimeWarning, match="object cache"):
+        assert make(tmp_path).misses == 1
+
+
+def test_a_folder_that_cannot_be_made_is_not_used(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert make(blocked).misses == 1
+    assert entries(tmp_path) == [blocked]
+
+
+def test_no_folder_keeps_nothing() -> None:
+    cache = make(None)
+    assert cache.path("00ff") is None
+    assert cache.misses == 1
+
+
+def test_processes_may_share_a_folder(tmp_path: Path) -> None:
+    code = "from tests.backends.llvm.test_jit import make; import sys, pathlib; make(pathlib.Path(sys.argv[1]))"
+    roots = [str(Path(__file__).resolve().parents[3]), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots)}
+    children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) for _ in range(3)]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    assert len(entries(tmp_path)) == 1
+    assert make(tmp_path).hits == 1
+
+
+def test_equal_generators_are_one_kernel() -> None:
+    jit = Jit(host_target(), ObjectCache(None))
+    twin = Pointwise((32,), (access(np.zeros(32, np.float32)),), SQUARE.outputs, SQUARE.instructions, (1,))
+    assert jit.kernel(SQUARE) is jit.kernel(twin)
+
+
+def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    jit = Jit(host_target(), ObjectCache(None))
+    other = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("absolute", (0,)),), (1,))
+    linked: list[int] = []
+    link = Jit._link
+    monkeypatch.setattr(Jit, "_link", lambda self, codes: (linked.append(len(codes)), link(self, codes)))
+    jit.make((SQUARE, other, SQUARE))
+    assert linked == [2]
+    found = [jit.kernel(one) for one in (SQUARE, other)]
+    assert linked == [2]
+    assert len({address for kernel in found for address in kernel.addresses}) == 2
+    assert jit.kernel(SQUARE).hash == Jit(host_target(), ObjectCache(None)).kernel(SQUARE).hash
