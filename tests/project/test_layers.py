@@ -22,7 +22,8 @@ STANDALONE = {
 
 def contract_layers() -> list[str]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (layers,) = (contract["layers"] for contract in settings["contracts"] if contract["type"] == "layers")
+    contracts = [contract for contract in settings["contracts"] if contract["type"] == "layers"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["containers"] == ["nnc"])
     return [str(layer) for layer in layers]
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import check, random
-from tests.backends.llvm.test_convolution import operands, problem, sums
-from tests.backends.llvm.test_gemm import gemm
+from tests.backends.llvm.kernels.test_convolution import operands, problem, sums
+from tests.backends.llvm.kernels.test_gemm import gemm
 
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.frame.row import view_of

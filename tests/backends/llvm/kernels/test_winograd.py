@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of
-from tests.backends.llvm.test_convolution import operands, problem, sums
+from tests.backends.llvm.kernels.test_convolution import operands, problem, sums
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.ir.builder import F32

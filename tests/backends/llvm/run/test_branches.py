@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backends.llvm.harness import Array, launch, pool
-from tests.backends.llvm.test_runtime import ITEMS, DoubleAndOne, climb
+from tests.backends.llvm.run.test_runtime import ITEMS, DoubleAndOne, climb
 
 from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, Range, Stretch, Task, stretches
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram

@@ -72,7 +72,7 @@ def test_no_folder_keeps_nothing() -> None:
 
 
 def test_processes_may_share_a_folder(tmp_path: Path) -> None:
-    code = "from tests.backends.llvm.test_jit import make; import sys, pathlib; make(pathlib.Path(sys.argv[1]))"
+    code = "from tests.backends.llvm.run.test_jit import make; import sys, pathlib; make(pathlib.Path(sys.argv[1]))"
     roots = [str(Path(__file__).resolve().parents[3]), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots)}
     children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) for _ in range(3)]
