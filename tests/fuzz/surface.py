@@ -64,7 +64,7 @@ LEAVES: Mapping[str, Draw] = {
     "EdgeKey": World.key,
     "Pass": lambda world: world.random.choice(list(passes.Pass)),
     "ConcreteGraph": lambda world: concrete.ConcreteGraph(backend="reference"),
-    "MultiviewKind": lambda world: world.random.choice(list(concrete.Kind)),
+    "MultiviewKind": lambda world: world.random.choice(list(concrete.MultiviewKind)),
     "Block": World.block,
     "Problem": World.problem,
     "Plan": World.plan,
