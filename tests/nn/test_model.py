@@ -360,7 +360,7 @@ def test_a_frozen_step_predicts_what_the_model_did(backend: str, precision: DTyp
 def test_a_frozen_step_does_no_work_on_weights() -> None:
     model = normalized(backend="reference", passes=(Pass.PRUNING,))
     step = model.freeze(1)
-    graph = step.compiled.ground.graph
+    graph = step.compiled.planned.graph
     names = [graph.execs[key].command.op.name for key in graph.execs.toposort()]
     assert names == ["convolution", "relu", "convolution", "gemm"]
     own = sum(symbol.spec.nbytes for symbol in model._plans["freeze", 1].frozen)
@@ -413,7 +413,7 @@ def test_memory_is_stated_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch
 
 def test_a_training_step_copies_no_parameter() -> None:
     for optimizer in (nn.Adam(), nn.StochasticGradientDescent()):
-        assert classifier(optimizer=optimizer).training_step(8).compiled.ground.copies == ()
+        assert classifier(optimizer=optimizer).training_step(8).compiled.bindings.copies == ()
 
 
 def test_steps_are_compiled_once_per_batch_size() -> None:

@@ -482,7 +482,7 @@ def test_an_order_is_no_reason_to_run(graph: SymbolicGraph) -> None:
     graph.connect(first, second)
     assert graph.needed_for([z.key]) == (second,)
     compiled = compile(graph, [y, z], backend="reference")
-    assert compiled.ground.order == (first, second)
+    assert compiled.planned.order == (first, second)
 
 
 def test_a_kept_exec_is_not_merged_nor_fused(graph: SymbolicGraph) -> None:

@@ -79,7 +79,7 @@ def run_compiled(
     compiled = compile(built.graph, built.wanted, given=given, backend=backend, streams=streams, memory_limit=limit)
     check_plans(compiled)
     case.outcomes.update(["streams"] if streams > 1 else [])
-    case.outcomes.update(["in place"] if any(len(life.roots) > 1 for life in compiled.ground.lives.blocks()) else [])
+    case.outcomes.update(["in place"] if any(len(life.roots) > 1 for life in compiled.planned.lives.blocks()) else [])
     if limit is not None and compiled.memory().arena > limit:
         raise Fault(f"an arena of {compiled.memory().arena} bytes for a limit of {limit}")
     written = _read_from_outside(compiled, values, given)

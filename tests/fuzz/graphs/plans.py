@@ -22,8 +22,8 @@ TIMES = 3
 
 def layouts(compiled: Compiled) -> list[ArenaLayout]:
     """The plan of a graph, and those of the bodies in it."""
-    found = [compiled.ground.layout]
-    schemes = [scheme for inner in compiled.ground.inner.values() for scheme in inner]
+    found = [compiled.planned.layout]
+    schemes = [scheme for inner in compiled.planned.inner.values() for scheme in inner]
     while schemes:
         scheme = schemes.pop()
         found.append(scheme.layout)
@@ -50,7 +50,7 @@ def check_damaged(case: Case, numbers: random.Random) -> None:
         for what, change in STATEMENTS.items():
             if problem.blocks and not faults(problem, change(plan)):
                 raise Fault(f"damaged: {what} is not found")
-    for _ in range(TIMES if compiled.ground.streams == 1 else 0):
+    for _ in range(TIMES if compiled.planned.streams == 1 else 0):
         case.outcomes.add(_ended_early(compiled, numbers))
         case.outcomes.add(_inside_another(compiled, numbers))
 
@@ -121,14 +121,16 @@ def share_bytes(problem: Problem, plan: Plan) -> bool:
 
 def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
     """A life that ends before its last use: refused where somebody takes its bytes before."""
-    problem = compiled.ground.layout.problem
+    problem = compiled.planned.layout.problem
     long = [
-        place for place, life in enumerate(compiled.ground.lives.blocks()) if life.upper - life.lower > 2 and life.roots
+        place
+        for place, life in enumerate(compiled.planned.lives.blocks())
+        if life.upper - life.lower > 2 and life.roots
     ]
     if not long:
         return "no long life"
     place = numbers.choice(long)
-    lives = copy.deepcopy(compiled.ground.lives)
+    lives = copy.deepcopy(compiled.planned.lives)
     life = lives.blocks()[place]
     # Whoever is born at the last use may write over what it reads.
     blocks = [*problem.blocks]
@@ -144,7 +146,7 @@ def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
 
 def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
     """A value in the memory of another that lives before it and behind it: refused."""
-    lives = copy.deepcopy(compiled.ground.lives)
+    lives = copy.deepcopy(compiled.planned.lives)
     pairs = [
         (one, other)
         for one, inner in lives.of.items()
@@ -163,10 +165,10 @@ def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
 
 def _judged(compiled: Compiled, lives: Lives) -> tuple[ArenaLayout, bool]:
     """The plan of these lives, and whether the check of reads, as debug runs make it, refuses it."""
-    ground = compiled.ground
-    layout = lay_out(lives, {root: ground.graph.label(root) for root in lives.of})
+    planned = compiled.planned
+    layout = lay_out(lives, {root: planned.graph.label(root) for root in lives.of})
     try:
-        check_reads(ground.graph, ground.order, lives, layout.placed(), ground.kept)
+        check_reads(planned.graph, planned.order, lives, layout.placed(), planned.kept)
     except VerificationError:
         return layout, True
     return layout, False

@@ -74,7 +74,8 @@ def smallest_limit(
 def repeats(compiled: Compiled, graph: SymbolicGraph, name: str) -> int:
     """How many execs of an operator the program has beyond those of the graph."""
     counts = [
-        sum(record.command.op.name == name for _, record in one.execs.items()) for one in (compiled.ground.graph, graph)
+        sum(record.command.op.name == name for _, record in one.execs.items())
+        for one in (compiled.planned.graph, graph)
     ]
     return counts[0] - counts[1]
 
@@ -90,7 +91,7 @@ def test_limits_are_met_with_the_same_bits_and_ever_more_work() -> None:
     work = 1.0
     for limit in limits:
         compiled = compile(graph, outputs, backend="reference", memory_limit=limit)
-        verify(compiled.ground.graph)
+        verify(compiled.planned.graph)
         assert compiled.memory().arena <= limit
         assert compiled.budget is not None
         assert compiled.budget.work_ratio >= work
@@ -117,7 +118,7 @@ def test_a_limit_that_is_no_limit_changes_nothing() -> None:
     arena = compile(graph, outputs).memory().arena
     compiled = compile(graph, outputs, memory_limit=arena)
     assert compiled.budget is None
-    assert compiled.ground.graph is graph
+    assert compiled.planned.graph is graph
 
 
 def test_what_cannot_be_met_names_the_smallest_limit_that_can() -> None:
@@ -216,7 +217,7 @@ def test_a_loop_runs_again_with_all_its_iterations() -> None:
     inputs, outputs = loops(graph, in_python=False)
     free = compile(graph, outputs, backend="reference")
     small = compile(graph, outputs, backend="reference", memory_limit=int(0.7 * free.memory().arena))
-    verify(small.ground.graph)
+    verify(small.planned.graph)
     assert repeats(small, graph, "while")
     assert_same_bits(values(small, inputs, outputs), values(free, inputs, outputs))
     assert small.budget is not None
@@ -319,5 +320,5 @@ def test_random_programs_at_the_smallest_limit_have_the_same_bits(program: Progr
     assert smallest <= free.memory().arena
     small = compile(graph, outputs, given=given, backend="reference", memory_limit=smallest)
     assert small.memory().arena <= smallest
-    verify(small.ground.graph)
+    verify(small.planned.graph)
     assert_same_bits(list(small({}, *outputs)), list(free({}, *outputs)))

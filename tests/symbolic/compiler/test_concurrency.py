@@ -101,12 +101,12 @@ def test_no_block_is_used_before_all_users_of_another_in_its_bytes_have_ended(pr
     _, wanted = run(program, symbols)
     compiled = compile(graph, [*wanted, *backward(graph, wanted, symbols)], backend="reference", streams=streams)
     ended = _ended_before(compiled)
-    needs = needs_of(graph, compiled.ground.order, (), ())
+    needs = needs_of(graph, compiled.planned.order, (), ())
     users: dict[int, set[int]] = {}
-    for step, key in enumerate(compiled.ground.order):
+    for step, key in enumerate(compiled.planned.order):
         for root in needs.touched(key):
             users.setdefault(root, set()).add(step)
-    places = {root: compiled.tensor(graph.symbol(root)) for root in compiled.ground.lives.of}  # type: ignore[arg-type]
+    places = {root: compiled.tensor(graph.symbol(root)) for root in compiled.planned.lives.of}  # type: ignore[arg-type]
     for one, first in places.items():
         for other, second in places.items():
             meet = first.address < second.address + second.spec.nbytes
@@ -116,9 +116,9 @@ def test_no_block_is_used_before_all_users_of_another_in_its_bytes_have_ended(pr
 
 
 def _ended_before(compiled: Compiled) -> list[set[int]]:
-    assert compiled.ground.concurrency is not None
+    assert compiled.planned.concurrency is not None
     ended: list[set[int]] = []
-    for sources in compiled.ground.concurrency.after:
+    for sources in compiled.planned.concurrency.after:
         ended.append(set(sources).union(*(ended[source] for source in sources)))
     return ended
 

@@ -40,7 +40,7 @@ def test_it_lives_from_its_first_use_and_takes_bytes_that_others_had() -> None:
     graph.apply(COPIED, [y], [whole[0:64]])
     z = ops.affine(whole, 1.0)
     compiled = compile(graph, [z], backend="reference")
-    lives = compiled.ground.lives
+    lives = compiled.planned.lives
     assert (lives.of[whole.key].lower, lives.fills) == (2, {2: [whole.key]})
     assert compiled.memory().arena == 64 * 64 * 4 + 64 * 4
     got = compiled({x: np.arange(64)}, z)[0]
@@ -53,7 +53,7 @@ def test_from_outside_it_would_live_from_the_start() -> None:
     y = ops.reduce_sum(ops.broadcast_to(ops.reshape(x, (64, 1)), (64, 64)), 1)
     graph.apply(COPIED, [y], [whole[0:64]])
     late = ops.affine(whole, 1.0)
-    lives = compile(graph, [late], backend="reference").ground.lives
+    lives = compile(graph, [late], backend="reference").planned.lives
     assert (lives.of[whole.key].lower, lives.of[whole.key].outside) == (0, True)
 
 
@@ -64,7 +64,7 @@ def test_places_that_nobody_reads_need_no_value() -> None:
     graph.apply(COPIED, [y], [whole[32:96]])
     late = ops.affine(whole[40:60], 1.0)
     compiled = compile(graph, [late], backend="reference")
-    assert (compiled.ground.lives.of[whole.key].lower, compiled.ground.lives.of[whole.key].outside) == (2, False)
+    assert (compiled.planned.lives.of[whole.key].lower, compiled.planned.lives.of[whole.key].outside) == (2, False)
     np.testing.assert_array_equal(compiled({x: np.arange(64)}, late)[0], np.arange(8, 28) * 64)
     # Before the run its bytes are those of the input.
     with pytest.raises(SymbolError, match="which each run computes"):

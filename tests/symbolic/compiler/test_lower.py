@@ -66,7 +66,7 @@ def test_softmax_takes_the_memory_of_the_convolution_and_unused_symbols_have_non
     for symbol in unused:
         with pytest.raises(SymbolError, match="the wanted outputs need"):
             compiled.tensor(symbol)
-    assert len(compiled.ground.order) == 2
+    assert len(compiled.planned.order) == 2
 
 
 def test_only_what_is_not_bound_is_in_the_arena(graph: SymbolicGraph) -> None:
@@ -335,7 +335,7 @@ def test_given_values_are_not_computed(graph: SymbolicGraph) -> None:
     y = ops.exp(x)
     z = ops.sin(y)
     compiled = compile_reference(graph, [z], given={y: Tensor.from_numpy(np.float32([1, 2, 3]))})
-    assert len(compiled.ground.order) == 1
+    assert len(compiled.planned.order) == 1
     np.testing.assert_allclose(compiled({}, z)[0], np.sin([1, 2, 3]), rtol=1e-6)
 
 
@@ -371,7 +371,7 @@ def test_a_new_value_takes_the_old_one_s_memory(graph: SymbolicGraph) -> None:
     weights = Tensor.from_numpy(np.float32([1, 2, 3]))
     compiled = compile_reference(graph, [], given={w: weights}, carry={new: w})
     assert compiled.tensor(new) is weights
-    assert compiled.ground.copies == ()
+    assert compiled.bindings.copies == ()
     for _ in range(2):
         compiled.write(x, [1, 1, 1])
         compiled.run()
@@ -392,7 +392,7 @@ def test_a_writer_that_may_not_work_in_place_copies_at_the_end(graph: SymbolicGr
     new = w @ x
     weights = Tensor.from_numpy(np.float32([[1, 2], [3, 4]]))
     compiled = compile_reference(graph, [], given={w: weights}, carry={new: w})
-    assert compiled.ground.copies == ((new.key, w.key),)
+    assert compiled.bindings.copies == ((new.key, w.key),)
     compiled.write(x, [[0, 1], [1, 0]])
     compiled.run()
     np.testing.assert_array_equal(weights.numpy(), [[2, 1], [4, 3]])
@@ -403,7 +403,7 @@ def test_a_writer_that_reads_the_old_value_by_parts_copies(graph: SymbolicGraph)
     new = ops.add(w, w[1])
     weights = Tensor.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
     compiled = compile_reference(graph, [], given={w: weights}, carry={new: w})
-    assert len(compiled.ground.copies) == 1
+    assert len(compiled.bindings.copies) == 1
     compiled.run()
     np.testing.assert_array_equal(weights.numpy(), [[3, 5, 7], [6, 8, 10]])
 
@@ -480,7 +480,7 @@ def test_a_training_step_updates_parameters_and_states_in_place(graph: SymbolicG
     given = {w: Tensor.from_numpy(np.ones((4, 2), np.float32)), done.updates[0].states[0]: Tensor.zeros(w.spec)}
     given[done.scalars["rate"]] = Tensor.from_numpy(np.float32(0.1))
     compiled = compile_reference(graph, [loss], given=given, carry=done.carries())
-    assert compiled.ground.copies == ()
+    assert compiled.bindings.copies == ()
     losses = [float(compiled({x: np.ones((8, 4))}, loss)[0]) for _ in range(30)]
     assert losses[0] == 16.0
     assert losses[-1] < 0.5 * losses[0]

@@ -26,7 +26,7 @@ from nnc.symbolic.compiler.rooms import aligned
 
 SCRATCH = 1000
 WINDOW = window_of(3)
-lower_module = import_module("nnc.symbolic.compiler.lower")
+compiled_module = import_module("nnc.symbolic.compiler.compiled")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ def test_a_statement_is_exact_and_known_before_memory_is() -> None:
     storage = compiled.tensor(x).storage
     assert storage.nbytes == statement.arena
     assert compiled.tensor(slope).storage is storage
-    used = [compiled.tensor(graph.symbol(root)) for root in compiled.ground.lives.of]
+    used = [compiled.tensor(graph.symbol(root)) for root in compiled.planned.lives.of]
     assert max(tensor.offset + tensor.spec.nbytes for tensor in used) <= statement.arena
     assert statement.without_reuse == sum(tensor.spec.nbytes for tensor in used)
     assert all(tensor.offset % 64 == 0 for tensor in used)
@@ -130,7 +130,7 @@ def test_copies_of_operands_with_gaps_are_planned(monkeypatch: pytest.MonkeyPatc
 
 def test_what_planning_leaves_behind_is_given_back_for_large_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(lower_module, "give_back_free_memory", lambda: calls.append("trim"))
+    monkeypatch.setattr(compiled_module, "give_back_free_memory", lambda: calls.append("trim"))
     graph = SymbolicGraph()
     x = graph.input(spec((64,)), "x")
     compile(graph, [ops.tanh(x)], backend="reference").allocate()

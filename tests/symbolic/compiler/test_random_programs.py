@@ -107,8 +107,8 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
     symbols = symbols_for(program, graph)
     _, wanted = run(program, symbols)
     compiled = compile(graph, [*wanted, *backward(graph, wanted, symbols)], backend="reference")
-    order, statement = compiled.ground.order, compiled.memory()
-    assert statement.lower_bound <= statement.arena <= statement.without_reuse + 64 * len(compiled.ground.lives.of)
+    order, statement = compiled.planned.order, compiled.memory()
+    assert statement.lower_bound <= statement.arena <= statement.without_reuse + 64 * len(compiled.planned.lives.of)
     records = [graph.execs[key] for key in order]
     born: dict[TensorKey, int] = {}
     dies: dict[TensorKey, int] = {}
@@ -120,7 +120,7 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
         for key in record.outputs:
             born.setdefault(graph.root(key), step)
             dies.setdefault(graph.root(key), step)
-    for key in compiled.ground.kept:
+    for key in compiled.planned.kept:
         born.setdefault(key, -1)
         dies[key] = len(order)
     places = {root: compiled.tensor(graph.symbol(root)) for root in born}
@@ -140,7 +140,7 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
 
 def _is_part(compiled: Compiled, graph: SymbolicGraph, part: TensorKey, whole: TensorKey) -> bool:
     """True when `part` lies where a concatenation into `whole` wants it."""
-    parts, place = compiled.ground.lives.parts, compiled.tensor(graph.symbol(part)).address
+    parts, place = compiled.planned.lives.parts, compiled.tensor(graph.symbol(part)).address
     while part in parts:
         above = parts[part]
         record = graph.execs[graph.writers(above)[0]]

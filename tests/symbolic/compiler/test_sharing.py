@@ -41,7 +41,7 @@ def chain() -> tuple[int, bytes]:
     y = ops.square(ops.exp(ops.tanh(x)))
     program = compile(graph, [y], backend="reference")
     (result,) = program({x: np.linspace(-1, 1, 64, dtype=np.float32)}, y)
-    return sum(len(life.roots) - 1 for life in program.ground.layout.blocks), result.tobytes()
+    return sum(len(life.roots) - 1 for life in program.planned.layout.blocks), result.tobytes()
 
 
 def test_outputs_keep_to_themselves_where_the_plan_is_smaller_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_the_plan_decides() -> None:
     y = ops.concatenate([early, late], 0)
     compiled = compile(graph, [y], backend="reference")
     memory = compiled.memory()
-    assert compiled.ground.lives.in_place == {} or memory.arena == memory.lower_bound
+    assert compiled.planned.lives.in_place == {} or memory.arena == memory.lower_bound
     value = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 64)
     got = compiled({x: value}, y)[0]
     np.testing.assert_allclose(got[0], np.sin(value[0]), rtol=1e-6)

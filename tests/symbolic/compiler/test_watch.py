@@ -89,14 +89,14 @@ def test_a_step_that_reads_what_another_has_written_over_is_named() -> None:
     y = x @ w
     z = y @ x
     compiled = compile(graph, [z], backend="reference")
-    ground = compiled.ground
-    placed = {id(life): (life, offset) for life, offset in ground.layout.placed()}
-    check_reads(graph, ground.order, ground.lives, placed.values(), ground.kept)
-    (_, offset), (life, _) = placed[id(ground.lives.of[x.key])], placed[id(ground.lives.of[y.key])]
+    planned = compiled.planned
+    placed = {id(life): (life, offset) for life, offset in planned.layout.placed()}
+    check_reads(graph, planned.order, planned.lives, placed.values(), planned.kept)
+    (_, offset), (life, _) = placed[id(planned.lives.of[x.key])], placed[id(planned.lives.of[y.key])]
     placed[id(life)] = (life, offset)
     message = r"gemm of %2: f32\[4, 4\] \(test_watch.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, ground.order, ground.lives, placed.values(), ground.kept)
+        check_reads(graph, planned.order, planned.lives, placed.values(), planned.kept)
 
 
 def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None:
@@ -106,13 +106,13 @@ def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None
     wide = ops.broadcast_to(ops.reshape(ops.reduce_sum(a), (1, 1)), (64, 64)).named("wide")
     z = a @ ops.reshape(ops.reduce_sum(wide, 1), (8, 8))
     compiled = compile(graph, [z], backend="reference")
-    ground = compiled.ground
-    early, late = ground.lives.of[a.key], ground.lives.of[wide.key]
-    place = next(offset for life, offset in ground.layout.placed() if life is early)
-    moved = [(life, place if life is late else offset) for life, offset in ground.layout.placed()]
+    planned = compiled.planned
+    early, late = planned.lives.of[a.key], planned.lives.of[wide.key]
+    place = next(offset for life, offset in planned.layout.placed() if life is early)
+    moved = [(life, place if life is late else offset) for life, offset in planned.layout.placed()]
     message = r"gemm of .* reads %1 a: f32\[8, 8\], whose bytes broadcast_to of .*wide.* has written over"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
 
 
 def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
@@ -120,12 +120,12 @@ def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
     x = graph.input(spec((8,)), "x")
     a = ops.sin(x).named("a")
     y = ops.broadcast_to(ops.reduce_sum(x), (16,))
-    ground = compile(graph, [a, y], backend="reference").ground
-    early, late = ground.lives.of[a.key], ground.lives.of[y.key]
-    place = next(offset for life, offset in ground.layout.placed() if life is early)
-    moved = [(life, place if life is late else offset) for life, offset in ground.layout.placed()]
+    planned = compile(graph, [a, y], backend="reference").planned
+    early, late = planned.lives.of[a.key], planned.lives.of[y.key]
+    place = next(offset for life, offset in planned.layout.placed() if life is early)
+    moved = [(life, place if life is late else offset) for life, offset in planned.layout.placed()]
     with pytest.raises(VerificationError, match=r"the end of the run reads %1 a: f32\[8\], whose bytes"):
-        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
 
 
 def test_a_workspace_on_what_its_step_uses_is_named() -> None:
@@ -134,20 +134,20 @@ def test_a_workspace_on_what_its_step_uses_is_named() -> None:
     with while_loop(graph, CountBelow(3)) as loop:
         state = loop.carry(x)
         loop.next(state, ops.sin(state @ w) @ state)
-    ground = compile(graph, [loop.result(state)], backend="reference").ground
-    (scratch,) = ground.lives.workspaces.values()
-    check_reads(graph, ground.order, ground.lives, ground.layout.placed(), ground.kept)
-    place = next(offset for life, offset in ground.layout.placed() if life is ground.lives.of[w.key])
-    moved = [(life, place if life is scratch else offset) for life, offset in ground.layout.placed()]
+    planned = compile(graph, [loop.result(state)], backend="reference").planned
+    (scratch,) = planned.lives.workspaces.values()
+    check_reads(graph, planned.order, planned.lives, planned.layout.placed(), planned.kept)
+    place = next(offset for life, offset in planned.layout.placed() if life is planned.lives.of[w.key])
+    moved = [(life, place if life is scratch else offset) for life, offset in planned.layout.placed()]
     with pytest.raises(VerificationError, match=r"the workspace of while of .* lies on %1 w: f32\[4, 4\], which it"):
-        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
 
 
 def test_two_results_in_the_same_bytes_are_named() -> None:
     graph = SymbolicGraph()
     values, places = ops.sort(graph.input(spec((8,))))
-    ground = compile(graph, [values, places], backend="reference").ground
-    lives = [ground.lives.of[symbol.key] for symbol in (values, places)]
-    moved = [(life, 0 if life in lives else offset) for life, offset in ground.layout.placed()]
+    planned = compile(graph, [values, places], backend="reference").planned
+    lives = [planned.lives.of[symbol.key] for symbol in (values, places)]
+    moved = [(life, 0 if life in lives else offset) for life, offset in planned.layout.placed()]
     with pytest.raises(VerificationError, match=r"writes %1: f32\[8\] and %2: i64\[8\] to the same bytes"):
-        check_reads(graph, ground.order, ground.lives, moved, ground.kept)
+        check_reads(graph, planned.order, planned.lives, moved, planned.kept)

@@ -14,11 +14,13 @@ budget     a limit on memory, met by the above
 rooms      the memory that carried values of a loop take turns in
 bodies     loops and branches, planned before the graph around them
 build      a planned graph as a concrete one
-lower      tensors over one arena, a concrete graph that runs
+compiled   what runs: tensors over one arena, a concrete graph
+lower      from what a caller asks to that
 """
 
 from nnc.symbolic.compiler.budget import Budget
-from nnc.symbolic.compiler.lower import Compiled, compile
+from nnc.symbolic.compiler.compiled import Compiled
+from nnc.symbolic.compiler.lower import compile
 from nnc.symbolic.compiler.memory import MemoryStatement
 
 __all__ = ["Budget", "Compiled", "MemoryStatement", "compile"]

@@ -9,19 +9,18 @@ This memory is a block of the graph around, alive at the loop's step.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import contiguous_strides
 from nnc.errors import UsageError
-from nnc.symbolic.compiler.concurrency import Concurrency
 from nnc.symbolic.compiler.liveness import Life, Lives, ends_at, find_lives, fold_inplace
-from nnc.symbolic.compiler.memory import ArenaLayout, lay_out
+from nnc.symbolic.compiler.memory import lay_out
 from nnc.symbolic.compiler.needs import needs_of
 from nnc.symbolic.compiler.order import choose_order
+from nnc.symbolic.compiler.planned import PlannedGraph
 from nnc.symbolic.compiler.rooms import (
-    Rooms,
     aligned,
     assign_rooms,
     computed_places,
@@ -33,33 +32,10 @@ from nnc.symbolic.control import CaseAttrs, WhileAttrs
 from nnc.symbolic.ir import Body, ExecKey, SymbolicGraph, TensorKey, bodies_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scheme:
-    """A graph with everything fixed before memory exists; `inner` are the schemes of the bodies of its execs.
-
-    The roots `kept` hold their values behind the last step. The first `tested` execs are those that a loop's test
-    needs. Without `concurrency` each step waits for the one in front of it.
-    """
-
-    graph: SymbolicGraph
-    order: tuple[ExecKey, ...]
-    lives: Lives
-    layout: ArenaLayout
-    inner: Mapping[ExecKey, tuple[Scheme, ...]]
-    backend: str
-    kept: frozenset[TensorKey] = frozenset()
-    tested: int = 0
-    concurrency: Concurrency | None = None
-    rooms: Rooms = field(default_factory=Rooms)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arena, rounded up to the alignment of blocks."""
-        return aligned(self.layout.plan.arena_bytes)
-
-
-def plan_bodies(graph: SymbolicGraph, execs: Sequence[ExecKey], backend: str) -> dict[ExecKey, tuple[Scheme, ...]]:
-    """The schemes of all bodies inside these execs."""
+def plan_bodies(
+    graph: SymbolicGraph, execs: Sequence[ExecKey], backend: str
+) -> dict[ExecKey, tuple[PlannedGraph, ...]]:
+    """The planned of all bodies inside these execs."""
     found = {}
     for key in execs:
         command = graph.execs[key].command
@@ -70,7 +46,7 @@ def plan_bodies(graph: SymbolicGraph, execs: Sequence[ExecKey], backend: str) ->
 
 
 def scratch_bytes(
-    graph: SymbolicGraph, execs: Sequence[ExecKey], inner: Mapping[ExecKey, tuple[Scheme, ...]], backend: str
+    graph: SymbolicGraph, execs: Sequence[ExecKey], inner: Mapping[ExecKey, tuple[PlannedGraph, ...]], backend: str
 ) -> dict[ExecKey, int]:
     """The scratch memory of each exec: its kernel's, or what is inside of it."""
     return {
@@ -82,7 +58,7 @@ def scratch_bytes(
 def plan_workspaces(
     graph: SymbolicGraph,
     order: Sequence[ExecKey],
-    inner: Mapping[ExecKey, tuple[Scheme, ...]],
+    inner: Mapping[ExecKey, tuple[PlannedGraph, ...]],
     scratch: Mapping[ExecKey, int],
     lives: Lives,
     is_over: Callable[[Life, int], bool] = ends_at,
@@ -104,7 +80,7 @@ def plan_workspaces(
             lives.workspaces[step] = Life([], step, step + 1, nbytes)
 
 
-def _plan_body(body: Body, command: AnyCommand, backend: str) -> Scheme:
+def _plan_body(body: Body, command: AnyCommand, backend: str) -> PlannedGraph:
     """Carried values have rooms; what else comes from outside, and the results of branches, live in memory outside."""
     if isinstance(command.attrs, WhileAttrs):
         return _plan_loop(command.attrs, backend)
@@ -119,10 +95,10 @@ def _plan_body(body: Body, command: AnyCommand, backend: str) -> Scheme:
     fold_inplace(graph, order, lives)
     plan_workspaces(graph, order, inner, scratch, lives)
     layout = lay_out(lives, {root: graph.label(root) for root in lives.of})
-    return Scheme(graph, order, lives, layout, inner, backend)
+    return PlannedGraph(graph, order, lives, layout, inner, backend)
 
 
-def _plan_loop(attrs: WhileAttrs, backend: str) -> Scheme:
+def _plan_loop(attrs: WhileAttrs, backend: str) -> PlannedGraph:
     """What the test and the results behind the loop read comes first in the order."""
     body, graph = attrs.body, attrs.body.graph
     moving = computed_places(attrs)
@@ -146,7 +122,7 @@ def _plan_loop(attrs: WhileAttrs, backend: str) -> Scheme:
     rooms = assign_rooms(attrs, order, lives)
     rest = {root: life for root, life in lives.of.items() if root not in rooms.of}
     layout = lay_out(replace(lives, of=rest), {root: graph.label(root) for root in rest})
-    return Scheme(graph, order, lives, layout, inner, backend, roots, len(first), rooms=rooms)
+    return PlannedGraph(graph, order, lives, layout, inner, backend, roots, len(first), rooms=rooms)
 
 
 def _handed_on(graph: SymbolicGraph, order: Sequence[ExecKey], parameters: Sequence[TensorKey]) -> frozenset[TensorKey]:
@@ -170,10 +146,10 @@ def _late(attrs: WhileAttrs) -> tuple[TensorKey, ...]:
     return tuple(key for key in attrs.stacked() if key not in attrs.body.parameters)
 
 
-def _memory_inside(graph: SymbolicGraph, key: ExecKey, schemes: Sequence[Scheme]) -> int:
+def _memory_inside(graph: SymbolicGraph, key: ExecKey, planned: Sequence[PlannedGraph]) -> int:
     if isinstance(graph.execs[key].command.attrs, WhileAttrs):
-        return schemes[0].nbytes + sum(schemes[0].rooms.sizes)
-    return max(scheme.nbytes for scheme in schemes)
+        return planned[0].nbytes + sum(planned[0].rooms.sizes)
+    return max(scheme.nbytes for scheme in planned)
 
 
 def _claimed_bytes(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:

@@ -33,9 +33,9 @@ from nnc.errors import IndexRangeError, LayoutError
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.compiler.bodies import Scheme
 from nnc.symbolic.compiler.liveness import Hosting, ends_at
 from nnc.symbolic.compiler.ownership import check_reads
+from nnc.symbolic.compiler.planned import PlannedGraph
 from nnc.symbolic.compiler.rooms import (
     Room,
     Rooms,
@@ -94,13 +94,13 @@ class _MovingOperand:
 
 @dataclass(slots=True, eq=False)
 class GraphBuilder:
-    """Makes a concrete graph of a scheme whose arena begins at `base` of `storage`.
+    """Makes a concrete graph of a planned whose arena begins at `base` of `storage`.
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` rooms, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end.
     """
 
-    scheme: Scheme
+    planned: PlannedGraph
     storage: Storage
     base: int
     places: dict[TensorKey, Place]
@@ -115,51 +115,51 @@ class GraphBuilder:
 
     def build(self) -> GraphBuilder:
         """Append all execs, each behind those that its step waits for."""
-        scheme, layout = self.scheme, self.scheme.layout
+        planned, layout = self.planned, self.planned.layout
         self._offsets = {id(life): self.base + offset for life, offset in layout.placed()}
-        for root in scheme.lives.of:
-            if root not in scheme.rooms.of:
+        for root in planned.lives.of:
+            if root not in planned.rooms.of:
                 self._root_place(root)
         dead = self._dead_rooms() if SETTINGS.debug else {}
         watch = self._watch() if SETTINGS.debug else None
         first = () if watch is None else (self.concrete.add_noop(watch.start),)
         self._last = first
-        for step, key in enumerate(scheme.order):
+        for step, key in enumerate(planned.order):
             self._last = self._behind(step) or first
             self._pass_breakpoint(step)
             if watch is not None:
                 self._append(self.concrete.add_noop(partial(watch.begin, step)))
             self._fill(step)
-            self._add_exec(step, scheme.graph.execs[key], scheme.inner.get(key, ()))
+            self._add_exec(step, planned.graph.execs[key], planned.inner.get(key, ()))
             if watch is not None:
                 self._append(self.concrete.add_noop(partial(watch.end, step)))
             for root in dead.get(step, ()):
-                place = self._memory(root, workspace_spec(scheme.lives.of[root].nbytes))
+                place = self._memory(root, workspace_spec(planned.lives.of[root].nbytes))
                 self._append(self.concrete.add(_poison(place), [], [place]))
             self._ends.append(self._last)
-        if scheme.concurrency is not None:
+        if planned.concurrency is not None:
             self._last = tuple(dict.fromkeys(key for keys in self._ends for key in keys))
-        self._pass_breakpoint(len(scheme.order))
-        self._fill(len(scheme.order))
+        self._pass_breakpoint(len(planned.order))
+        self._fill(len(planned.order))
         self._write_rows(of_parameters=False)
         return self
 
     def _pass_breakpoint(self, step: int) -> None:
         """What comes from here on runs when the test has held."""
-        if step == self.scheme.tested:
+        if step == self.planned.tested:
             self._tested = self._last
             self._write_rows(of_parameters=True)
 
     def _root_place(self, root: TensorKey) -> Place:
         if root not in self.places:
-            self.places[root] = self._memory(root, self.scheme.graph.tensors[root].spec)
+            self.places[root] = self._memory(root, self.planned.graph.tensors[root].spec)
         return self.places[root]
 
     def _memory(self, root: TensorKey, spec: TensorSpec) -> Place:
         """The place of a root, as elements of `spec`."""
-        room = self.scheme.rooms.of.get(root)
+        room = self.planned.rooms.of.get(root)
         if room is None:
-            lives = self.scheme.lives
+            lives = self.planned.lives
             offset = self._offsets.get(id(lives.of[root]), 0) + lives.shifts.get(root, 0)
             return Tensor(spec, self.storage, offset)
         assert self.moving is not None
@@ -167,15 +167,15 @@ class GraphBuilder:
 
     def _behind(self, step: int) -> tuple[ConcreteKey, ...]:
         """The nodes that the first node of a step waits for."""
-        concurrency = self.scheme.concurrency
+        concurrency = self.planned.concurrency
         if concurrency is None:
             return self._last
         return tuple(dict.fromkeys(key for source in concurrency.after[step] for key in self._ends[source]))
 
     def _fill(self, step: int) -> None:
         """Fill what is alive from this step on and gets its other values later, or never."""
-        for root in self.scheme.lives.fills.get(step, ()):
-            record = self.scheme.graph.tensors[root]
+        for root in self.planned.lives.fills.get(step, ()):
+            record = self.planned.graph.tensors[root]
             assert record.fill is not None
             self._append(
                 self.concrete.add(Command(FILL, FillAttrs(record.fill, record.spec)), [], [self._root_place(root)])
@@ -189,7 +189,7 @@ class GraphBuilder:
         """Where a symbol lies; an alias of what moves moves along."""
         found = self.places.get(key)
         if found is None:
-            graph = self.scheme.graph
+            graph = self.planned.graph
             region, root = graph.region(key), self._root_place(graph.root(key))
             if graph.root(key) == key:
                 return root
@@ -210,31 +210,31 @@ class GraphBuilder:
     def _dead_rooms(self) -> dict[int, list[TensorKey]]:
         """A root of each block in a room that nobody needs any more, by the step after which that is so."""
         dead: dict[int, list[TensorKey]] = {}
-        for root in self.scheme.rooms.of:
-            life = self.scheme.lives.of[root]
+        for root in self.planned.rooms.of:
+            life = self.planned.lives.of[root]
             if life.roots[0] == root:
                 dead.setdefault(life.upper - 1, []).append(root)
         return dead
 
     def _watch(self) -> Watch:
         """Over the arena, and over the guards around one that has its storage for itself."""
-        scheme, memory, base = self.scheme, self.storage.bytes, self.base
-        check_reads(scheme.graph, scheme.order, scheme.lives, scheme.layout.placed(), scheme.kept)
+        planned, memory, base = self.planned, self.storage.bytes, self.base
+        check_reads(planned.graph, planned.order, planned.lives, planned.layout.placed(), planned.kept)
         if self.is_body:
-            memory, base = memory[base : base + scheme.nbytes], 0
-        return watch(memory, base, scheme.graph, scheme.order, scheme.lives, scheme.layout.placed())
+            memory, base = memory[base : base + planned.nbytes], 0
+        return watch(memory, base, planned.graph, planned.order, planned.lives, planned.layout.placed())
 
-    def _add_exec(self, step: int, record: ExecSymbol, schemes: tuple[Scheme, ...]) -> None:
-        workspace, attrs = self.scheme.lives.workspaces.get(step), record.command.attrs
+    def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
+        workspace, attrs = self.planned.lives.workspaces.get(step), record.command.attrs
         at = 0 if workspace is None else self._offsets[id(workspace)]
         if isinstance(attrs, WhileAttrs):
-            self._add_while(record, attrs, schemes[0], at, self.scheme.lives.hosts[step], step)
+            self._add_while(record, attrs, bodies[0], at, self.planned.lives.hosts[step], step)
         elif isinstance(attrs, CaseAttrs):
-            self._add_case(record, attrs, schemes, at, step)
-        elif step in self.scheme.lives.in_place:
+            self._add_case(record, attrs, bodies, at, step)
+        elif step in self.planned.lives.in_place:
             whole = self.place(record.outputs[0])
             assert isinstance(whole, Tensor)
-            graph, placed = self.scheme.graph, self.scheme.lives.in_place[step]
+            graph, placed = self.planned.graph, self.planned.lives.in_place[step]
             for part, start, strides in copied_parts(graph, record, placed):
                 self.copy(self.place(part), whole.view(graph.tensors[part].spec, start, strides))
         else:
@@ -246,14 +246,14 @@ class GraphBuilder:
     # ---- loops
 
     def _add_while(
-        self, record: ExecSymbol, attrs: WhileAttrs, scheme: Scheme, at: int, hosting: Hosting, step: int
+        self, record: ExecSymbol, attrs: WhileAttrs, planned: PlannedGraph, at: int, hosting: Hosting, step: int
     ) -> None:
-        body = ConcreteGraph(backend=scheme.backend, name=record.name or "while")
+        body = ConcreteGraph(backend=planned.backend, name=record.name or "while")
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        moving = self._moving_rooms(scheme, hosting, body, at + scheme.nbytes)
+        moving = self._moving_rooms(planned, hosting, body, at + planned.nbytes)
         places: dict[TensorKey, Place] = dict(zip(attrs.body.parameters, inputs, strict=True))
-        resident = _resident(attrs, scheme.rooms, hosting, record)
+        resident = _resident(attrs, planned.rooms, hosting, record)
         for key in attrs.body.parameters[: attrs.carried]:
             if key in resident:
                 del places[key]
@@ -263,14 +263,14 @@ class GraphBuilder:
         rows = {kept.symbol: output for kept, output in zip(attrs.kept, outputs[1:], strict=True) if kept.rows}
         for place in rows.values() if trips(attrs) is None else ():
             self._append(self.concrete.add(Command(FILL, FillAttrs(0.0, place.spec)), [], [place]))
-        builder = GraphBuilder(scheme, self.storage, at, places, body, True, moving, rows).build()
+        builder = GraphBuilder(planned, self.storage, at, places, body, True, moving, rows).build()
         for key, result in zip(attrs.body.parameters, attrs.body.results, strict=False):
             carry = builder.place(key)
             if isinstance(carry, Carry) and key not in resident and result != key:
                 body.carry_over(builder.place(result), carry)
         moving.close()
         test = builder._test(attrs)
-        breakpoints = builder._tested if scheme.tested else ()
+        breakpoints = builder._tested if planned.tested else ()
         self._append(self.concrete.while_loop(body, test, breakpoints=breakpoints, name=record.name))
         self.copy(body.count, outputs[0])
         for kept, output, place in zip(attrs.kept, record.outputs[1:], outputs[1:], strict=True):
@@ -278,13 +278,13 @@ class GraphBuilder:
                 self.copy(builder.place(kept.symbol), place)
 
     def _is_unread(self, key: TensorKey, step: int) -> bool:
-        life = self.scheme.lives.of.get(key)
+        life = self.planned.lives.of.get(key)
         return life is not None and ends_at(life, step)
 
-    def _moving_rooms(self, scheme: Scheme, hosting: Hosting, body: ConcreteGraph, at: int) -> _MovingOperand:
+    def _moving_rooms(self, planned: PlannedGraph, hosting: Hosting, body: ConcreteGraph, at: int) -> _MovingOperand:
         """The rooms of a loop; memories that no block around it gives lie one behind the other from `at` on."""
         offsets = {}
-        for memory, size in enumerate(scheme.rooms.sizes):
+        for memory, size in enumerate(planned.rooms.sizes):
             if memory not in hosting.roots:
                 offsets[memory] = at
                 at += size
@@ -294,11 +294,11 @@ class GraphBuilder:
                 return Tensor(spec, self.storage, offsets[memory])
             return self._memory(hosting.roots[memory], spec)
 
-        return _MovingOperand(scheme.rooms, body, first)
+        return _MovingOperand(planned.rooms, body, first)
 
     def _write_rows(self, *, of_parameters: bool) -> None:
         """Copy values of this iteration to their rows: of parameters, or of what it computes."""
-        graph = self.scheme.graph
+        graph = self.planned.graph
         for symbol, stack in self.rows.items():
             spec = graph.tensors[symbol].spec
             rows = [_row(stack, spec, number) for number in range(stack.spec.shape[0])]
@@ -322,21 +322,23 @@ class GraphBuilder:
 
     # ---- branches
 
-    def _add_case(self, record: ExecSymbol, attrs: CaseAttrs, schemes: tuple[Scheme, ...], at: int, step: int) -> None:
+    def _add_case(
+        self, record: ExecSymbol, attrs: CaseAttrs, bodies: tuple[PlannedGraph, ...], at: int, step: int
+    ) -> None:
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        passed = self.scheme.rooms.passed.get(step, tuple({} for _ in schemes))
+        passed = self.planned.rooms.passed.get(step, tuple({} for _ in bodies))
         phis = self._pass(passed)
         choice = _choice(attrs.function or _integer, len(attrs.branches), attrs.otherwise is not None)
         node = self.concrete.case_of(choice, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
         self._append(node)
-        for index, ((name, body), scheme) in enumerate(zip(attrs.bodies(), schemes, strict=True)):
-            branch = ConcreteGraph(backend=scheme.backend, name=name)
+        for index, ((name, body), planned) in enumerate(zip(attrs.bodies(), bodies, strict=True)):
+            branch = ConcreteGraph(backend=planned.backend, name=name)
             places = dict(zip(body.parameters, inputs[attrs.chosen :], strict=True))
             written = zip(record.outputs, body.results, outputs, strict=True)
             ends = [(result, place) for key, result, place in written if key not in passed[index]]
             places.update((result, place) for result, place in ends if result not in body.parameters)
-            builder = GraphBuilder(scheme, self.storage, at, places, branch, True).build()
+            builder = GraphBuilder(planned, self.storage, at, places, branch, True).build()
             for result, place in ends:
                 if result in body.parameters:
                     builder.copy(builder.place(result), place)
@@ -351,7 +353,7 @@ class GraphBuilder:
         for output in outputs:
             places = [self.place(handed.get(output, output)) for handed in passed]
             phis[output] = Phi(places[0], *places)
-        of = self.scheme.rooms.of
+        of = self.planned.rooms.of
         pairs = [[(of[output], of[operand]) for output, operand in handed.items()] for handed in passed]
         changes = [dict((*some, *((operand, output) for output, operand in some))) for some in pairs]
         rooms = self.moving.exchange(changes, sorted(self._specs_in_rooms(), key=str))
@@ -361,12 +363,12 @@ class GraphBuilder:
     def _specs_in_rooms(self) -> set[TensorSpec]:
         """The specs that rooms may be asked for: of roots in them, of roots in rooms of loops inside, and bytes."""
         specs, sizes = set[TensorSpec](), set[int]()
-        waiting = [self.scheme]
+        waiting = [self.planned]
         while waiting:
-            scheme = waiting.pop()
-            waiting.extend(inner for schemes in scheme.inner.values() for inner in schemes)
-            specs.update(scheme.graph.tensors[root].spec for root in scheme.rooms.of)
-            sizes.update(scheme.rooms.sizes, (scheme.lives.of[root].nbytes for root in scheme.rooms.of))
+            planned = waiting.pop()
+            waiting.extend(inner for bodies in planned.inner.values() for inner in bodies)
+            specs.update(planned.graph.tensors[root].spec for root in planned.rooms.of)
+            sizes.update(planned.rooms.sizes, (planned.lives.of[root].nbytes for root in planned.rooms.of))
         sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
 

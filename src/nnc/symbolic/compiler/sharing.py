@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from nnc.ops.rules import INPLACE
-from nnc.symbolic.compiler.bodies import Scheme, plan_workspaces
+from nnc.symbolic.compiler.bodies import plan_workspaces
 from nnc.symbolic.compiler.concurrency import Concurrency
 from nnc.symbolic.compiler.liveness import Lives, ends_at, find_lives, fold_inplace, life_of
 from nnc.symbolic.compiler.memory import PLACES, PLACES_OF_A_TRIAL, ArenaLayout, lay_out
 from nnc.symbolic.compiler.needs import Needs
+from nnc.symbolic.compiler.planned import PlannedGraph
 from nnc.symbolic.compiler.subrange import place_inputs, sites
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
@@ -33,7 +34,7 @@ class Sharing:
     needs: Needs
     bound: frozenset[TensorKey]
     kept: frozenset[TensorKey]
-    inner: Mapping[ExecKey, tuple[Scheme, ...]]
+    inner: Mapping[ExecKey, tuple[PlannedGraph, ...]]
     scratch: Mapping[ExecKey, int]
     capacity: int | None
 
