@@ -13,6 +13,7 @@ Imports only point down this list:
     planning
     core
     graph
+    arguments
     errors
 
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to

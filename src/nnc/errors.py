@@ -7,6 +7,7 @@
     │   ├── LayoutError           memory layouts that an operator's rule does not allow
     │   ├── DeviceError           tensors on different or unknown devices
     │   ├── AttributeValueError   a value that an operator's attribute does not allow
+    │   │   └── ArgumentError     an argument of another type than its annotation names, or outside of its range
     │   ├── IndexRangeError       an index, read from a tensor, outside the axis it names
     │   ├── ArityError            wrong number of inputs or outputs
     │   ├── RegistryError         unknown, duplicate or contradictory registration
@@ -80,6 +81,10 @@ class DeviceError(UsageError):
 
 class AttributeValueError(UsageError):
     """A value that an operator's attribute does not allow."""
+
+
+class ArgumentError(AttributeValueError):
+    """An argument of another type than its annotation names, or outside of the range that it states."""
 
 
 class IndexRangeError(UsageError):

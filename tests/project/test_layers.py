@@ -15,8 +15,9 @@ DIAGRAM_TITLE = "Imports only point down this list:"
 # What a package may import besides the standard library and itself, where that is almost nothing.
 STANDALONE = {
     "errors": set[str](),
-    "graph": {"nnc.errors"},
-    "planning": {"nnc.errors", "numpy"},
+    "arguments": {"nnc.errors"},
+    "graph": {"nnc.arguments", "nnc.errors"},
+    "planning": {"nnc.arguments", "nnc.errors", "numpy"},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from nnc.arguments import checked
 from nnc.core.dtype import I32, DType
 from nnc.ops import affine, argmax, cast, equal, reduce_mean, reduce_sum, softmax_cross_entropy, square, subtract
 from nnc.ops.operand import T
@@ -33,6 +34,7 @@ class Loss(ABC):
         """A scalar that sums over the batch what users follow beside the loss (such as right answers)."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class SoftmaxCrossEntropy(Loss):
     """loss = mean_n (ln sum_c e^x[n, c] - x[n, label[n]]); the score counts rows whose largest logit is the label's."""
@@ -56,6 +58,7 @@ class SoftmaxCrossEntropy(Loss):
         return reduce_sum(cast(right, output.spec.dtype))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class MeanSquaredError(Loss):
     """loss = mean (output - target)²; the score is the sum of squares over the batch, per row."""

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.command import AnyCommand, Command
-from nnc.errors import AttributeValueError
 from nnc.nn.schedules import Constant, RateSchedule
 from nnc.ops.optimizer import (
     ADAGRAD,
@@ -60,20 +60,15 @@ class Optimizer(ABC):
         return STATE_NAMES[self.command().op]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class StochasticGradientDescent(Optimizer):
     """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
 
-    rate: float | RateSchedule = 0.01
-    momentum: float = 0.9
-    decay: float = 0.0
+    rate: Rate | RateSchedule = 0.01
+    momentum: Share = 0.9
+    decay: Rate = 0.0
     nesterov: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.momentum < 1.0 or self.decay < 0.0:
-            raise AttributeValueError(
-                "SGD", got=f"momentum={self.momentum}, decay={self.decay}", need="0 ≤ momentum < 1, decay ≥ 0"
-            )
 
     def command(self) -> AnyCommand:
         """The sgd command, or gradient_descent, which keeps no state."""
@@ -82,6 +77,7 @@ class StochasticGradientDescent(Optimizer):
         return Command(SGD, SgdAttrs(self.momentum, 0.0, self.decay, self.nesterov))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Adam(Optimizer):
     """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015).
@@ -89,17 +85,13 @@ class Adam(Optimizer):
     With `amsgrad` the largest v̂ so far takes the place of v̂ (Reddi et al. 2018).
     """
 
-    rate: float | RateSchedule = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 0.0
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
     decoupled: bool = False
     amsgrad: bool = False
-
-    def __post_init__(self) -> None:
-        _check_fractions("Adam", beta1=self.beta1, beta2=self.beta2)
-        _check_epsilon("Adam", self.epsilon, self.decay)
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command."""
@@ -107,20 +99,17 @@ class Adam(Optimizer):
         return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class AdamW(Optimizer):
     """Adam whose decay acts on the parameter itself: w' = w - rate · (m̂ / (√v̂ + ε) + decay · w) (Loshchilov 2019)."""
 
-    rate: float | RateSchedule = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 0.01
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.01
     amsgrad: bool = False
-
-    def __post_init__(self) -> None:
-        _check_fractions("AdamW", beta1=self.beta1, beta2=self.beta2)
-        _check_epsilon("AdamW", self.epsilon, self.decay)
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command, decoupled."""
@@ -128,79 +117,68 @@ class AdamW(Optimizer):
         return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Lamb(Optimizer):
     """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w, for large batches (You et al. 2020)."""
 
-    rate: float | RateSchedule = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    decay: float = 0.01
-
-    def __post_init__(self) -> None:
-        _check_fractions("Lamb", beta1=self.beta1, beta2=self.beta2)
-        _check_epsilon("Lamb", self.epsilon, self.decay)
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-6
+    decay: Rate = 0.01
 
     def command(self) -> AnyCommand:
         """The lamb command."""
         return Command(LAMB, LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class RMSProp(Optimizer):
     """v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m', s = g + decay · w."""
 
-    rate: float | RateSchedule = 1e-3
-    alpha: float = 0.99
-    momentum: float = 0.0
-    epsilon: float = 1e-8
-    decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_fractions("RMSProp", alpha=self.alpha, momentum=self.momentum)
-        _check_epsilon("RMSProp", self.epsilon, self.decay)
+    rate: Rate | RateSchedule = 1e-3
+    alpha: Share = 0.99
+    momentum: Share = 0.0
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
 
     def command(self) -> AnyCommand:
         """The rmsprop command."""
         return Command(RMSPROP, RmsPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Adagrad(Optimizer):
     """v' = v + s²;  w' = w - rate · s / (√v' + ε), s = g + decay · w (Duchi et al. 2011)."""
 
-    rate: float | RateSchedule = 0.01
-    epsilon: float = 1e-10
-    decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_epsilon("Adagrad", self.epsilon, self.decay)
+    rate: Rate | RateSchedule = 0.01
+    epsilon: Positive = 1e-10
+    decay: Rate = 0.0
 
     def command(self) -> AnyCommand:
         """The adagrad command."""
         return Command(ADAGRAD, AdagradAttrs(self.epsilon, self.decay))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Lion(Optimizer):
     """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
 
-    rate: float | RateSchedule = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.99
-    decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_fractions("Lion", beta1=self.beta1, beta2=self.beta2)
-        if not self.decay >= 0.0:
-            raise AttributeValueError("Lion", got=f"decay={self.decay}", need="decay ≥ 0")
+    rate: Rate | RateSchedule = 1e-4
+    beta1: Share = 0.9
+    beta2: Share = 0.99
+    decay: Rate = 0.0
 
     def command(self) -> AnyCommand:
         """The lion command."""
         return Command(LION, LionAttrs(self.beta1, self.beta2, self.decay))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class PerParameter(Optimizer):
     """The first rule whose pattern fits a parameter's path (as file names do) says its optimizer, else `default` does.
@@ -245,15 +223,3 @@ class PerParameter(Optimizer):
 
     def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:
         return next((rule for rule in self.rules if fnmatchcase(path, rule[0])), None)
-
-
-def _check_fractions(optimizer: str, **values: float) -> None:
-    """Each is a share of an old value that stays, less than all of it."""
-    if not all(0.0 <= value < 1.0 for value in values.values()):
-        got = ", ".join(f"{name}={value}" for name, value in values.items())
-        raise AttributeValueError(optimizer, got=got, need="0 ≤ each < 1")
-
-
-def _check_epsilon(optimizer: str, epsilon: float, decay: float) -> None:
-    if not (epsilon > 0.0 and decay >= 0.0):
-        raise AttributeValueError(optimizer, got=f"epsilon={epsilon}, decay={decay}", need="epsilon > 0, decay ≥ 0")

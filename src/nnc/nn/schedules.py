@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Count, Rate, checked
 
 
 class RateSchedule(ABC):
@@ -19,28 +19,26 @@ class RateSchedule(ABC):
         """The rate of update `step`."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Constant(RateSchedule):
     """The same rate at every step."""
 
-    value: float
+    value: Rate
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
         return self.value
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Cosine(RateSchedule):
     """rate = end + (start - end) · (1 + cos(π · min(step - 1, steps) / steps)) / 2 (Loshchilov & Hutter 2017)."""
 
-    start: float
-    steps: int
-    end: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise AttributeValueError("Cosine", got=f"steps={self.steps}", need="steps ≥ 1")
+    start: Rate
+    steps: Count
+    end: Rate = 0.0
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""

@@ -50,8 +50,12 @@ def test_a_model_learns_through_it(layer: Layer) -> None:
 
 
 def test_refusals() -> None:
-    for make in (lambda: LayerNorm(axes=0), lambda: GroupNorm(0), lambda: RMSNorm(epsilon=-1.0)):
-        with pytest.raises(AttributeValueError, match="epsilon"):
+    for make, named in (
+        (lambda: LayerNorm(axes=0), "axes=0"),
+        (lambda: GroupNorm(0), "groups=0"),
+        (lambda: RMSNorm(epsilon=-1.0), "epsilon=-1.0"),
+    ):
+        with pytest.raises(AttributeValueError, match=named):
             make()
     for layer, shape in ((LayerNorm(axes=2), (6,)), (GroupNorm(4), (2, 6)), (InstanceNorm(), (6,))):
         with pytest.raises(ShapeError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnc.arguments import Finite, checked
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import clamp, gelu, gelu_tanh, relu, sigmoid, softmax, tanh
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ReLU(Layer):
     """y = max(x, 0)."""
@@ -17,6 +19,7 @@ class ReLU(Layer):
         return relu(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Sigmoid(Layer):
     """y = 1 / (1 + e^-x)."""
@@ -26,6 +29,7 @@ class Sigmoid(Layer):
         return sigmoid(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Tanh(Layer):
     """y = tanh x."""
@@ -35,6 +39,7 @@ class Tanh(Layer):
         return tanh(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class GELU(Layer):
     """y = x · Φ(x)."""
@@ -44,6 +49,7 @@ class GELU(Layer):
         return gelu(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Softmax(Layer):
     """y = e^x / sum e^x over the last axis."""
@@ -53,6 +59,7 @@ class Softmax(Layer):
         return softmax(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class GELUTanh(Layer):
     """y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, as GPT-2 has it."""
@@ -62,12 +69,13 @@ class GELUTanh(Layer):
         return gelu_tanh(x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Clamp(Layer):
     """y = min(max(x, low), high): with 0 and 6 the ReLU6 of mobile networks."""
 
-    low: float = 0.0
-    high: float = 6.0
+    low: Finite = 0.0
+    high: Finite = 6.0
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.arguments import Count, Positive, Size, checked
+from nnc.errors import ShapeError
 from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense
@@ -12,6 +13,7 @@ from nnc.nn.layers.normalization import LayerNorm
 from nnc.ops import add, reshape, scaled_dot_product_attention
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class MultiHeadAttention(Layer):
     """y = join_h softmax(q_h · k_hᵀ / √d) · v_h · output, with q, k and v dense layers of x; d = features / heads.
@@ -19,13 +21,9 @@ class MultiHeadAttention(Layer):
     `causal`: step t sees steps ≤ t only.
     """
 
-    heads: int
+    heads: Count
     causal: bool = False
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if self.heads < 1:
-            raise AttributeValueError("MultiHeadAttention", got=f"heads={self.heads}", need="heads ≥ 1")
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, features]."""
@@ -40,6 +38,7 @@ class MultiHeadAttention(Layer):
         return dense.build(scope.inside("output"), reshape(y, x.shape))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class TransformerBlock(Layer):
     """x = x + attention(norm(x)); y = x + narrow(activation(widen(norm(x)))), `hidden` wide (4 · features when 0).
@@ -47,12 +46,12 @@ class TransformerBlock(Layer):
     Without `norm_first` each norm comes behind its sum instead, as in the first transformers.
     """
 
-    heads: int
-    hidden: int = 0
+    heads: Count
+    hidden: Size = 0
     causal: bool = False
     norm_first: bool = True
     bias: bool = True
-    epsilon: float = 1e-5
+    epsilon: Positive = 1e-5
     activation: Layer = field(default_factory=GELU)
 
     def build(self, scope: Scope[T], x: T) -> T:
@@ -68,6 +67,7 @@ class TransformerBlock(Layer):
         return norm.build(inside, add(body.build(scope.inside(name), x), x))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class _FeedForward(Layer):
     """y = narrow(activation(widen(x)))."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Positive, Probability, checked
 from nnc.nn.initializers import ones, zeros
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import batch_norm, batch_norm_inference
 from nnc.ops.normalization import statistics_dtype
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class BatchNorm(Layer):
     """y = (x - mean) / √(variance + epsilon) · weight + bias per channel (the last axis).
@@ -18,13 +19,8 @@ class BatchNorm(Layer):
     The running statistics follow those of the batches: running = momentum · running + (1 - momentum) · batch.
     """
 
-    momentum: float = 0.9
-    epsilon: float = 1e-5
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.momentum <= 1.0 or not self.epsilon > 0.0:
-            got = f"momentum={self.momentum}, epsilon={self.epsilon}"
-            raise AttributeValueError("BatchNorm", got=got, need="0 ≤ momentum ≤ 1, epsilon > 0")
+    momentum: Probability = 0.9
+    epsilon: Positive = 1e-5
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""

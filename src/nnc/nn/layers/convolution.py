@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Count, Size, checked
 from nnc.nn.initializers import he_uniform, zeros
 from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.ops import convolution, window_of
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Convolution(Layer):
     """`filters` filters of `kernel` × `kernel`; padding "same" keeps the size at stride 1."""
 
-    filters: int
-    kernel: int = 3
-    stride: int = 1
-    padding: int | str = "same"
-    dilation: int = 1
-    groups: int = 1
+    filters: Count
+    kernel: Count = 3
+    stride: Count = 1
+    padding: Size | Literal["same"] = "same"
+    dilation: Count = 1
+    groups: Count = 1
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if min(self.filters, self.kernel, self.groups) < 1:
-            got = f"filters={self.filters}, kernel={self.kernel}, groups={self.groups}"
-            raise AttributeValueError("Convolution", got=got, need="all ≥ 1")
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.arguments import Count, checked
+from nnc.errors import ShapeError
 from nnc.nn.initializers import he_uniform, zeros
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import gemm
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Dense(Layer):
     """Fully connected layer of `units` outputs."""
 
-    units: int
+    units: Count
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if self.units < 1:
-            raise AttributeValueError("Dense", got=f"units={self.units}", need="units ≥ 1")
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to the last axis of `x`."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnc.arguments import Count, checked
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
-from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.errors import DTypeError, ShapeError
 from nnc.nn.initializers import Values, draw
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
@@ -21,17 +22,14 @@ def normal(generator: np.random.Generator, values: Values) -> None:
     draw(values, lambda count: generator.normal(0.0, DEVIATION, count))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Embedding(Layer):
     """y[…, features] = weight[x[…]]: `count` rows for integers 0 ≤ x < count, of element type `dtype`."""
 
-    count: int
-    features: int
+    count: Count
+    features: Count
     dtype: DType = F32
-
-    def __post_init__(self) -> None:
-        if min(self.count, self.features) < 1:
-            raise AttributeValueError("Embedding", got=f"{self.count} × {self.features}", need="both ≥ 1")
 
     def table(self, scope: Scope[T]) -> T:
         """The weight[count, features], for a layer that uses it twice."""
@@ -44,11 +42,12 @@ class Embedding(Layer):
         return index_select(self.table(scope), x)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class PositionEmbedding(Layer):
     """y[batch, t, features] = x + weight[t], for at most `steps` steps."""
 
-    steps: int
+    steps: Count
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, features]."""

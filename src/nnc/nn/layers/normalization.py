@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.arguments import Count, Rate, checked
+from nnc.errors import ShapeError
 from nnc.nn.initializers import ones, zeros
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import group_norm, instance_norm, layer_norm, rms_norm
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class LayerNorm(Layer):
     """y = (x - mean) / √(variance + epsilon) · weight + bias over the last `axes` axes of each example."""
 
-    axes: int = 1
-    epsilon: float = 1e-5
+    axes: Count = 1
+    epsilon: Rate = 1e-5
     affine: bool = True
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        _check("LayerNorm", self.epsilon, axes=self.axes)
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to the last axes of `x`."""
@@ -29,16 +28,14 @@ class LayerNorm(Layer):
         return layer_norm(x, weight, bias, axes=axes, epsilon=self.epsilon)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class RMSNorm(Layer):
     """y = x / √(mean x² + epsilon) · weight over the last `axes` axes of each example."""
 
-    axes: int = 1
-    epsilon: float = 1e-5
+    axes: Count = 1
+    epsilon: Rate = 1e-5
     affine: bool = True
-
-    def __post_init__(self) -> None:
-        _check("RMSNorm", self.epsilon, axes=self.axes)
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to the last axes of `x`."""
@@ -47,16 +44,14 @@ class RMSNorm(Layer):
         return rms_norm(x, weight, axes=axes, epsilon=self.epsilon)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class GroupNorm(Layer):
     """Each example's channels in `groups` groups, each normalized over its channels and all positions."""
 
-    groups: int
-    epsilon: float = 1e-5
+    groups: Count
+    epsilon: Rate = 1e-5
     affine: bool = True
-
-    def __post_init__(self) -> None:
-        _check("GroupNorm", self.epsilon, groups=self.groups)
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""
@@ -64,15 +59,13 @@ class GroupNorm(Layer):
         return group_norm(x, self.groups, weight, bias, epsilon=self.epsilon)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class InstanceNorm(Layer):
     """Each channel of each example normalized over all positions."""
 
-    epsilon: float = 1e-5
+    epsilon: Rate = 1e-5
     affine: bool = True
-
-    def __post_init__(self) -> None:
-        _check("InstanceNorm", self.epsilon)
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, spatial…, channels]."""
@@ -90,9 +83,3 @@ def _last_axes(layer: str, x: T, count: int) -> tuple[int, ...]:
     if x.spec.rank <= count:
         raise ShapeError(layer, got=str(x.spec), need=f"a batch and at least {count} more dimensions")
     return tuple(range(x.spec.rank - count, x.spec.rank))
-
-
-def _check(layer: str, epsilon: float, **counts: int) -> None:
-    if not epsilon >= 0.0 or any(count < 1 for count in counts.values()):
-        got = ", ".join(f"{name}={value}" for name, value in {**counts, "epsilon": epsilon}.items())
-        raise AttributeValueError(layer, got=got, need="counts ≥ 1, epsilon ≥ 0")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnc.arguments import Count, Size, checked
 from nnc.errors import ShapeError
 from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.ops import average_pool, max_pool, reduce_mean, window_of
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class MaxPool(Layer):
     """Largest element of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
 
-    kernel: int = 2
-    stride: int = 0
-    padding: int = 0
+    kernel: Count = 2
+    stride: Size = 0
+    padding: Size = 0
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""
@@ -24,13 +26,14 @@ class MaxPool(Layer):
         return max_pool(x, (self.kernel, self.kernel), window)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class AveragePool(Layer):
     """Mean of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
 
-    kernel: int = 2
-    stride: int = 0
-    padding: int = 0
+    kernel: Count = 2
+    stride: Size = 0
+    padding: Size = 0
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""
@@ -39,6 +42,7 @@ class AveragePool(Layer):
         return average_pool(x, (self.kernel, self.kernel), window)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class GlobalAveragePool(Layer):
     """y[batch, channels] = mean of x over all positions."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Count, checked
 from nnc.nn.initializers import glorot_uniform, zeros
 from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.ops import RecurrentWeights, lstm, transpose
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class LSTM(Layer):
     """y[batch, t, units] = h of step t of `layers` long short-term memories on top of each other.
@@ -17,12 +18,8 @@ class LSTM(Layer):
     z = x · input_weight + h₋ · state_weight + bias;  states start at zero (Hochreiter & Schmidhuber 1997).
     """
 
-    units: int
-    layers: int = 1
-
-    def __post_init__(self) -> None:
-        if min(self.units, self.layers) < 1:
-            raise AttributeValueError("LSTM", got=f"units={self.units}, layers={self.layers}", need="both ≥ 1")
+    units: Count
+    layers: Count = 1
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, features]."""

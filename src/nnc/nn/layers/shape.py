@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Size, checked
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Identity(Layer):
     """y = x."""
@@ -19,6 +20,7 @@ class Identity(Layer):
         return x
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Flatten(Layer):
     """[batch, …] to [batch, features]: a view, no copy."""
@@ -28,16 +30,13 @@ class Flatten(Layer):
         return reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class PadChannels(Layer):
     """`before` and `after` channels of zeros around the channels (the last axis)."""
 
-    before: int
-    after: int
-
-    def __post_init__(self) -> None:
-        if min(self.before, self.after) < 0:
-            raise AttributeValueError("PadChannels", got=f"{self.before}, {self.after}", need="both ≥ 0")
+    before: Size
+    after: Size
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Count, Size, checked
 from nnc.nn.initializers import he_uniform, zeros
 from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.ops import convolution_transpose, upsample, window_of
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ConvolutionTranspose(Layer):
     """`filters` channels: size' = (size - 1) · stride + kernel - 2 · padding + output_padding."""
 
-    filters: int
-    kernel: int = 2
-    stride: int = 2
-    padding: int = 0
-    output_padding: int = 0
+    filters: Count
+    kernel: Count = 2
+    stride: Count = 2
+    padding: Size = 0
+    output_padding: Size = 0
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if min(self.filters, self.kernel, self.stride) < 1 or self.padding < 0:
-            got = f"filters={self.filters}, kernel={self.kernel}, stride={self.stride}, padding={self.padding}"
-            raise AttributeValueError("ConvolutionTranspose", got=got, need="all ≥ 1, padding ≥ 0")
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""
@@ -36,17 +33,13 @@ class ConvolutionTranspose(Layer):
         return convolution_transpose(x, weight, bias, window=window, output_padding=extra)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Upsample(Layer):
     """`factor` times the height and width; `mode` is "nearest" or "bilinear"."""
 
-    factor: int = 2
-    mode: str = "nearest"
-
-    def __post_init__(self) -> None:
-        if self.factor < 1 or self.mode not in {"nearest", "bilinear"}:
-            got = f"factor={self.factor}, mode={self.mode!r}"
-            raise AttributeValueError("Upsample", got=got, need='factor ≥ 1, mode "nearest" or "bilinear"')
+    factor: Count = 2
+    mode: Literal["nearest", "bilinear"] = "nearest"
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`."""

@@ -1,0 +1,376 @@
+"""Arguments of public calls, checked against their annotations.
+
+    @checked      a class, function or method: the arguments are checked before anything is done
+    @explained    a function that is called often: they are looked at once it has failed, for the reason why
+
+A wrong one is an ArgumentError with got / need / fix, never Python's own TypeError from somewhere inside. An annotation
+may state a range too, by name: `Count` (1, 2, …), `Size` (0, 1, …), `Rate` (finite, ≥ 0), `Share` ([0, 1)), …
+
+Annotations are read once, at the first call. What they leave open (`Any`, `object`, `ArrayLike`) is not looked at.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from difflib import get_close_matches
+from functools import wraps
+from math import inf, isfinite
+from numbers import Real
+from typing import Annotated, Any, Protocol, TypeVar
+
+from nnc.errors import ArgumentError
+
+D = TypeVar("D", bound=Callable[..., Any])
+Test = Callable[[Any], bool]
+# What Python itself says of an argument that does not fit.
+BUILTIN = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
+SHOWN = 40
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Finite numbers from `low` to `high`; the ends count where they are `closed`."""
+
+    low: float = -inf
+    high: float = inf
+    closed: tuple[bool, bool] = (True, True)
+
+    def holds(self, value: Any) -> bool:
+        """Whether the number lies inside."""
+        above = value >= self.low if self.closed[0] else value > self.low
+        below = value <= self.high if self.closed[1] else value < self.high
+        # Integers may be larger than any float.
+        return bool(above and below) and (isinstance(value, int) or isfinite(value))
+
+    def __str__(self) -> str:
+        signs = ("≥" if self.closed[0] else ">", "≤" if self.closed[1] else "<")
+        ends = [f"{sign} {end:g}" for sign, end in zip(signs, (self.low, self.high), strict=True) if isfinite(end)]
+        return " and ".join(ends)
+
+
+Count = Annotated[int, Range(1)]
+Size = Annotated[int, Range(0)]
+Finite = Annotated[float, Range()]
+Positive = Annotated[float, Range(0.0, closed=(False, True))]
+Rate = Annotated[float, Range(0.0)]
+Share = Annotated[float, Range(0.0, 1.0, closed=(True, False))]
+Probability = Annotated[float, Range(0.0, 1.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an annotation asks of a value: a test, and the same in words; `kind` is the class asked for, if any."""
+
+    test: Test
+    need: str
+    kind: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a call: of the parameters by position and by name, and of those behind `*` and `**`."""
+
+    positional: tuple[tuple[str, Rule], ...]
+    named: Mapping[str, Rule]
+    more: tuple[str, Rule] | None = None
+    others: Rule | None = None
+
+    def pairs(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[tuple[str, Rule, object]]:
+        """(parameter, rule, value) for each argument that a parameter takes."""
+        for (name, rule), value in zip(self.positional, args, strict=False):
+            yield name, rule, value
+        if self.more is not None:
+            for value in args[len(self.positional) :]:
+                yield *self.more, value
+        for name, value in kwargs.items():
+            found = self.named.get(name, self.others)
+            if found is not None:
+                yield name, found, value
+
+
+# ---- doors
+
+
+def checked(door: D) -> D:
+    """The class, function or method with its arguments checked before each call."""
+    return _wrapped(door, _before)
+
+
+def explained(door: D) -> D:
+    """The function or method with its arguments checked when one of Python's own errors comes out of it."""
+    return _wrapped(door, _after)
+
+
+def _wrapped(door: D, way: Callable[[Callable[..., Any], Callable[[], Rules], str], Callable[..., Any]]) -> D:
+    subject = getattr(door, "__qualname__", str(door))
+    if not isinstance(door, type):
+        return typing.cast(D, way(door, _once(lambda: _rules_of(door, _hints(door))), subject))
+    made: Any = door
+    initialize = made.__init__
+    source = door if is_dataclass(door) else initialize
+    made.__init__ = way(initialize, _once(lambda: _rules_of(initialize, _hints(source))), subject)
+    return door
+
+
+def _before(function: Callable[..., Any], rules: Callable[[], Rules], subject: str) -> Callable[..., Any]:
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        fault = _fault(subject, rules(), args, kwargs)
+        if fault is not None:
+            raise fault
+        return function(*args, **kwargs)
+
+    return door
+
+
+def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: str) -> Callable[..., Any]:
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BUILTIN:
+            fault = _fault(subject, rules(), args, kwargs)
+            if fault is None:
+                raise
+        raise fault
+
+    return door
+
+
+def _once(make: Callable[[], Rules]) -> Callable[[], Rules]:
+    """`make` at the first call only: the names in annotations may be defined later than what they annotate."""
+    made: list[Rules] = []
+
+    def get() -> Rules:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
+
+
+def _fault(subject: str, rules: Rules, args: tuple[object, ...], kwargs: Mapping[str, object]) -> ArgumentError | None:
+    """The first argument that breaks its rule, as an error."""
+    for name, rule, value in rules.pairs(args, kwargs):
+        if not rule.test(value):
+            fix = _fix(rule, value)
+            return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=fix, origin=_origin())
+    return None
+
+
+def shown(value: object) -> str:
+    """`value` where it is a number, a short text or None, else what it is: contents are never printed."""
+    if value is None or isinstance(value, str | bool | Real):
+        text = repr(value)
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, tuple) and all(isinstance(part, bool | int) for part in value) and len(value) <= 8:
+        return repr(value)
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _fix(rule: Rule, value: object) -> str:
+    """What to write instead, where that can be guessed."""
+    kind = rule.kind
+    if kind is None:
+        return ""
+    if isinstance(value, type) and issubclass(value, kind):
+        return f"make one of it: {value.__name__}(…)"
+    below: list[type] = kind.__subclasses__()
+    known = [one.__name__ for one in below if not one.__name__.startswith("_")]
+    names = {name.lower(): name for name in known}
+    close = get_close_matches(value.lower(), names, n=1) if isinstance(value, str) else []
+    some = [names[name] for name in close] or known[:3]
+    return f"pass {' or '.join(f'{name}(…)' for name in some)}" if some else ""
+
+
+def _origin() -> str:
+    """`file.py:12` of the nearest frame outside the package."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+# ---- rules
+
+
+def _hints(source: Any) -> dict[str, Any]:
+    return typing.get_type_hints(source, include_extras=True)
+
+
+def _rules_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> Rules:
+    positional: list[tuple[str, Rule]] = []
+    named: dict[str, Rule] = {}
+    more: tuple[str, Rule] | None = None
+    others: Rule | None = None
+    for name, parameter in inspect.signature(function).parameters.items():
+        rule = rule_of(hints.get(name, Any))
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            more = (name, rule)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            others = rule
+        else:
+            named[name] = rule
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                positional.append((name, rule))
+    return Rules(tuple(positional), named, more, others)
+
+
+ANYTHING = Rule(lambda value: True, "anything")
+
+
+def _is_integer(value: object) -> bool:
+    # NumPy's integers are some too; an array may have an index and is none.
+    return not isinstance(value, bool) and hasattr(type(value), "__index__") and not hasattr(value, "__len__")
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and (isinstance(value, Real) or _is_integer(value))
+
+
+def _is_truth(value: object) -> bool:
+    # NumPy's own truth values come out of its comparisons.
+    return isinstance(value, bool) or (type(value).__module__ == "numpy" and type(value).__name__ == "bool")
+
+
+PLAIN: Mapping[object, Rule] = {
+    Any: ANYTHING,
+    object: ANYTHING,
+    None: Rule(lambda value: value is None, "None"),
+    type(None): Rule(lambda value: value is None, "None"),
+    int: Rule(_is_integer, "an integer"),
+    float: Rule(_is_number, "a number"),
+    bool: Rule(_is_truth, "True or False"),
+    str: Rule(lambda value: isinstance(value, str), "a text"),
+}
+
+
+def rule_of(annotation: Any) -> Rule:
+    """The rule that an annotation states.
+
+    >>> rule_of(Share | None).need, rule_of(tuple[int, ...]).test((1, "a"))
+    ('a number ≥ 0 and < 1 or None', False)
+    """
+    if annotation in PLAIN:
+        return PLAIN[annotation]
+    if isinstance(annotation, TypeVar):
+        return ANYTHING if annotation.__bound__ is None else rule_of(annotation.__bound__)
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    made = FORMS.get(origin)
+    if made is not None:
+        return made(inside)
+    if isinstance(origin, type) and inside and issubclass(origin, collections.abc.Iterable):
+        return _of_elements(origin, inside)
+    supertype = getattr(annotation, "__supertype__", None)
+    if supertype is not None:
+        return rule_of(supertype)
+    kind = origin or annotation
+    return _of_class(kind) if isinstance(kind, type) else ANYTHING
+
+
+def _of_annotated(inside: tuple[Any, ...]) -> Rule:
+    base = rule_of(inside[0])
+    ranges = [one for one in inside[1:] if isinstance(one, Range)]
+    if not ranges:
+        return base
+    (inner,) = ranges
+    need = f"{base.need} {inner}" if str(inner) else f"a finite {base.need.removeprefix('a ')}"
+    return Rule(lambda value: base.test(value) and inner.holds(value), need)
+
+
+def _of_union(inside: tuple[Any, ...]) -> Rule:
+    if any(getattr(one, "__module__", "").startswith("numpy._typing") for one in inside):
+        # What NumPy makes arrays of is for NumPy to say.
+        return ANYTHING
+    rules = [rule_of(one) for one in inside]
+    kind = next((rule.kind for rule in rules if rule.kind is not None), None)
+    return Rule(lambda value: any(rule.test(value) for rule in rules), " or ".join(rule.need for rule in rules), kind)
+
+
+def _of_literal(inside: tuple[Any, ...]) -> Rule:
+    return Rule(lambda value: any(value is one or value == one for one in inside), " or ".join(map(repr, inside)))
+
+
+def _of_tuple(inside: tuple[Any, ...]) -> Rule:
+    if len(inside) == 2 and inside[1] is Ellipsis:
+        element = rule_of(inside[0])
+        return Rule(
+            lambda value: isinstance(value, tuple) and all(map(element.test, value)), f"a tuple of {element.need}"
+        )
+    parts = [rule_of(one) for one in inside]
+
+    def test(value: object) -> bool:
+        fits = isinstance(value, tuple) and len(value) == len(parts)
+        return fits and all(rule.test(one) for rule, one in zip(parts, typing.cast(Any, value), strict=True))
+
+    return Rule(test, f"a tuple ({', '.join(part.need for part in parts)})")
+
+
+def _of_mapping(origin: type, inside: tuple[Any, ...]) -> Rule:
+    keys, values = map(rule_of, inside)
+
+    def test(value: object) -> bool:
+        fits = isinstance(value, origin)
+        return fits and all(
+            keys.test(one) and values.test(typing.cast(Any, value)[one]) for one in typing.cast(Any, value)
+        )
+
+    return Rule(test, f"a mapping of {keys.need} to {values.need}")
+
+
+def _of_elements(origin: type, inside: tuple[Any, ...]) -> Rule:
+    """Elements are looked at where that uses nothing up."""
+    if issubclass(origin, collections.abc.Mapping):
+        return _of_mapping(origin, inside)
+    if not issubclass(collections.abc.Sequence, origin) and origin not in (list, collections.abc.Sequence):
+        return _of_class(origin)
+    element = rule_of(inside[0])
+    sized = issubclass(origin, collections.abc.Sized)
+
+    def test(value: object) -> bool:
+        if isinstance(value, str | bytes):
+            return element is PLAIN[str] and isinstance(value, str)
+        if isinstance(value, list | tuple):
+            return all(map(element.test, value))
+        return hasattr(value, "__iter__") and (not sized or hasattr(value, "__len__"))
+
+    return Rule(test, f"several of {element.need}")
+
+
+def _of_class(kind: type) -> Rule:
+    name = f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
+    if getattr(kind, "_is_protocol", False):
+        members = _members(kind)
+        return Rule(lambda value: all(hasattr(value, member) for member in members), f"{name} ({', '.join(members)})")
+    return Rule(lambda value: isinstance(value, kind), name, kind)
+
+
+def _members(protocol: type) -> tuple[str, ...]:
+    """What a protocol asks for."""
+    bases = [base for base in protocol.__mro__ if base not in (object, Protocol, typing.Generic)]
+    names = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", {}))}
+    ours = {name for name in names if not name.startswith("_") or name in _CALLED}
+    return tuple(sorted(ours))
+
+
+_CALLED = {"__call__", "__dlpack__", "__dlpack_device__", "__len__", "__iter__", "__getitem__", "__array__"}
+FORMS: Mapping[object, Callable[[tuple[Any, ...]], Rule]] = {
+    Annotated: _of_annotated,
+    typing.Union: _of_union,
+    types.UnionType: _of_union,
+    typing.Literal: _of_literal,
+    tuple: _of_tuple,
+    collections.abc.Callable: lambda inside: Rule(callable, "something to call"),
+    type: lambda inside: Rule(lambda value: isinstance(value, type), "a class"),
+}
