@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NewType, TypeAlias, assert_never
+from typing import ClassVar, NewType, TypeAlias, assert_never
 
 from nnc.concrete.control import Choice, Test
 from nnc.concrete.counter import Counter
@@ -24,6 +24,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Claim
 from nnc.core.stream import Stream, Task
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.graph import Graph
 
 ExecKey = NewType("ExecKey", int)
@@ -89,8 +90,10 @@ class ExecDependency:
     reason: str = "data"
 
 
-class StreamPool:
+class StreamPool(Uncopied):
     """The streams that a body runs on beside the one that it is run on. Threads start with their first work."""
+
+    instead: ClassVar[str] = "build the graph again"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -116,8 +119,10 @@ class StreamPool:
 
 
 @dataclass(slots=True, eq=False)
-class ConcreteBody:
+class ConcreteBody(Uncopied):
     """The structure of a graph. `edits` counts changes that `execs` does not see."""
+
+    instead: ClassVar[str] = "build the graph again, on tensors of its own"
 
     name: str = ""
     execs: Graph[Record, ExecDependency, ExecKey] = field(default_factory=lambda: Graph(ExecKey))

@@ -7,18 +7,23 @@ Graphs that are no loop (the root, the branches of a case..of) do not appear in 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnc.core.dtype import I64
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 
 Index = tuple[int, ...]
 
 
-class Counter:
+class Counter(Uncopied):
     """Where a loop is: `count` for its body to see, `turn` = iterations since it began; a backward loop counts down.
 
     `tensor` holds the count for commands (i64[], always the same memory).
     """
+
+    instead: ClassVar[str] = "build the graph again"
 
     __slots__ = ("_cell", "active", "count", "is_loop", "name", "parent", "tensor", "turn")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from nnc.concrete.autotune import TuneOptions, tune_bodies
 from nnc.concrete.body import (
@@ -45,6 +45,7 @@ from nnc.core.origin import caller_origin
 from nnc.core.settings import SETTINGS
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import GraphError, ShapeError, StaleError, UsageError
 from nnc.graph import Graph
 from nnc.ops.rules import infer
@@ -69,12 +70,14 @@ class GraphSchedule:
         return str(self.table)
 
 
-class ConcreteGraph:
+class ConcreteGraph(Uncopied):
     """Commands on tensors: a handle on a `ConcreteBody`. `add` appends a node, `connect` an edge; `run` goes in order.
 
     Two handles on one body are equal. The claims of a `deterministic` graph are never measured: they are the first
     choices of the first backends, so that equal machines give equal bits.
     """
+
+    instead: ClassVar[str] = "build the graph again, on tensors of its own"
 
     def __init__(
         self,

@@ -8,12 +8,13 @@ It also is what turns places into tensors: a run reads and writes through a tape
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias, assert_never
 
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.dispatch import Call, Program
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import UsageError
 
 
@@ -32,8 +33,10 @@ Node: TypeAlias = tuple[Counter, int]
 
 
 @dataclass(slots=True, eq=False)
-class Tape:
+class Tape(Uncopied):
     """What happened in each iteration. Memory is kept and used again by the next run along the same tape."""
+
+    instead: ClassVar[str] = "run along a new tape"
 
     programs: dict[object, Programs] = field(default_factory=dict)
     _versions: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import BackendError
 
 Specs = tuple[TensorSpec | None, ...]
@@ -139,8 +140,10 @@ Key = tuple[AnyCommand, Specs, Specs, str]
 
 
 @dataclass(slots=True)
-class Dispatcher:
+class Dispatcher(Uncopied):
     """The table of backends in order of preference, and the kernels already made."""
+
+    instead: ClassVar[str] = "make a dispatcher and add() the backends"
 
     backends: dict[str, Backend] = field(default_factory=dict)
     _claims: dict[Key, Claim] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -26,6 +27,10 @@ class DType:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        # Copied or pickled, an element type is the same object: kernels and rules compare with `is`.
+        return dtype_of, (self.name,)
 
 
 def _row(name: str, kind: str, numpy: object) -> DType:
@@ -71,11 +76,13 @@ TOLERANCE: dict[DType, Tolerance] = {
 def dtype_of(value: DType | str | np.dtype[np.generic] | type[np.generic]) -> DType:
     """The element type named by `value`: a DType, a name such as "f32", or a NumPy dtype. DTypeError for others.
 
+    There is one object for each: results may be compared with `is`.
+
     >>> dtype_of("f32"), dtype_of(np.dtype(np.int64))
     (f32, i64)
     """
     if isinstance(value, DType):
-        return value
+        value = value.name
     if isinstance(value, str):
         found = _BY_NAME.get(value)
     else:

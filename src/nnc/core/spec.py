@@ -81,6 +81,7 @@ class TensorSpec:
             raise DTypeError(
                 "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
             )
+        object.__setattr__(self, "dtype", dtype_of(self.dtype))
         object.__setattr__(self, "shape", check_shape(self.shape))
         # An empty tensor's other sizes count too: views of it have strides over them.
         if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:

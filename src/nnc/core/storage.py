@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,29 @@ class Storage:
         skip = -begin % ALIGNMENT
         return cls(raw[skip : skip + nbytes], label, begin + skip)
 
+    @classmethod
+    def holding(cls, content: bytes, label: str = "") -> Storage:
+        """Fresh memory that holds `content`."""
+        storage = cls.allocate(len(content), label)
+        storage.bytes[:] = np.frombuffer(content, np.uint8)
+        return storage
+
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
         return int(self.bytes.nbytes)
+
+    def __copy__(self) -> Storage:
+        copy = Storage.allocate(self.nbytes, "copy")
+        copy.bytes[:] = self.bytes
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Storage:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Callable[[bytes, str], Storage], tuple[bytes, str]]:
+        # By value: an address means nothing in another process, and not the same memory in this one.
+        return Storage.holding, (self.bytes.tobytes(), "copy")
 
     def __repr__(self) -> str:
         return f"Storage({self.nbytes} bytes{', ' + self.label if self.label else ''})"

@@ -14,21 +14,24 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from nnc.core.dtype import U8
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import StreamError
 
 Task = Callable[[], None]
 Callback = Callable[[BaseException | None], None]
 
 
-class Signal:
+class Signal(Uncopied):
     """A point in a stream's work that other streams can wait for; emitted once, by one stream."""
+
+    instead: ClassVar[str] = "make a signal"
 
     __slots__ = ("_event", "emitter", "error", "name")
 
@@ -90,13 +93,15 @@ class _Worker:
             del job
 
 
-class Stream:
+class Stream(Uncopied):
     """Tasks run one after another on a thread of this stream; kernels release the interpreter lock.
 
     A task that raises stops the stream: later tasks are dropped, signals still fire so that nobody hangs, and
     the error is raised by the next `drain` or `close`, by whoever waits for one of those signals, and in turn by
     the streams that do. A forked child cannot use a stream whose thread is in its parent: StreamError.
     """
+
+    instead: ClassVar[str] = "make a stream: it has a thread of its own"
 
     def __init__(self, name: str = "stream", seed: int = 0) -> None:
         self.name = name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import numpy as np
@@ -89,6 +89,26 @@ class Tensor:
         )
         storage = Storage(flat.view(np.uint8), "numpy")
         return cls(spec, storage, 0, tuple(stride // array.itemsize for stride in array.strides))
+
+    @classmethod
+    def holding(cls, spec: TensorSpec, content: bytes) -> Self:
+        """A tensor in memory of its own that holds `content`, its elements in row-major order."""
+        return cls(spec, Storage.holding(content))
+
+    def clone(self) -> Tensor:
+        """The elements in fresh memory, in row-major order; nothing else of the storage comes along."""
+        copy = Tensor.empty(self.spec)
+        np.copyto(copy.numpy(), self._array)
+        return copy
+
+    def __copy__(self) -> Tensor:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
+        return self.clone()
+
+    def __reduce__(self) -> tuple[Callable[[TensorSpec, bytes], Tensor], tuple[TensorSpec, bytes]]:
+        return Tensor.holding, (self.spec, self._array.tobytes())
 
     @property
     def shape(self) -> Shape:

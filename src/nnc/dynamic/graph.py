@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +24,7 @@ from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, signature_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, SymbolError, UsageError
@@ -42,8 +44,10 @@ class _Known:
     handles: int = 0
 
 
-class DynamicGraph:
+class DynamicGraph(Uncopied):
     """Makes variables, runs commands on them, records, differentiates."""
+
+    instead: ClassVar[str] = "make a graph, and variables in it of the values"
 
     def __init__(self, backend: str = "") -> None:
         self.record = SymbolicGraph("record", storage=DictStorage)
@@ -69,6 +73,16 @@ class DynamicGraph:
     def detach(self, variable: Variable) -> Variable:
         """The same memory as a constant."""
         return Variable(self, variable.tensor, None, variable.root)
+
+    def copied(self, variable: Variable) -> Variable:
+        """A leaf or a constant like this one, in memory of its own; SymbolError for what was computed."""
+        key = variable.key
+        if key is None:
+            return Variable(self, variable.tensor.clone(), None)
+        if self.record.root(key) != key or self.record.writers(key):
+            got, need = "a variable that was computed", "a leaf or a constant: a copy would lose its gradient"
+            raise SymbolError("copy", got=got, need=need, fix="detach() it", origin=caller_origin())
+        return self._hold(variable.tensor.clone())
 
     @contextmanager
     def no_grad(self) -> Iterator[None]:
@@ -298,8 +312,4 @@ def _check_variables(subject: str, operands: Sequence[object]) -> None:
 
 def _contiguous(tensor: Tensor) -> Tensor:
     """`tensor`, or a copy in row-major order: aliases of recorded tensors count on that order."""
-    if tensor.is_contiguous:
-        return tensor
-    copy = Tensor.empty(tensor.spec)
-    copy.copy_from(tensor.numpy())
-    return copy
+    return tensor if tensor.is_contiguous else tensor.clone()

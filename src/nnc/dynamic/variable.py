@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +13,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import ShapeError
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.symbolic.ir import TensorKey
@@ -27,14 +28,18 @@ class Recorder(Protocol):
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of the same memory."""
 
+    def copied(self, variable: Variable) -> Variable:
+        """A leaf or a constant like this one, in memory of its own."""
+
     def release(self, key: TensorKey) -> None:
         """The last handle of a variable is gone."""
 
 
-class Variable(ArithmeticOperand):
+class Variable(ArithmeticOperand, Uncopied):
     """An eager value. `key` is its symbol in the record, None for constants and under `no_grad`."""
 
     __slots__ = ("__weakref__", "graph", "key", "root", "tensor")
+    instead: ClassVar[str] = "pickle its numpy(), and make a variable() of that"
 
     def __init__(self, graph: Recorder, tensor: Tensor, key: TensorKey | None, root: Tensor | None = None) -> None:
         self.graph = graph
@@ -76,6 +81,12 @@ class Variable(ArithmeticOperand):
         if self.spec.elements != 1:
             raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
         return float(self.tensor.numpy().item())
+
+    def __copy__(self) -> Variable:
+        return self.graph.copied(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Variable:
+        return self.graph.copied(self)
 
     def __bool__(self) -> bool:
         return bool(self.item())

@@ -19,6 +19,7 @@ from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import Final, Generic, Protocol, TypeGuard, TypeVar
+from weakref import WeakValueDictionary
 
 from nnc.errors import ArityError, AttributeValueError, RegistryError
 
@@ -57,6 +58,7 @@ class Registry:
         self._names: dict[str, Op[object]] = {}
         self._groups: dict[str, Group] = {}
         self._keys: dict[AttributeKey, None] = {}
+        _REGISTRIES[name] = self
 
     def define(
         self,
@@ -139,6 +141,21 @@ class Registry:
     def __len__(self) -> int:
         return len(self._ops)
 
+    def __copy__(self) -> Registry:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Registry:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str], Registry], tuple[str]]:
+        if _REGISTRIES.get(self.name) is not self:
+            raise RegistryError(
+                f"registry {self.name!r}",
+                got="a name that a later registry has",
+                need="a name of its own to be pickled",
+            )
+        return registry_named, (self.name,)
+
     def __repr__(self) -> str:
         return f"Registry({self.name!r}, {len(self)} operators)"
 
@@ -175,7 +192,18 @@ class Registry:
             raise RegistryError(f"operator {op.name}", got=f"an operator of {op.registry}", need=f"one of {self}")
 
 
+# The last one of each name, for registries and operators that come back from a pickle.
+_REGISTRIES: Final[WeakValueDictionary[str, Registry]] = WeakValueDictionary()
+
 default_registry: Final = Registry("nnc")
+
+
+def registry_named(name: str) -> Registry:
+    """The registry of this name that was made last. Raises RegistryError when there is none."""
+    found = _REGISTRIES.get(name)
+    if found is None:
+        raise RegistryError(f"registry {name!r}", got="an unknown name", need="one of " + " ".join(sorted(_REGISTRIES)))
+    return found
 
 
 class Op(Generic[A_co]):
@@ -243,6 +271,10 @@ class Op(Generic[A_co]):
         if len(expected) != count:
             raise ArityError(self.name, got=f"{count} {side}s", need=f"{len(expected)} ({', '.join(expected)})")
         return expected
+
+    def __reduce__(self) -> tuple[Callable[[Registry, str], Op[object]], tuple[Registry, str]]:
+        # Copied or pickled, an operator is the same object: it is equal only to itself.
+        return Registry.op, (self.registry, self.name)
 
     def __repr__(self) -> str:
         return f"Op({self.name}: {_arity(self.inputs)} -> {_arity(self.outputs)}; {self.attributes.__name__})"

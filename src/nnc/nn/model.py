@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -173,6 +174,31 @@ class Model:
         self.updates = 0
         self._steps: dict[tuple[str, int], ModelStep] = {}
         self._plans: dict[tuple[str, int], _Program] = {}
+
+    # ---- copies
+
+    def share(self) -> Model:
+        """A model over the same parameters and statistics, with programs and an optimizer's state of its own.
+
+        What training changes in one is changed in the other; a copy (`copy`, `deepcopy`, `pickle`) has its own tensors.
+        """
+        shared = Model.__new__(Model)
+        shared.__setstate__(
+            {**self.__getstate__(), "parameters": self.parameters, "statistics": self.statistics, "updates": 0}
+        )
+        for name in ("states", "scalars"):
+            vars(shared).pop(name, None)
+        return shared
+
+    def __getstate__(self) -> dict[str, object]:
+        """Options and tensors. Programs are bound to memory and made anew."""
+        return {name: value for name, value in vars(self).items() if name not in ("_steps", "_plans")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, _steps={}, _plans={})
+
+    def __copy__(self) -> Model:
+        return copy.deepcopy(self)
 
     # ---- parameters
 

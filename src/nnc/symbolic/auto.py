@@ -36,6 +36,10 @@ class _Auto(TensorSpec):
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> str:
+        # By this name in this module: copied or pickled, it is the same object.
+        return "AUTO"
+
     def __repr__(self) -> str:
         return "AUTO"
 

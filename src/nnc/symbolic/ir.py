@@ -12,6 +12,7 @@ it may be used in it: it becomes an input of the body.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,6 +114,9 @@ class SymbolicGraph:
         self._writers: dict[TensorKey, list[ExecKey]] = {}
         self._readers: dict[TensorKey, dict[ExecKey, None]] = {}
         self._observers: list[tuple[Observer | None, TensorObserver | None]] = []
+
+    def __copy__(self) -> SymbolicGraph:
+        return copy.deepcopy(self)
 
     @property
     def version(self) -> int:

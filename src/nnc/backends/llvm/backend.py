@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from nnc.backends.llvm.frame.access import contiguous
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned
@@ -21,6 +22,7 @@ from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors, outside_hos
 from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
 from nnc.errors import IndexRangeError
 from nnc.ops.rules import infer
 
@@ -237,8 +239,10 @@ def is_dense(view: View) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class LlvmKernel:
+class LlvmKernel(Uncopied):
     """A command on fixed specs; code is generated when the strides of its operands are known."""
+
+    instead: ClassVar[str] = "ask the dispatcher for a claim"
 
     command: AnyCommand
     row: KernelRow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
+from nnc.core.uncopied import Uncopied
 from nnc.errors import MemoryLimitError, ShapeError, SymbolError
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.budget import Budget
@@ -88,8 +90,10 @@ class Arena:
 
 
 @dataclass(slots=True, eq=False)
-class Compiled:
+class Compiled(Uncopied):
     """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before."""
+
+    instead: ClassVar[str] = "compile() again, or rebind() it to other tensors"
 
     planned: PlannedGraph
     bindings: Bindings

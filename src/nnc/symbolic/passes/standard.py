@@ -76,3 +76,12 @@ class Pass(Enum):
         "rematerialization", lambda graph, wanted: Counter(repeated=rematerialize(graph, wanted))
     )
     INVARIANTS = counting("loop invariants", lambda graph, wanted: Counter(hoisted=hoist(graph)))
+
+    def __reduce_ex__(self, protocol: object, /) -> tuple[Callable[[str], Pass], tuple[str]]:
+        # By name: Python would pickle the value, which is a function.
+        return pass_named, (self.name,)
+
+
+def pass_named(name: str) -> Pass:
+    """The pass of this name, such as `"FUSION"`."""
+    return Pass[name]

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Value
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.uncopied import Uncopied
 
 ALIGNMENT = 64
 # Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.
@@ -48,8 +49,10 @@ class Generator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NativeKernel:
+class NativeKernel(Uncopied):
     """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes."""
+
+    instead: ClassVar[str] = "copy values"
 
     phases: tuple[Phase, ...]
     addresses: tuple[int, ...]

@@ -18,12 +18,14 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
 from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.library import VERSION, llvm
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
 from nnc.core.exact import Exact
+from nnc.core.uncopied import Uncopied
 
 MAGIC = b"NNCOBJ1\n"
 ENTRY_POINT = "kernel"
@@ -124,11 +126,13 @@ class Code:
 
 
 @dataclass(slots=True)
-class Jit:
+class Jit(Uncopied):
     """Kernels loaded into this process, by generator and by hash.
 
     LLVM takes some 40 KB for each library, so the kernels of one program are linked as one.
     """
+
+    instead: ClassVar[str] = "copy values"
 
     target: TargetDescription
     cache: ObjectCache

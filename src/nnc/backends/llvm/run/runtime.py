@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import Range, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.core.settings import usable_processors
+from nnc.core.uncopied import Uncopied
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
@@ -215,8 +217,10 @@ class ControlBlock:
         self.slots[interpreter.STRIDE] = stride // 8
 
 
-class WorkerPool:
+class WorkerPool(Uncopied):
     """The workers of a process. Runs that share workers take turns; a run on one worker disturbs nobody."""
+
+    instead: ClassVar[str] = "copy values"
 
     def __init__(self, entry: NativeEntry) -> None:
         self._entry = entry
@@ -299,8 +303,10 @@ def make_pool(jit: Jit) -> WorkerPool:
     return pool
 
 
-class NativeProgram:
+class NativeProgram(Uncopied):
     """Launches laid out as one table; `run` is one native call."""
+
+    instead: ClassVar[str] = "copy values"
 
     def __init__(self, pool: WorkerPool, launches: Sequence[Launch], workers: int) -> None:
         self._pool = pool
@@ -328,8 +334,10 @@ class NativeProgram:
             self._pool.run(self._table, self.steps, self._workers, self.scratch)
 
 
-class SingleLaunch:
+class SingleLaunch(Uncopied):
     """One kernel that is run again and again on other addresses: what eager execution needs, with little per call."""
+
+    instead: ClassVar[str] = "copy values"
 
     def __init__(self, pool: WorkerPool, kernel: NativeKernel, workers: int) -> None:
         self._pool = pool
