@@ -8,13 +8,12 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import TensorSpec
 from nnc.ops.attention import ATTENTION, AttentionAttrs
 from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.examples import example_of
 from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import RELU
 from nnc.ops.pooling import MAX_POOL, PoolAttrs
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.repetition import stand_ins
-from nnc.ops.rules import INPLACE, NoAttrs, infer
+from nnc.ops.rules import INPLACE, NoAttrs, example_of, infer
 from nnc.ops.window import Window
 from nnc.ops.work import work
 

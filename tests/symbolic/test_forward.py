@@ -16,10 +16,9 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
-from nnc.ops.examples import example_of
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.operators import OPERATORS
-from nnc.ops.rules import GRADIENT, NotDifferentiable
+from nnc.ops.rules import GRADIENT, NotDifferentiable, example_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 

@@ -16,12 +16,11 @@ from nnc.core.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Op
 from nnc.ops.copy import COPY
-from nnc.ops.examples import example_of
 from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer import SGD, SgdAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.reads import gradient_reads
-from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable
+from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable, example_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
 
 COPIED = Command(COPY, NoAttrs())

@@ -16,8 +16,8 @@ from nnc.core.spec import Layout
 from nnc.errors import UsageError
 from nnc.graph import Op
 from nnc.ops import OPERATORS, gradient_reads
-from nnc.ops.examples import Example, example_of, outputs_of
-from nnc.ops.rules import GRADIENT, INPLACE, PATTERN, NotDifferentiable
+from nnc.ops.examples import Example
+from nnc.ops.rules import GRADIENT, INPLACE, PATTERN, NotDifferentiable, example_of, outputs_of
 
 MARKDOWN_HEAD = """\
 # Operators

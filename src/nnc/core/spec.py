@@ -108,6 +108,10 @@ class TensorSpec:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{suffix}"
 
 
+# Of operands, optional ones among them.
+OptionalSpecs = tuple[TensorSpec | None, ...]
+
+
 def spec(shape: Iterable[int] = (), dtype: DType | str = F32, layout: Layout = Layout.NHWC) -> TensorSpec:
     """A TensorSpec on the CPU.
 

@@ -3,241 +3,31 @@
 Every function takes operands of one kind (tensor symbols or eager variables) and returns the same kind.
 """
 
-from nnc.ops.attention import attention_with_lse, scaled_dot_product_attention
-from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
-from nnc.ops.compose import complex_multiply, einsum, masked_fill, product_of, scaled_add, scaled_multiply, sum_of, tile
-from nnc.ops.convolutions import convolution, convolution_transpose
-from nnc.ops.copy import contiguous
-from nnc.ops.custom import KERNEL, custom_operator
-from nnc.ops.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
-from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.generate import arange_like
-from nnc.ops.hints import auto_window, verify_window
-from nnc.ops.indexing import gather, index_select, one_hot, scatter_add, scatter_along
-from nnc.ops.layout import convert_layout
-from nnc.ops.loss import (
-    LossReduction,
-    binary_cross_entropy,
-    categorical_cross_entropy,
-    mean_squared_error,
-    sigmoid_binary_cross_entropy,
-    smooth_l1,
-)
-from nnc.ops.movement import concatenate, slice_axis, transpose
-from nnc.ops.normalization import batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm, rms_norm
-from nnc.ops.operators import OPERATORS
-from nnc.ops.order import cumulative_sum, sort, top_k
-from nnc.ops.pointwise import (
-    absolute,
-    add,
-    affine,
-    cast,
-    ceil,
-    clamp,
-    cos,
-    divide,
-    equal,
-    erf,
-    exp,
-    expm1,
-    floor,
-    gelu,
-    gelu_tanh,
-    greater,
-    greater_equal,
-    is_nan,
-    leaky_relu,
-    less,
-    less_equal,
-    log,
-    log1p,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    multiply,
-    not_equal,
-    power,
-    reciprocal,
-    relu,
-    round,
-    sigmoid,
-    sign,
-    sin,
-    softplus,
-    sqrt,
-    square,
-    step,
-    subtract,
-    swish,
-    tanh,
-    where,
-)
-from nnc.ops.pooling import (
-    adaptive_average_pool,
-    adaptive_max_pool,
-    average_pool,
-    global_average_pool,
-    global_max_pool,
-    max_pool,
-)
-from nnc.ops.products import gemm
-from nnc.ops.random import dropout, random_normal, random_uniform
-from nnc.ops.reads import GradientReads, gradient_reads
-from nnc.ops.recurrent import Activation, RecurrentWeights, gru, lstm, recurrent_layers, rnn
-from nnc.ops.reduction import (
-    argmax,
-    argmin,
-    reduce_all,
-    reduce_any,
-    reduce_is_nan,
-    reduce_max,
-    reduce_mean,
-    reduce_min,
-    reduce_norm,
-)
-from nnc.ops.resize import flip, pad, roi_align, upsample
-from nnc.ops.rotary import rotary_angles, rotary_embedding
-from nnc.ops.softmaxes import log_softmax, softmax, softmax_cross_entropy
-from nnc.ops.window import Window, window_of
-
-__all__ = [
-    "KERNEL",
-    "OPERATORS",
-    "Activation",
-    "GradientReads",
-    "RecurrentWeights",
-    "LossReduction",
-    "Window",
-    "absolute",
-    "adaptive_average_pool",
-    "adaptive_max_pool",
-    "add",
-    "affine",
-    "arange_like",
-    "argmax",
-    "argmin",
-    "attention_with_lse",
-    "auto_window",
-    "average_pool",
-    "batch_norm",
-    "batch_norm_inference",
-    "binary_cross_entropy",
-    "broadcast_to",
-    "cast",
-    "categorical_cross_entropy",
-    "ceil",
-    "clamp",
-    "complex_multiply",
-    "concatenate",
-    "contiguous",
-    "convert_layout",
-    "convolution",
-    "convolution_transpose",
-    "cos",
-    "cumulative_sum",
-    "custom_operator",
-    "divide",
-    "dropout",
-    "einsum",
-    "equal",
-    "erf",
-    "even_edges",
-    "exp",
-    "expm1",
-    "fill_like",
-    "flip",
-    "floor",
-    "gather",
-    "gelu",
-    "gelu_tanh",
-    "gemm",
-    "global_average_pool",
-    "global_max_pool",
-    "gradient_reads",
-    "greater",
-    "greater_equal",
-    "group_norm",
-    "gru",
-    "histogram",
-    "index_select",
-    "instance_norm",
-    "is_nan",
-    "layer_norm",
-    "leaky_relu",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log_softmax",
-    "logarithmic_edges",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "lstm",
-    "masked_fill",
-    "max_pool",
-    "maximum",
-    "mean_squared_error",
-    "minimum",
-    "multiply",
-    "non_maximum_suppression",
-    "not_equal",
-    "one_hot",
-    "pad",
-    "power",
-    "product_of",
-    "random_normal",
-    "random_uniform",
-    "reciprocal",
-    "recurrent_layers",
-    "reduce_all",
-    "reduce_any",
-    "reduce_is_nan",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_norm",
-    "reduce_sum",
-    "relu",
-    "reshape",
-    "rms_norm",
-    "rnn",
-    "roi_align",
-    "rotary_angles",
-    "rotary_embedding",
-    "round",
-    "scalar_like",
-    "scaled_add",
-    "scaled_dot_product_attention",
-    "scaled_multiply",
-    "scatter_add",
-    "scatter_along",
-    "sigmoid",
-    "sigmoid_binary_cross_entropy",
-    "sign",
-    "sin",
-    "slice_axis",
-    "smooth_l1",
-    "softmax",
-    "softmax_cross_entropy",
-    "softplus",
-    "sort",
-    "sqrt",
-    "square",
-    "step",
-    "subtract",
-    "sum_of",
-    "swish",
-    "tanh",
-    "tile",
-    "top_k",
-    "transpose",
-    "upsample",
-    "verify_window",
-    "where",
-    "window_of",
-]
+from nnc.ops.attention import *
+from nnc.ops.broadcast import *
+from nnc.ops.compose import *
+from nnc.ops.convolutions import *
+from nnc.ops.copy import *
+from nnc.ops.custom import *
+from nnc.ops.detection import *
+from nnc.ops.fill import *
+from nnc.ops.generate import *
+from nnc.ops.hints import *
+from nnc.ops.indexing import *
+from nnc.ops.layout import *
+from nnc.ops.loss import *
+from nnc.ops.movement import *
+from nnc.ops.normalization import *
+from nnc.ops.operators import OPERATORS as OPERATORS
+from nnc.ops.order import *
+from nnc.ops.pointwise import *
+from nnc.ops.pooling import *
+from nnc.ops.products import *
+from nnc.ops.random import *
+from nnc.ops.reads import *
+from nnc.ops.recurrent import *
+from nnc.ops.reduction import *
+from nnc.ops.resize import *
+from nnc.ops.rotary import *
+from nnc.ops.softmaxes import *
+from nnc.ops.window import *

@@ -22,18 +22,21 @@ from dataclasses import dataclass, replace
 
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32
-from nnc.core.spec import TensorSpec, broadcast_shapes
+from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.decomposition import by_decomposition
+from nnc.ops.examples import HEADS, MATRIX, Example
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.movement import transpose
 from nnc.ops.operand import T
 from nnc.ops.pointwise import add, affine, cast, exp, multiply, subtract, where
+from nnc.ops.precision import LOW, Precision, Runs
 from nnc.ops.products import gemm
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
+from nnc.ops.work import present
 
-OptionalSpecs = tuple[TensorSpec | None, ...]
+__all__ = ["attention_with_lse", "scaled_dot_product_attention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,25 @@ def _gradient(call: Applied[AttentionAttrs], gradients: Gradients) -> Gradients:
 
 # ---- operators
 
+
+def _work(attrs: AttentionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """Two matrix products and a softmax."""
+    return _score_work(attrs, inputs[:3], products=2)
+
+
+def _gradient_work(attrs: AttentionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """Five matrix products: the scores again, and those of q', k', v' and of the probabilities' gradient."""
+    return _score_work(attrs, inputs[1:4], products=5)
+
+
+def _score_work(attrs: AttentionAttrs, operands: OptionalSpecs, products: int) -> int:
+    """products · scores · (d + e) + 5 · scores, scores = batch · heads · rows · columns, half of them when causal"""
+    q, k, v = map(present, operands)
+    scores = q.shape[0] * q.shape[2] * q.shape[1] * k.shape[1]
+    seen = scores // 2 if attrs.causal else scores
+    return seen * (products * (q.shape[3] + v.shape[3]) + 5)
+
+
 ATTENTION = operator(
     "attention",
     AttentionAttrs,
@@ -201,6 +223,9 @@ ATTENTION = operator(
     gradient=_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     optional=(3,),
+    precision=LOW,
+    work=_work,
+    example=Example(AttentionAttrs(0.5), (HEADS, HEADS, HEADS, None)),
     doc="y = softmax(scale · q · k^T + mask) · v per head; lse = ln sum_j e^s",
 )
 ATTENTION_GRADIENT = operator(
@@ -212,6 +237,9 @@ ATTENTION_GRADIENT = operator(
     gradient=by_decomposition(_composed_gradient),
     inplace=Inplace(allowed=((1, 0), (2, 1), (3, 2))),
     optional=(6,),
+    precision=Precision(Runs.LOW, (5,)),
+    work=_gradient_work,
+    example=Example(AttentionAttrs(0.5), (*(HEADS,) * 5, spec((2, 2, 4)), None), wide=(5,)),
     doc="q' = scale · s' · k, k' = scale · s'^T · q, v' = p^T · g, s' = p · (g · v^T - sum_e g · y)",
 )
 CAUSAL_BIAS = operator(
@@ -220,8 +248,11 @@ CAUSAL_BIAS = operator(
     (),
     infer=_infer_bias,
     gradient=NotDifferentiable("it has no inputs"),
+    example=Example(CausalBiasAttrs(MATRIX), ()),
     doc="y[i, j] = 0 where j ≤ i + columns - rows, else -inf",
 )
+
+OPERATORS = (ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS)
 
 
 def scaled_dot_product_attention(

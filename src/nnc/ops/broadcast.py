@@ -10,11 +10,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import Shape, broadcast_shapes, check_shape, contiguous_strides
+from nnc.core.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.copy import contiguous
+from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+
+__all__ = ["broadcast_to", "reduce_sum", "reshape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,21 @@ def _broadcast_gradient(call: Applied[BroadcastAttrs], gradients: Gradients) -> 
     return (sum_to(g, call.inputs[0].shape),)
 
 
+def _permuted_broadcast(attrs: BroadcastAttrs, specs: OptionalSpecs, p: Permutation) -> Permuted | None:
+    if len(attrs.shape) != len(p):
+        return None
+    return Permuted(BroadcastAttrs(tuple(attrs.shape[axis] for axis in p)), (p,), (p,))
+
+
+def permuted_reduction(attrs: ReduceAttrs, specs: OptionalSpecs, p: Permutation) -> Permuted | None:
+    """The rule of reductions: other axes are reduced, and the kept ones stay in the order of p."""
+    if not fits(specs, p):
+        return None
+    kept = [axis for axis in p if axis not in attrs.axes]
+    result = p if attrs.keepdims else tuple(sorted(kept).index(axis) for axis in kept)
+    return Permuted(replace(attrs, axes=permuted_axes(attrs.axes, p)), (p,), (result,))
+
+
 REDUCE_SUM = operator(
     "reduce_sum",
     ReduceAttrs,
@@ -94,6 +114,8 @@ REDUCE_SUM = operator(
     infer=_infer_sum,
     gradient=_sum_gradient,
     pattern=Pattern.REDUCTION,
+    permuted=permuted_reduction,
+    example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y[kept] = sum over axes of x",
 )
 BROADCAST_TO = operator(
@@ -103,8 +125,13 @@ BROADCAST_TO = operator(
     infer=_infer_broadcast,
     gradient=_broadcast_gradient,
     pattern=Pattern.BROADCAST,
+    precision=FOLLOW,
+    permuted=_permuted_broadcast,
+    example=Example(BroadcastAttrs((4, 4)), (ROW,)),
     doc="y[i…] = x[i… with 0 where x has size 1]",
 )
+
+OPERATORS = (REDUCE_SUM, BROADCAST_TO)
 
 
 def reshape(x: T, shape: Iterable[int]) -> T:

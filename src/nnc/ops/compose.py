@@ -19,6 +19,8 @@ from nnc.ops.operand import T
 from nnc.ops.pointwise import add, affine, multiply, subtract, where
 from nnc.ops.products import gemm
 
+__all__ = ["complex_multiply", "einsum", "masked_fill", "product_of", "scaled_add", "scaled_multiply", "sum_of", "tile"]
+
 
 def tile(x: T, repeats: Sequence[int]) -> T:
     """y = x repeated `repeats[k]` times along axis k."""

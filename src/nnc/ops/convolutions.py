@@ -10,15 +10,21 @@ channels of its own group only. A transposed convolution is the data gradient, u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum
+from nnc.ops.examples import IMAGE, ROW, Example
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import add
+from nnc.ops.precision import LOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
-from nnc.ops.window import Window, check_layout, output_sizes
+from nnc.ops.window import Window, check_layout, output_sizes, window_of
+from nnc.ops.work import present
+
+__all__ = ["convolution", "convolution_transpose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,25 @@ def _weight_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients
     return (data, back)
 
 
+def _work(attrs: ConvolutionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    return _products(outputs[0], present(inputs[1]))
+
+
+def _data_work(attrs: ConvolutionGradientAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    return _products(present(inputs[0]), present(inputs[1]))
+
+
+def _weight_work(attrs: ConvolutionGradientAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    return _products(present(inputs[1]), outputs[0])
+
+
+def _products(y: TensorSpec, w: TensorSpec) -> int:
+    """2 · |y| · |w| / filters: each element of y is a sum over the kernel and its channels."""
+    return 2 * y.elements * (w.elements // max(w.shape[-1], 1))
+
+
+_SAME, _FILTER = window_of(3, padding="same"), spec((3, 3, 4, 4))
+
 CONVOLUTION = operator(
     "convolution",
     ConvolutionAttrs,
@@ -135,6 +160,9 @@ CONVOLUTION = operator(
     gradient=_gradient,
     pattern=Pattern.FUSABLE_OUTPUT,
     optional=(2,),
+    precision=LOW,
+    work=_work,
+    example=Example(ConvolutionAttrs(_SAME), (IMAGE, _FILTER, ROW)),
     doc="y[n, o…, f] = sum_{k…, c} x[n, o·stride + k·dilation - before…, c] · w[k…, c, f] + bias[f]",
 )
 CONVOLUTION_DATA_GRADIENT = operator(
@@ -144,6 +172,9 @@ CONVOLUTION_DATA_GRADIENT = operator(
     ("x",),
     infer=_infer_data,
     gradient=_data_gradient_gradient,
+    precision=LOW,
+    work=_data_work,
+    example=Example(ConvolutionGradientAttrs(_SAME, 1, (8, 8)), (IMAGE, _FILTER)),
     doc="the gradient of convolution by its data (a transposed convolution)",
 )
 CONVOLUTION_WEIGHT_GRADIENT = operator(
@@ -153,8 +184,13 @@ CONVOLUTION_WEIGHT_GRADIENT = operator(
     ("w",),
     infer=_infer_weight,
     gradient=_weight_gradient_gradient,
+    precision=LOW,
+    work=_weight_work,
+    example=Example(ConvolutionGradientAttrs(_SAME, 1, (3, 3)), (IMAGE, IMAGE)),
     doc="the gradient of convolution by its weights",
 )
+
+OPERATORS = (CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT)
 
 
 def convolution(x: T, w: T, bias: T | None = None, *, window: Window, groups: int = 1) -> T:

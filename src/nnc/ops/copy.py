@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nnc.ops.operand import T, apply
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, operator
+
+__all__ = ["contiguous"]
 
 
 def _infer(attrs: NoAttrs, specs: Specs) -> Specs:
@@ -15,8 +18,17 @@ def _gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
 
 
 COPY = operator(
-    "copy", NoAttrs, ("x",), infer=_infer, gradient=_gradient, pattern=Pattern.ELEMENTWISE, doc="y[i…] = x[i…]"
+    "copy",
+    NoAttrs,
+    ("x",),
+    infer=_infer,
+    gradient=_gradient,
+    pattern=Pattern.ELEMENTWISE,
+    precision=FOLLOW,
+    doc="y[i…] = x[i…]",
 )
+
+OPERATORS = (COPY,)
 
 
 def contiguous(x: T) -> T:

@@ -20,6 +20,8 @@ from nnc.errors import RegistryError
 from nnc.graph import Op, OpAttr, Registry, default_registry
 from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, NotDifferentiable, Specs, operator
 
+__all__ = ["KERNEL", "custom_operator"]
+
 A = TypeVar("A")
 
 # `Any`: elements of any type.

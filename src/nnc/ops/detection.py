@@ -16,8 +16,11 @@ from itertools import pairwise
 from nnc.core.command import Command
 from nnc.core.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.examples import BOXES, MATRIX, Example
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import FLOATS, NUMBERS, NotDifferentiable, Specs, check_kinds, operator
+
+__all__ = ["even_edges", "histogram", "logarithmic_edges", "non_maximum_suppression"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ HISTOGRAM = operator(
     ("counts",),
     infer=_infer_histogram,
     gradient=NotDifferentiable("a count does not change smoothly"),
+    example=Example(HistogramAttrs((-1.0, 0.0, 1.0)), (MATRIX,)),
     doc="counts[k] = number of x with edge[k - 1] ≤ x < edge[k]",
 )
 NON_MAXIMUM_SUPPRESSION = operator(
@@ -67,8 +71,11 @@ NON_MAXIMUM_SUPPRESSION = operator(
     ("kept", "index"),
     infer=_infer_suppression,
     gradient=NotDifferentiable("a choice does not change smoothly"),
+    example=Example(SuppressionAttrs(0.5), (BOXES,)),
     doc="kept boxes first, by score; the rest zeros with index -1",
 )
+
+OPERATORS = (HISTOGRAM, NON_MAXIMUM_SUPPRESSION)
 
 
 # Edges are attributes, held one by one in Python.

@@ -9,8 +9,11 @@ from nnc.core.command import Command
 from nnc.core.dtype import DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.operand import T
 from nnc.ops.rules import NotDifferentiable, Pattern, Specs, operator
+
+__all__ = ["fill_like", "scalar_like"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,11 @@ FILL = operator(
     infer=_infer,
     gradient=NotDifferentiable("it has no inputs"),
     pattern=Pattern.ELEMENTWISE,
+    example=Example(FillAttrs(0.0, MATRIX), ()),
     doc="y[…] = value",
 )
+
+OPERATORS = (FILL,)
 
 
 def fill_like(x: T, value: float) -> T:

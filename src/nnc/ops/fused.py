@@ -17,15 +17,20 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, TypeVar
 
-from nnc.core.command import AnyCommand
+from nnc.core.command import AnyCommand, Command
+from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.decomposition import by_decomposition
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL
 from nnc.ops.operand import T
-from nnc.ops.rules import PATTERN, Inplace, Pattern, Specs, infer, operator
+from nnc.ops.pointwise import SQUARE
+from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.rules import PATTERN, Inplace, NoAttrs, Pattern, Specs, infer, operator
+from nnc.ops.work import WorkRule
 
 V = TypeVar("V")
 
@@ -140,8 +145,24 @@ def _inplace(attrs: FusedAttrs) -> Inplace:
     return Inplace(allowed=tuple((position, 0) for position in range(attrs.inputs)))
 
 
+def _work(attrs: FusedAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """One operation per step that computes, and element of the result."""
+    computing = sum(step.command.op not in MOVES for step in attrs.steps)
+    return max(computing, 1) * outputs[0].elements
+
+
+def _expression(*commands: AnyCommand) -> FusedAttrs:
+    """One command on the result of another."""
+    return FusedAttrs(1, tuple(FusedStep(command, (place,)) for place, command in enumerate(commands)))
+
+
 def _fused(
-    name: str, pattern: Pattern, doc: str, inplace: Callable[[FusedAttrs], Inplace] | None = None
+    name: str,
+    pattern: Pattern,
+    doc: str,
+    example: Example,
+    inplace: Callable[[FusedAttrs], Inplace] | None = None,
+    work: WorkRule | None = None,
 ) -> Op[FusedAttrs]:
     return operator(
         name,
@@ -152,17 +173,34 @@ def _fused(
         inplace=inplace or Inplace(),
         pattern=pattern,
         variadic=True,
+        work=work,
+        example=example,
         doc=doc,
     )
 
 
+_SQUARE = Command(SQUARE, NoAttrs())
+
 FUSED_POINTWISE = _fused(
-    "fused_pointwise", Pattern.BROADCAST, "y = an expression of pointwise operators of the inputs", _inplace
+    "fused_pointwise",
+    Pattern.BROADCAST,
+    "y = an expression of pointwise operators of the inputs",
+    Example(_expression(_SQUARE), (MATRIX,)),
+    _inplace,
+    _work,
 )
 FUSED_REDUCTION = _fused(
-    "fused_reduction", Pattern.REDUCTION, "y = a reduction of an expression of pointwise operators of the inputs"
+    "fused_reduction",
+    Pattern.REDUCTION,
+    "y = a reduction of an expression of pointwise operators of the inputs",
+    Example(_expression(_SQUARE, Command(REDUCE_SUM, ReduceAttrs((1,)))), (MATRIX,)),
 )
 FUSED_OUTPUT = _fused(
-    "fused_output", Pattern.FUSABLE_OUTPUT, "y = an expression of pointwise operators of a product and of inputs"
+    "fused_output",
+    Pattern.FUSABLE_OUTPUT,
+    "y = an expression of pointwise operators of a product and of inputs",
+    Example(FusedAttrs(2, (FusedStep(Command(GEMM, GemmAttrs()), (0, 1)), FusedStep(_SQUARE, (2,)))), (MATRIX, MATRIX)),
 )
+
+OPERATORS = (FUSED_POINTWISE, FUSED_REDUCTION, FUSED_OUTPUT)
 FUSED: Mapping[Pattern, Op[FusedAttrs]] = {PATTERN[op]: op for op in (FUSED_POINTWISE, FUSED_REDUCTION, FUSED_OUTPUT)}

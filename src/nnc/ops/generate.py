@@ -11,9 +11,12 @@ from nnc.core.command import Command
 from nnc.core.dtype import DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.examples import ROW, Example
 from nnc.ops.fill import integer_range
 from nnc.ops.operand import T
 from nnc.ops.rules import NUMBERS, NotDifferentiable, Pattern, Specs, check_kinds, operator
+
+__all__ = ["arange_like"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,11 @@ ARANGE = operator(
     infer=_infer,
     gradient=NotDifferentiable("it has no inputs"),
     pattern=Pattern.ELEMENTWISE,
+    example=Example(ArangeAttrs(ROW), ()),
     doc="y[k] = start + k · step",
 )
+
+OPERATORS = (ARANGE,)
 
 
 def arange_like(x: T, count: int, start: float = 0.0, step: float = 1.0, dtype: DType | None = None) -> T:

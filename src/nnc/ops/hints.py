@@ -12,6 +12,8 @@ from nnc.core.spec import Shape
 from nnc.errors import ShapeError
 from nnc.ops.window import Window, output_sizes
 
+__all__ = ["auto_window", "verify_window"]
+
 
 def auto_window(sizes: Shape, outputs: Shape, kernel: Shape, dilations: Shape | None = None) -> Window:
     """The window that leads from spatial `sizes` to `outputs`; ShapeError when the formula finds none.

@@ -17,8 +17,11 @@ from dataclasses import dataclass, replace
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.examples import INDICES, MATRIX, PLACES, Example
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
+
+__all__ = ["gather", "index_select", "one_hot", "scatter_add", "scatter_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,7 @@ INDEX_SELECT = operator(
     infer=_infer_select,
     gradient=_select_gradient,
     pattern=Pattern.INJECTIVE,
+    example=Example(AxisAttrs(0), (MATRIX, INDICES)),
     doc="y[…, i…, …] = x[…, index[i…], …]",
 )
 SCATTER_ADD = operator(
@@ -138,6 +142,7 @@ SCATTER_ADD = operator(
     ("x", "index"),
     infer=_infer_scatter_add,
     gradient=_scatter_add_gradient,
+    example=Example(ScatterAttrs(0, 8), (MATRIX, INDICES)),
     doc="y[…, index[i…], …] += x[…, i…, …]",
 )
 GATHER = operator(
@@ -147,6 +152,7 @@ GATHER = operator(
     infer=_infer_gather,
     gradient=_gather_gradient,
     pattern=Pattern.INJECTIVE,
+    example=Example(AxisAttrs(0), (MATRIX, PLACES)),
     doc="y[…, k, …] = x[…, index[…, k, …], …]",
 )
 SCATTER_ALONG = operator(
@@ -155,6 +161,7 @@ SCATTER_ALONG = operator(
     ("x", "index"),
     infer=_infer_scatter_along,
     gradient=_scatter_along_gradient,
+    example=Example(ScatterAttrs(0, 8), (MATRIX, PLACES)),
     doc="y[…, index[…, k, …], …] += x[…, k, …]",
 )
 ONE_HOT = operator(
@@ -164,8 +171,11 @@ ONE_HOT = operator(
     infer=_infer_one_hot,
     gradient=NotDifferentiable("an index does not change smoothly"),
     pattern=Pattern.INJECTIVE,
+    example=Example(OneHotAttrs(4, F32), (INDICES,)),
     doc="y[i…, c] = 1 where index[i…] == c, else 0",
 )
+
+OPERATORS = (INDEX_SELECT, SCATTER_ADD, GATHER, SCATTER_ALONG, ONE_HOT)
 
 
 def index_select(x: T, index: T, axis: int = 0) -> T:

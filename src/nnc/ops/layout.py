@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import Layout
+from nnc.core.command import AnyCommand, Command
+from nnc.core.spec import Layout, TensorSpec
 from nnc.errors import LayoutError
+from nnc.ops.examples import IMAGE, Example
+from nnc.ops.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.operand import T, apply
+from nnc.ops.permutation import Permutation
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+
+__all__ = ["convert_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +54,37 @@ CONVERT_LAYOUT = operator(
     infer=_infer,
     gradient=_gradient,
     pattern=Pattern.INJECTIVE,
+    precision=FOLLOW,
+    example=Example(LayoutAttrs(Layout.NCHW), (IMAGE,)),
     doc="the same activation with its channels last (NHWC) or behind the batch (NCHW)",
 )
+
+OPERATORS = (CONVERT_LAYOUT,)
 
 
 def convert_layout(x: T, target: Layout) -> T:
     """`x` in the layout `target`; the same operand when it already is."""
     return x if x.spec.layout is target else apply(CONVERT_LAYOUT, LayoutAttrs(target), x)
+
+
+def permutation_of(command: AnyCommand, x: TensorSpec) -> Permutation | None:
+    """The permutation that a conversion command applies to x; None for other commands."""
+    if command.op is TRANSPOSE:
+        permutation: Permutation = command.attrs.permutation
+        return permutation
+    return layout_permutation(command.attrs.target, x.rank) if command.op is CONVERT_LAYOUT else None
+
+
+def layout_permutation(target: Layout, rank: int) -> Permutation:
+    """The permutation of a conversion to `target` from the other layout."""
+    if target is Layout.NHWC:
+        return (0, *range(2, rank), 1)
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def conversion(x: TensorSpec, permutation: Permutation, target: Layout) -> AnyCommand | None:
+    """The command that permutes x and gives it the layout `target`; None when no single command does both."""
+    if target is x.layout:
+        return Command(TRANSPOSE, TransposeAttrs(permutation))
+    fits = x.rank > 1 and permutation == layout_permutation(target, x.rank)
+    return Command(CONVERT_LAYOUT, LayoutAttrs(target)) if fits else None

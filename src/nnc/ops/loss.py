@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from nnc.core.command import Command
-from nnc.core.dtype import DType
+from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import broadcast_to, reshape
+from nnc.ops.examples import INDICES, Example
 from nnc.ops.fill import scalar_like
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import (
@@ -40,6 +41,15 @@ from nnc.ops.pointwise import (
     subtract,
 )
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Pattern, Specs, check_kinds, operator
+
+__all__ = [
+    "LossReduction",
+    "binary_cross_entropy",
+    "categorical_cross_entropy",
+    "mean_squared_error",
+    "sigmoid_binary_cross_entropy",
+    "smooth_l1",
+]
 
 # The smallest positive f16, so that the same number serves all element types.
 SMALLEST_PROBABILITY = 2.0**-24
@@ -314,7 +324,17 @@ LABEL_DISTRIBUTION = operator(
     ("labels",),
     infer=_infer_distribution,
     gradient=NotDifferentiable("labels are whole numbers; give a distribution instead to have its gradient"),
+    example=Example(LabelDistributionAttrs(4, 0.1, F32), (INDICES,)),
     doc="y[n…, c] = (1 - s) · [c == label[n…]] + s / classes; nan for a label outside the classes",
+)
+
+OPERATORS = (
+    MEAN_SQUARED_ERROR,
+    SMOOTH_L1,
+    BINARY_CROSS_ENTROPY,
+    SIGMOID_BINARY_CROSS_ENTROPY,
+    CATEGORICAL_CROSS_ENTROPY,
+    LABEL_DISTRIBUTION,
 )
 
 

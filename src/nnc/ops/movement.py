@@ -11,11 +11,16 @@ import math
 from dataclasses import dataclass, replace
 
 from nnc.core.command import Command
-from nnc.core.spec import Shape, check_shape, contiguous_strides
+from nnc.core.spec import OptionalSpecs, Shape, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.copy import contiguous
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.operand import T, apply
+from nnc.ops.permutation import Permutation, Permuted, fits
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import Applied, Gradients, Inplace, Pattern, Specs, operator
+
+__all__ = ["concatenate", "slice_axis", "transpose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,12 @@ def _embed_gradient(call: Applied[EmbedAttrs], gradients: Gradients) -> Gradient
     return (whole.alias(call.inputs[0].spec, whole.offset + call.attrs.offset, call.attrs.strides),)
 
 
+def _permuted_concatenation(attrs: ConcatenateAttrs, specs: OptionalSpecs, p: Permutation) -> Permuted | None:
+    if not fits(specs, p):
+        return None
+    return Permuted(ConcatenateAttrs(p.index(attrs.axis)), tuple(p for _ in specs), (p,))
+
+
 TRANSPOSE = operator(
     "transpose",
     TransposeAttrs,
@@ -120,6 +131,8 @@ TRANSPOSE = operator(
     infer=_infer_transpose,
     gradient=_transpose_gradient,
     pattern=Pattern.INJECTIVE,
+    precision=FOLLOW,
+    example=Example(TransposeAttrs((1, 0)), (MATRIX,)),
     doc="y's axis k = x's axis permutation[k]",
 )
 CONCATENATE = operator(
@@ -131,6 +144,9 @@ CONCATENATE = operator(
     inplace=Inplace(),
     pattern=Pattern.INJECTIVE,
     variadic=True,
+    precision=FOLLOW,
+    permuted=_permuted_concatenation,
+    example=Example(ConcatenateAttrs(0), (MATRIX, MATRIX)),
     doc="y = x₀, x₁, … one after another along the axis",
 )
 EMBED = operator(
@@ -140,8 +156,12 @@ EMBED = operator(
     infer=_infer_embed,
     gradient=_embed_gradient,
     pattern=Pattern.INJECTIVE,
+    precision=FOLLOW,
+    example=Example(EmbedAttrs((8, 4), 0, (4, 1)), (MATRIX,)),
     doc="y = zeros, then y.flat[offset + sum(i · strides)] += x[i…]",
 )
+
+OPERATORS = (TRANSPOSE, CONCATENATE, EMBED)
 
 
 def transpose(x: T, permutation: tuple[int, ...] | None = None) -> T:

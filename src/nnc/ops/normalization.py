@@ -21,17 +21,20 @@ from dataclasses import dataclass, replace
 
 from nnc.core.command import Command
 from nnc.core.dtype import F32, DType
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition
+from nnc.ops.examples import COLUMN, MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, cast, multiply, reciprocal, sqrt, square, subtract
+from nnc.ops.precision import FOLLOW, Precision, Runs
 from nnc.ops.reduction import reduce_mean
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
 from nnc.ops.window import check_layout
+from nnc.ops.work import per_element
 
-OptionalSpecs = tuple[TensorSpec | None, ...]
+__all__ = ["batch_norm", "batch_norm_inference", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +300,8 @@ def _batch_gradient(call: Applied[BatchNormAttrs], gradients: Gradients) -> Grad
 
 # ---- operators
 
+_EXAMPLE = NormalizationAttrs((1,), (1,))
+
 LAYER_NORM = operator(
     "layer_norm",
     NormalizationAttrs,
@@ -306,6 +311,9 @@ LAYER_NORM = operator(
     gradient=_layer_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     optional=(1, 2),
+    precision=FOLLOW,
+    work=per_element(7),
+    example=Example(_EXAMPLE, (MATRIX, ROW, ROW)),
     doc="y = (x - m) · r · scale + bias, m = mean x, r = 1 / √(mean (x - m)² + ε), means over the axes",
 )
 LAYER_NORM_GRADIENT = operator(
@@ -316,6 +324,9 @@ LAYER_NORM_GRADIENT = operator(
     gradient=by_decomposition(_composed_layer_gradient),
     inplace=Inplace(allowed=((0, 0), (1, 0))),
     optional=(4,),
+    precision=Precision(Runs.FOLLOW, (2, 3)),
+    work=per_element(10),
+    example=Example(_EXAMPLE, (MATRIX, MATRIX, COLUMN, COLUMN, ROW), wide=(2, 3)),
     doc="y = r · (u - mean u - x̂ · mean (u · x̂)), u = g · scale, x̂ = (x - m) · r",
 )
 RMS_NORM = operator(
@@ -327,6 +338,9 @@ RMS_NORM = operator(
     gradient=_rms_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     optional=(1,),
+    precision=FOLLOW,
+    work=per_element(5),
+    example=Example(_EXAMPLE, (MATRIX, ROW)),
     doc="y = x · r · scale, r = 1 / √(mean x² + ε), mean over the axes",
 )
 RMS_NORM_GRADIENT = operator(
@@ -337,6 +351,9 @@ RMS_NORM_GRADIENT = operator(
     gradient=by_decomposition(_composed_rms_gradient),
     inplace=Inplace(allowed=((0, 0), (1, 0))),
     optional=(3,),
+    precision=Precision(Runs.FOLLOW, (2,)),
+    work=per_element(8),
+    example=Example(_EXAMPLE, (MATRIX, MATRIX, COLUMN, ROW), wide=(2,)),
     doc="y = r · (u - x̂ · mean (u · x̂)), u = g · scale, x̂ = x · r",
 )
 BATCH_NORM = operator(
@@ -348,8 +365,14 @@ BATCH_NORM = operator(
     gradient=_batch_gradient,
     # A model's running statistics have one place each: who plans memory must write the new over the old.
     inplace=Inplace(allowed=((0, 0), (3, 1), (4, 2)), enforced=((3, 1), (4, 2))),
+    precision=Precision(Runs.FOLLOW, (3, 4)),
+    work=per_element(7),
+    stand_ins={3: 1, 4: 2},
+    example=Example(BatchNormAttrs(), (MATRIX, *(ROW,) * 4), wide=(3, 4)),
     doc="y = (x - m) · r · scale + bias, m and r per channel; mean' = momentum · mean + (1 - momentum) · m",
 )
+
+OPERATORS = (LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT, BATCH_NORM)
 
 
 # ---- functions

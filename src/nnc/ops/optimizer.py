@@ -24,7 +24,9 @@ from typing import Any
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
+from nnc.ops.examples import MATRIX, SCALAR, Example
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
+from nnc.ops.work import per_element
 
 _REASON = NotDifferentiable("an update is the end of a training step; differentiate the loss instead")
 
@@ -152,6 +154,8 @@ GRADIENT_DESCENT = operator(
     infer=_infer_gradient_descent,
     gradient=_REASON,
     inplace=_in_place(0),
+    work=per_element(2),
+    example=Example(GradientDescentAttrs(), (MATRIX, MATRIX, SCALAR), fixed=(2,)),
     doc="w' = w - rate · (g + decay · w)",
 )
 SGD = operator(
@@ -162,6 +166,8 @@ SGD = operator(
     infer=_infer_sgd,
     gradient=_REASON,
     inplace=_in_place(1),
+    work=per_element(4),
+    example=Example(SgdAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="m' = momentum · m + (1 - dampening)(g + decay · w); w' = w - rate · m'",
 )
 ADAM = operator(
@@ -172,6 +178,8 @@ ADAM = operator(
     infer=_infer_adam,
     gradient=_REASON,
     inplace=_in_place(2),
+    work=per_element(12),
+    example=Example(AdamAttrs(), (*(MATRIX,) * 4, SCALAR, SCALAR), fixed=(4, 5)),
     doc="w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015)",
 )
 AMSGRAD = operator(
@@ -182,6 +190,8 @@ AMSGRAD = operator(
     infer=_infer_amsgrad,
     gradient=_REASON,
     inplace=_in_place(3),
+    work=per_element(13),
+    example=Example(AdamAttrs(), (*(MATRIX,) * 5, SCALAR, SCALAR), fixed=(5, 6)),
     doc="w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂) (Reddi et al. 2018)",
 )
 LAMB = operator(
@@ -192,6 +202,8 @@ LAMB = operator(
     infer=_infer_lamb,
     gradient=_REASON,
     inplace=_in_place(2),
+    work=per_element(16),
+    example=Example(LambAttrs(), (*(MATRIX,) * 4, SCALAR, SCALAR), fixed=(4, 5)),
     doc="w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w (You et al. 2020)",
 )
 RMSPROP = operator(
@@ -202,6 +214,8 @@ RMSPROP = operator(
     infer=_infer_rmsprop,
     gradient=_REASON,
     inplace=_in_place(2),
+    work=per_element(8),
+    example=Example(RmsPropAttrs(), (*(MATRIX,) * 4, SCALAR), fixed=(4,)),
     doc="v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m' (Hinton 2012)",
 )
 ADAGRAD = operator(
@@ -212,6 +226,8 @@ ADAGRAD = operator(
     infer=_infer_adagrad,
     gradient=_REASON,
     inplace=_in_place(1),
+    work=per_element(6),
+    example=Example(AdagradAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="v' = v + s²; w' = w - rate · s / (√v' + ε) (Duchi et al. 2011)",
 )
 LION = operator(
@@ -222,8 +238,12 @@ LION = operator(
     infer=_infer_lion,
     gradient=_REASON,
     inplace=_in_place(1),
+    work=per_element(8),
+    example=Example(LionAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g (Chen et al. 2023)",
 )
+
+OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION)
 
 # The state tensors of the parameter's shape that each optimizer keeps, and the scalars that it reads after them.
 # `Any`: optimizers of all attribute types.

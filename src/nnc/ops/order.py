@@ -15,9 +15,12 @@ from nnc.core.command import Command
 from nnc.core.dtype import I64
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.indexing import scatter_along
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Inplace, Specs, check_kinds, operator
+
+__all__ = ["cumulative_sum", "sort", "top_k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ SORT = operator(
     ("values", "index"),
     infer=_infer_sort,
     gradient=_sort_gradient,
+    example=Example(SortAttrs(1), (MATRIX,)),
     doc="x in order along the axis",
 )
 TOP_K = operator(
@@ -106,6 +110,7 @@ TOP_K = operator(
     ("values", "index"),
     infer=_infer_top,
     gradient=_top_gradient,
+    example=Example(TopAttrs(1, 2), (MATRIX,)),
     doc="the count first of sort(x)",
 )
 CUMULATIVE_SUM = operator(
@@ -115,8 +120,11 @@ CUMULATIVE_SUM = operator(
     infer=_infer_scan,
     gradient=_scan_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    example=Example(ScanAttrs(1), (MATRIX,)),
     doc="y[k] = x[0] + … + x[k]",
 )
+
+OPERATORS = (SORT, TOP_K, CUMULATIVE_SUM)
 
 
 def sort(x: T, axis: int = -1, *, descending: bool = False) -> tuple[T, T]:

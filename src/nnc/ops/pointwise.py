@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from nnc.core.dtype import BOOL, DType
+from nnc.core.dtype import BOOL, I32, DType
 from nnc.core.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.graph import Op
 from nnc.ops.broadcast import sum_to
+from nnc.ops.examples import MATRIX, TRUTH, Example
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.precision import FOLLOW, FULL, Precision
 from nnc.ops.rules import (
     FLOATS,
     NUMBERS,
@@ -31,6 +33,55 @@ from nnc.ops.rules import (
     check_kinds,
     operator,
 )
+
+__all__ = [
+    "absolute",
+    "add",
+    "affine",
+    "cast",
+    "ceil",
+    "clamp",
+    "cos",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "gelu",
+    "gelu_tanh",
+    "greater",
+    "greater_equal",
+    "is_nan",
+    "leaky_relu",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "not_equal",
+    "power",
+    "reciprocal",
+    "relu",
+    "round",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softplus",
+    "sqrt",
+    "square",
+    "step",
+    "subtract",
+    "swish",
+    "tanh",
+    "where",
+]
 
 # Integers of larger magnitude are not exact in f64, the type of an attribute.
 EXACT = 2**53
@@ -108,7 +159,9 @@ def _infer_cast(attrs: CastAttrs, specs: Specs) -> Specs:
     return (replace(specs[0], dtype=attrs.dtype),)
 
 
-def _unary(name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOATS) -> Op[NoAttrs]:
+def _unary(
+    name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+) -> Op[NoAttrs]:
     """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
 
     def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
@@ -121,6 +174,7 @@ def _unary(name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOA
         NoAttrs,
         ("x",),
         infer=_same(kinds),
+        precision=precision,
         gradient=gradient,
         inplace=Inplace(allowed=((0, 0),)),
         pattern=Pattern.ELEMENTWISE,
@@ -128,7 +182,9 @@ def _unary(name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOA
     )
 
 
-def _binary(name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS) -> Op[NoAttrs]:
+def _binary(
+    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+) -> Op[NoAttrs]:
     """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
 
     def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
@@ -149,6 +205,7 @@ def _binary(name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, 
         NoAttrs,
         ("a", "b"),
         infer=_same(kinds),
+        precision=precision,
         gradient=gradient,
         inplace=inplace,
         pattern=Pattern.BROADCAST,
@@ -172,6 +229,7 @@ def _logical(name: str, doc: str) -> Op[NoAttrs]:
         ("a", "b"),
         infer=_infer_logical,
         gradient=reason,
+        example=Example(NoAttrs(), (TRUTH, TRUTH)),
         inplace=inplace,
         pattern=Pattern.BROADCAST,
         doc=doc,
@@ -236,6 +294,7 @@ AFFINE = operator(
     gradient=_affine_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.ELEMENTWISE,
+    precision=FOLLOW,
     doc="y = scale · x + shift",
 )
 CAST = operator(
@@ -245,6 +304,7 @@ CAST = operator(
     infer=_infer_cast,
     gradient=_cast_gradient,
     pattern=Pattern.ELEMENTWISE,
+    example=Example(CastAttrs(I32), (MATRIX,)),
     doc="y = x as dtype; floats become integers toward zero, saturating, nan as 0",
 )
 WHERE = operator(
@@ -255,6 +315,8 @@ WHERE = operator(
     gradient=_where_gradient,
     inplace=Inplace(allowed=((1, 0), (2, 0))),
     pattern=Pattern.BROADCAST,
+    precision=FOLLOW,
+    example=Example(NoAttrs(), (TRUTH, MATRIX, MATRIX)),
     doc="y = a where condition else b",
 )
 
@@ -263,36 +325,55 @@ LOG = _unary("log", "y = ln x", lambda g, x, y: divide(g, x))
 SQRT = _unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y))
 RECIPROCAL = _unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0))
 SQUARE = _unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), NUMBERS)
-TANH = _unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)))
-SIGMOID = _unary("sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))))
-RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS)
+TANH = _unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), precision=FOLLOW)
+SIGMOID = _unary(
+    "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
+)
+RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS, precision=FOLLOW)
 SIN = _unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
 COS = _unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
 ERF = _unary(
     "erf", "y = erf x", lambda g, x, y: multiply(g, affine(exp(affine(square(x), -1.0)), 2.0 / math.sqrt(math.pi)))
 )
-ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS)
-SIGN = _unary("sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
-STEP = _unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS)
+ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
+SIGN = _unary(
+    "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
+)
+STEP = _unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW)
 
 FLOOR = _unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
 CEIL = _unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
 ROUND = _unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
 EXPM1 = _unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
 LOG1P = _unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
-SWISH = _unary("swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))))
-GELU = _unary("gelu", "y = x · Φ(x), Φ the normal distribution function", lambda g, x, y: multiply(g, _gelu_slope(x)))
+SWISH = _unary(
+    "swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))), precision=FOLLOW
+)
+GELU = _unary(
+    "gelu",
+    "y = x · Φ(x), Φ the normal distribution function",
+    lambda g, x, y: multiply(g, _gelu_slope(x)),
+    precision=FOLLOW,
+)
 GELU_TANH = _unary(
     "gelu_tanh",
     "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
     lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(_gelu_gate(x)), _gelu_gate_slope(x))),
+    precision=FOLLOW,
 )
 SOFTPLUS = _unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
 
-ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS)
-SUBTRACT = _binary("subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS)
+ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS, precision=FOLLOW)
+SUBTRACT = _binary(
+    "subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS, precision=FOLLOW
+)
 MULTIPLY = _binary(
-    "multiply", "y = a · b", lambda g, a, b, y: multiply(g, b), lambda g, a, b, y: multiply(g, a), NUMBERS
+    "multiply",
+    "y = a · b",
+    lambda g, a, b, y: multiply(g, b),
+    lambda g, a, b, y: multiply(g, a),
+    NUMBERS,
+    precision=FOLLOW,
 )
 DIVIDE = _binary(
     "divide",
@@ -306,6 +387,7 @@ MAXIMUM = _binary(
     lambda g, a, b, y: multiply(g, preference(a, b)),
     lambda g, a, b, y: multiply(g, preference(b, a)),
     NUMBERS,
+    precision=FOLLOW,
 )
 MINIMUM = _binary(
     "minimum",
@@ -313,6 +395,7 @@ MINIMUM = _binary(
     lambda g, a, b, y: multiply(g, preference(b, a)),
     lambda g, a, b, y: multiply(g, preference(a, b)),
     NUMBERS,
+    precision=FOLLOW,
 )
 POWER = _binary(
     "power",
@@ -325,6 +408,7 @@ PREFERENCE = _binary(
     "y = 1 where a > b, ½ where a = b, else 0",
     lambda g, a, b, y: None,
     lambda g, a, b, y: None,
+    precision=FOLLOW,
 )
 
 LOGICAL_AND = _logical("logical_and", "y = a and b")
@@ -338,6 +422,7 @@ LOGICAL_NOT = operator(
     gradient=NotDifferentiable("a truth value does not change smoothly"),
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.ELEMENTWISE,
+    example=Example(NoAttrs(), (TRUTH,)),
     doc="y = not x",
 )
 IS_NAN = operator(
@@ -356,6 +441,54 @@ LESS = _predicate("less", "y = a < b")
 LESS_EQUAL = _predicate("less_equal", "y = a <= b")
 GREATER = _predicate("greater", "y = a > b")
 GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
+
+OPERATORS = (
+    AFFINE,
+    CAST,
+    WHERE,
+    EXP,
+    LOG,
+    SQRT,
+    RECIPROCAL,
+    SQUARE,
+    TANH,
+    SIGMOID,
+    RELU,
+    SIN,
+    COS,
+    ERF,
+    ABSOLUTE,
+    SIGN,
+    STEP,
+    FLOOR,
+    CEIL,
+    ROUND,
+    EXPM1,
+    LOG1P,
+    SOFTPLUS,
+    SWISH,
+    GELU,
+    GELU_TANH,
+    IS_NAN,
+    LOGICAL_NOT,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    MAXIMUM,
+    MINIMUM,
+    POWER,
+    PREFERENCE,
+    EQUAL,
+    NOT_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    LOGICAL_XOR,
+)
 
 _NONE = NoAttrs()
 

@@ -12,16 +12,29 @@ Adaptive pools make y of given sizes: window i of `count` over `size` positions 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ShapeError
+from nnc.ops.examples import HALF_IMAGE, IMAGE, Example
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.precision import FOLLOW
 from nnc.ops.reduction import reduce_max, reduce_mean
 from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Specs, check_kinds, operator
 from nnc.ops.window import Window, check_layout, output_sizes, window_of
+from nnc.ops.work import present
+
+__all__ = [
+    "adaptive_average_pool",
+    "adaptive_max_pool",
+    "average_pool",
+    "global_average_pool",
+    "global_max_pool",
+    "max_pool",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +141,27 @@ def _average_gradient_gradient(call: Applied[AveragePoolGradientAttrs], gradient
     return (apply(AVERAGE_POOL, call.attrs.pool, h),)
 
 
+def _work(attrs: PoolAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """|y| · |window|"""
+    return min(outputs[0].elements, present(inputs[0]).elements) * math.prod(attrs.kernel)
+
+
+def _average_work(attrs: AveragePoolGradientAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    return _work(attrs.pool, inputs, outputs)
+
+
+_EXAMPLE = PoolAttrs((2, 2), window_of(2, stride=2))
+
 MAX_POOL = operator(
-    "max_pool", PoolAttrs, ("x",), infer=_infer, gradient=_max_gradient, doc="y = max over each window of x"
+    "max_pool",
+    PoolAttrs,
+    ("x",),
+    infer=_infer,
+    gradient=_max_gradient,
+    precision=FOLLOW,
+    work=_work,
+    example=Example(_EXAMPLE, (IMAGE,)),
+    doc="y = max over each window of x",
 )
 MAX_POOL_GRADIENT = operator(
     "max_pool_gradient",
@@ -137,6 +169,9 @@ MAX_POOL_GRADIENT = operator(
     ("g", "x", "y"),
     infer=_infer_max_gradient,
     gradient=_max_gradient_gradient,
+    precision=FOLLOW,
+    work=_work,
+    example=Example(_EXAMPLE, (HALF_IMAGE, IMAGE, HALF_IMAGE)),
     doc="g goes to the first position of each window where x equals y",
 )
 MAX_POOL_GATHER = operator(
@@ -145,6 +180,9 @@ MAX_POOL_GATHER = operator(
     ("h", "x", "y"),
     infer=_infer_gather,
     gradient=_gather_gradient,
+    precision=FOLLOW,
+    work=_work,
+    example=Example(_EXAMPLE, (IMAGE, IMAGE, HALF_IMAGE)),
     doc="h at the first position of each window where x equals y",
 )
 AVERAGE_POOL = operator(
@@ -153,6 +191,9 @@ AVERAGE_POOL = operator(
     ("x",),
     infer=_infer_average,
     gradient=_average_gradient,
+    precision=FOLLOW,
+    work=_work,
+    example=Example(_EXAMPLE, (IMAGE,)),
     doc="y = mean over each window of x",
 )
 AVERAGE_POOL_GRADIENT = operator(
@@ -161,8 +202,13 @@ AVERAGE_POOL_GRADIENT = operator(
     ("g",),
     infer=_infer_average_gradient,
     gradient=_average_gradient_gradient,
+    precision=FOLLOW,
+    work=_average_work,
+    example=Example(AveragePoolGradientAttrs(_EXAMPLE, (8, 8)), (HALF_IMAGE,)),
     doc="g / count goes to every position of its window",
 )
+
+OPERATORS = (MAX_POOL, MAX_POOL_GRADIENT, MAX_POOL_GATHER, AVERAGE_POOL, AVERAGE_POOL_GRADIENT)
 
 
 def max_pool(x: T, kernel: tuple[int, ...], window: Window) -> T:

@@ -8,13 +8,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import TensorSpec, broadcast_shapes
+from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
+from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.precision import LOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.work import present
+
+__all__ = ["gemm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,11 @@ def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
     return (left, right, bias)
 
 
+def _work(attrs: GemmAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """2 · |y| · k"""
+    return 2 * outputs[0].elements * present(inputs[0]).shape[-2 if attrs.transpose_a else -1]
+
+
 GEMM = operator(
     "gemm",
     GemmAttrs,
@@ -81,8 +92,13 @@ GEMM = operator(
     gradient=_gradient,
     pattern=Pattern.FUSABLE_OUTPUT,
     optional=(2,),
+    precision=LOW,
+    work=_work,
+    example=Example(GemmAttrs(), (MATRIX, MATRIX, ROW)),
     doc="y[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]",
 )
+
+OPERATORS = (GEMM,)
 
 
 def gemm(a: T, b: T, bias: T | None = None, *, transpose_a: bool = False, transpose_b: bool = False) -> T:

@@ -23,10 +23,14 @@ from dataclasses import dataclass, replace
 from nnc.core.dtype import BOOL, I64
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.examples import COUNT, MATRIX, Example
 from nnc.ops.fill import scalar_like
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import affine, where
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
+
+__all__ = ["dropout", "random_normal", "random_uniform"]
 
 # One more than the largest seed: seeds are half of the generator's key.
 SEEDS = 1 << 64
@@ -108,10 +112,22 @@ def _dropout_gradient(call: Applied[DropoutAttrs], gradients: Gradients) -> Grad
 _DRAWN = NotDifferentiable("the numbers do not depend on anything differentiable")
 
 RANDOM_UNIFORM = operator(
-    "random_uniform", UniformAttrs, ("counter",), infer=_infer_drawn, gradient=_DRAWN, doc="y[…] ~ U[low, high)"
+    "random_uniform",
+    UniformAttrs,
+    ("counter",),
+    infer=_infer_drawn,
+    gradient=_DRAWN,
+    example=Example(UniformAttrs(MATRIX), (COUNT,)),
+    doc="y[…] ~ U[low, high)",
 )
 RANDOM_NORMAL = operator(
-    "random_normal", NormalAttrs, ("counter",), infer=_infer_drawn, gradient=_DRAWN, doc="y[…] ~ N(mean, deviation²)"
+    "random_normal",
+    NormalAttrs,
+    ("counter",),
+    infer=_infer_drawn,
+    gradient=_DRAWN,
+    example=Example(NormalAttrs(MATRIX), (COUNT,)),
+    doc="y[…] ~ N(mean, deviation²)",
 )
 DROPOUT = operator(
     "dropout",
@@ -121,8 +137,12 @@ DROPOUT = operator(
     infer=_infer_dropout,
     gradient=_dropout_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    precision=FOLLOW,
+    example=Example(DropoutAttrs(), (MATRIX, COUNT)),
     doc="y = x / (1 - rate) where mask, else 0",
 )
+
+OPERATORS = (RANDOM_UNIFORM, RANDOM_NORMAL, DROPOUT)
 
 
 def random_uniform(counter: T, spec: TensorSpec, low: float = 0.0, high: float = 1.0, *, seed: int = 0) -> T:

@@ -18,6 +18,8 @@ from nnc.graph import Op
 from nnc.ops.operand import Operand
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate, infer
 
+__all__ = ["GradientReads", "gradient_reads"]
+
 A = TypeVar("A")
 
 

@@ -21,10 +21,11 @@ from enum import Enum
 from typing import Generic
 
 from nnc.core.command import Command
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition, pull_back
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, fill_like
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
@@ -32,8 +33,9 @@ from nnc.ops.pointwise import add, affine, multiply, sigmoid, square, step, subt
 from nnc.ops.products import gemm
 from nnc.ops.random import dropout
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
+from nnc.ops.work import most_elements
 
-OptionalSpecs = tuple[TensorSpec | None, ...]
+__all__ = ["Activation", "RecurrentWeights", "gru", "lstm", "recurrent_layers", "rnn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,15 @@ def _rnn_gradient(call: Applied[RnnAttrs], gradients: Gradients) -> Gradients:
 
 # ---- operators
 
+
+def _work(attrs: object, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """2 · |z| · units for the matrix product with u, and eight operations per gate."""
+    units = max((spec.shape[0] for spec in inputs if spec is not None and spec.rank == 2), default=1)
+    return most_elements(inputs, outputs) * (2 * units + 8)
+
+
+_STATES, _STATE, _FOUR_GATES = spec((4, 2, 4)), spec((2, 4)), spec((4, 2, 16))
+
 LSTM = operator(
     "lstm",
     RecurrentAttrs,
@@ -323,6 +334,8 @@ LSTM = operator(
     infer=_infer_lstm,
     gradient=_lstm_gradient,
     inplace=Inplace(allowed=((0, 2),)),
+    work=_work,
+    example=Example(RecurrentAttrs(), (_FOUR_GATES, spec((4, 16)), _STATE, _STATE)),
     doc="i, f, g, o = σ, σ, tanh, σ of z + h₋ · u; c = f · c₋ + i · g; h = o · tanh c (Hochreiter & Schmidhuber 1997)",
 )
 LSTM_GRADIENT = operator(
@@ -333,6 +346,8 @@ LSTM_GRADIENT = operator(
     infer=_infer_lstm_gradient,
     gradient=by_decomposition(_composed_lstm_gradient),
     inplace=Inplace(allowed=((2, 0),)),
+    work=_work,
+    example=Example(RecurrentAttrs(), (_STATES, _STATES, _FOUR_GATES, _STATES, spec((4, 16)), _STATE)),
     doc="the gradients of lstm by z and by the first states, step by step from the end",
 )
 GRU = operator(
@@ -343,6 +358,8 @@ GRU = operator(
     infer=_infer_gru,
     gradient=_gru_gradient,
     optional=(3,),
+    work=_work,
+    example=Example(RecurrentAttrs(), (spec((4, 2, 12)), spec((4, 12)), _STATE, spec((12,)))),
     doc="m = h₋ · u + bias; r, s = σ(z + m); n = tanh(z + r · m); h = (1 - s) · n + s · h₋ (Cho et al. 2014)",
 )
 GRU_GRADIENT = operator(
@@ -352,6 +369,8 @@ GRU_GRADIENT = operator(
     ("z", "m", "h"),
     infer=_infer_gru_gradient,
     gradient=by_decomposition(_composed_gru_gradient),
+    work=_work,
+    example=Example(RecurrentAttrs(), (_STATES, _FOUR_GATES, _STATES, spec((4, 12)), _STATE)),
     doc="the gradients of gru by z, by m and by the first state, step by step from the end",
 )
 RNN = operator(
@@ -361,6 +380,8 @@ RNN = operator(
     infer=_infer_rnn,
     gradient=_rnn_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    work=_work,
+    example=Example(RnnAttrs(), (_STATES, MATRIX, _STATE)),
     doc="h = tanh(z + h₋ · u) or relu (Elman 1990)",
 )
 RNN_GRADIENT = operator(
@@ -371,8 +392,12 @@ RNN_GRADIENT = operator(
     infer=_infer_rnn_gradient,
     gradient=by_decomposition(_composed_rnn_gradient),
     inplace=Inplace(allowed=((0, 0), (1, 0))),
+    work=_work,
+    example=Example(RnnAttrs(), (_STATES, _STATES, MATRIX)),
     doc="the gradients of rnn by z and by the first state, step by step from the end",
 )
+
+OPERATORS = (LSTM, LSTM_GRADIENT, GRU, GRU_GRADIENT, RNN, RNN_GRADIENT)
 
 
 # ---- functions

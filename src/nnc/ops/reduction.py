@@ -13,11 +13,24 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I64, U8
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
-from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, reduce_sum, spread
+from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, permuted_reduction, reduce_sum, spread
+from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where
 from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
+
+__all__ = [
+    "argmax",
+    "argmin",
+    "reduce_all",
+    "reduce_any",
+    "reduce_is_nan",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_norm",
+]
 
 
 def _infer_extremum(attrs: ReduceAttrs, specs: Specs) -> Specs:
@@ -78,6 +91,8 @@ def _extremum(name: str, doc: str) -> Op[ReduceAttrs]:
         infer=_infer_extremum,
         gradient=_extremum_gradient,
         pattern=Pattern.REDUCTION,
+        permuted=permuted_reduction,
+        example=Example(ReduceAttrs((1,)), (MATRIX,)),
         doc=doc,
     )
 
@@ -90,6 +105,8 @@ def _position(name: str, doc: str) -> Op[ReduceAttrs]:
         infer=_infer_position,
         gradient=NotDifferentiable("an index does not change smoothly"),
         pattern=Pattern.REDUCTION,
+        permuted=permuted_reduction,
+        example=Example(ReduceAttrs((1,)), (MATRIX,)),
         doc=doc,
     )
 
@@ -101,6 +118,8 @@ REDUCE_MEAN = operator(
     infer=_infer_mean,
     gradient=_mean_gradient,
     pattern=Pattern.REDUCTION,
+    permuted=permuted_reduction,
+    example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y = mean of x over axes",
 )
 REDUCE_MAX = _extremum("reduce_max", "y = largest x over axes; nan wins")
@@ -114,8 +133,12 @@ REDUCE_NORM = operator(
     infer=_infer_norm,
     gradient=_norm_gradient,
     pattern=Pattern.REDUCTION,
+    permuted=permuted_reduction,
+    example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y = √(sum of x² over axes), NNC's REDUCE_NORM2",
 )
+
+OPERATORS = (REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_NORM, ARGMAX, ARGMIN)
 
 
 def reduce_mean(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:

@@ -11,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnc.core.command import AnyCommand
-from nnc.graph import OpAttr
 from nnc.ops.custom import KERNEL
-from nnc.ops.normalization import BATCH_NORM
-from nnc.ops.rules import INPLACE
-
-# Per input that serves nothing but the output written over it: that output, which stands in for the input.
-STAND_INS = OpAttr[Mapping[int, int]]("stand-ins")
-STAND_INS.set(BATCH_NORM, {3: 1, 4: 2})
+from nnc.ops.rules import INPLACE, STAND_INS
 
 
 def stand_ins(command: AnyCommand) -> Mapping[int, int] | None:

@@ -22,14 +22,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import normalize_axes
+from nnc.ops.examples import BOXES, HALF_IMAGE, IMAGE, MATRIX, Example
 from nnc.ops.fill import integer_range
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import T, apply
+from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 from nnc.ops.window import check_layout
+
+__all__ = ["flip", "pad", "roi_align", "upsample"]
 
 PAD_MODES = ("constant", "edge", "reflect")
 UPSAMPLE_MODES = ("nearest", "bilinear")
@@ -212,8 +217,28 @@ def _roi_gradient_gradient(call: Applied[RoiAttrs], gradients: Gradients) -> Gra
     return (apply(ROI_ALIGN, call.attrs, h, call.inputs[1]), None)
 
 
+def _permuted_pad(attrs: PadAttrs, specs: OptionalSpecs, p: Permutation) -> Permuted | None:
+    before, after = (tuple(sizes[axis] for axis in p) for sizes in (attrs.before, attrs.after))
+    return Permuted(replace(attrs, before=before, after=after), (p,), (p,)) if fits(specs, p) else None
+
+
+def _permuted_flip(attrs: FlipAttrs, specs: OptionalSpecs, p: Permutation) -> Permuted | None:
+    return Permuted(FlipAttrs(permuted_axes(attrs.axes, p)), (p,), (p,)) if fits(specs, p) else None
+
+
+_EXAMPLE = RoiAttrs((2, 2), 2, (2, 8, 8))
+
 PAD = operator(
-    "pad", PadAttrs, ("x",), infer=_infer_pad, gradient=_pad_gradient, pattern=Pattern.INJECTIVE, doc="x with a border"
+    "pad",
+    PadAttrs,
+    ("x",),
+    infer=_infer_pad,
+    gradient=_pad_gradient,
+    pattern=Pattern.INJECTIVE,
+    precision=FOLLOW,
+    permuted=_permuted_pad,
+    example=Example(PadAttrs((0, 2), (0, 2)), (MATRIX,)),
+    doc="x with a border",
 )
 PAD_GRADIENT = operator(
     "pad_gradient",
@@ -221,6 +246,8 @@ PAD_GRADIENT = operator(
     ("g",),
     infer=_infer_pad_gradient,
     gradient=_pad_gradient_gradient,
+    precision=FOLLOW,
+    example=Example(PadAttrs((0, 2), (0, 2)), (spec((4, 8)),)),
     doc="the adjoint of pad",
 )
 FLIP = operator(
@@ -230,6 +257,9 @@ FLIP = operator(
     infer=_infer_flip,
     gradient=_flip_gradient,
     pattern=Pattern.INJECTIVE,
+    precision=FOLLOW,
+    permuted=_permuted_flip,
+    example=Example(FlipAttrs((1,)), (MATRIX,)),
     doc="axes reversed",
 )
 UPSAMPLE = operator(
@@ -238,6 +268,7 @@ UPSAMPLE = operator(
     ("x",),
     infer=_infer_upsample,
     gradient=_upsample_gradient,
+    example=Example(UpsampleAttrs((4, 4), (8, 8)), (HALF_IMAGE,)),
     doc="x at another height and width",
 )
 UPSAMPLE_GRADIENT = operator(
@@ -246,6 +277,7 @@ UPSAMPLE_GRADIENT = operator(
     ("g",),
     infer=_infer_upsample_gradient,
     gradient=_upsample_gradient_gradient,
+    example=Example(UpsampleAttrs((4, 4), (8, 8)), (IMAGE,)),
     doc="the adjoint of upsample",
 )
 ROI_ALIGN = operator(
@@ -254,6 +286,7 @@ ROI_ALIGN = operator(
     ("x", "boxes"),
     infer=_infer_roi,
     gradient=_roi_gradient,
+    example=Example(_EXAMPLE, (IMAGE, BOXES), fixed=(1,)),
     doc="mean samples in the cells of boxes",
 )
 ROI_ALIGN_GRADIENT = operator(
@@ -262,8 +295,11 @@ ROI_ALIGN_GRADIENT = operator(
     ("g", "boxes"),
     infer=_infer_roi_gradient,
     gradient=_roi_gradient_gradient,
+    example=Example(_EXAMPLE, (spec((4, 2, 2, 4)), BOXES), fixed=(1,)),
     doc="the adjoint of roi_align by x",
 )
+
+OPERATORS = (PAD, PAD_GRADIENT, FLIP, UPSAMPLE, UPSAMPLE_GRADIENT, ROI_ALIGN, ROI_ALIGN_GRADIENT)
 
 
 def pad(x: T, before: Shape, after: Shape, mode: str = "constant", value: float = 0.0) -> T:

@@ -13,11 +13,14 @@ import math
 from dataclasses import dataclass, replace
 
 from nnc.core.dtype import F32, DType
+from nnc.core.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.examples import HEADS, INDICES, Example
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import affine, cast, multiply
+from nnc.ops.precision import Precision, Runs
 from nnc.ops.rules import (
     FLOATS,
     NUMBERS,
@@ -30,6 +33,8 @@ from nnc.ops.rules import (
     check_kinds,
     operator,
 )
+
+__all__ = ["rotary_angles", "rotary_embedding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ ROTARY = operator(
     infer=_infer,
     gradient=_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    precision=Precision(Runs.FOLLOW, (1,)),
+    example=Example(RotaryAttrs(), (HEADS, spec((4, 2)))),
     doc="(y₁, y₂) = (x₁ · cos a - x₂ · sin a, x₁ · sin a + x₂ · cos a) for each pair of features",
 )
 ROTARY_ANGLES = operator(
@@ -108,8 +115,11 @@ ROTARY_ANGLES = operator(
     infer=_infer_angles,
     gradient=NotDifferentiable("positions are counted, not learned; learn the angles instead"),
     pattern=Pattern.INJECTIVE,
+    example=Example(RotaryAnglesAttrs(4, 100.0, F32), (INDICES,)),
     doc="y[…, i] = position[…] · base^(-i / pairs)",
 )
+
+OPERATORS = (ROTARY, ROTARY_ANGLES)
 
 
 def rotary_embedding(x: T, angles: T, *, interleaved: bool = False) -> T:

@@ -6,16 +6,21 @@ anyone may add another without touching this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS
+from nnc.ops.examples import EXAMPLE, IMAGE, MATRIX, Example
 from nnc.ops.operand import Operand
+from nnc.ops.permutation import PERMUTED, Permutation, Permuted, permuted_alike
+from nnc.ops.precision import FULL, PRECISION, Precision
+from nnc.ops.work import WORK
 
 A = TypeVar("A")
 
@@ -79,6 +84,8 @@ INFER = OpAttr[InferRule]("infer")
 INPLACE = OpAttr[InplaceRule]("inplace")
 GRADIENT = OpAttr[GradientRule | NotDifferentiable]("gradient")
 PATTERN = OpAttr[Pattern]("pattern")
+# Per input that serves nothing but the output written over it: that output, which stands in for the input.
+STAND_INS = OpAttr[Mapping[int, int]]("stand-ins")
 
 
 # Kinds of element types that an operator accepts.
@@ -103,16 +110,36 @@ def operator(
     pattern: Pattern = Pattern.OPAQUE,
     optional: tuple[int, ...] = (),
     variadic: bool = False,
+    precision: Precision = FULL,
+    work: Callable[[A, OptionalSpecs, Sequence[TensorSpec]], int] | None = None,
+    permuted: Callable[[A, OptionalSpecs, Permutation], Permuted | None] | None = None,
+    stand_ins: Mapping[int, int] = MappingProxyType({}),
+    example: Example | None = None,
     registry: Registry = default_registry,
     doc: str,
 ) -> Op[A]:
-    """Define an operator; no rule can be left out. `optional` inputs may be absent; `variadic` takes any number."""
+    """Define an operator with all that it says of itself; neither inference nor gradient can be left out.
+
+    `optional` inputs may be absent; `variadic` takes any number. What may be left out is explained where its column
+    is: `nnc.ops.precision`, `work`, `permutation`, `repetition` (`stand_ins`) and `examples`. A pointwise operator on
+    permuted operands is the same operator, and needs no `permuted`.
+    """
     op = Op(name, attributes, VARIADIC if variadic else inputs, outputs, registry=registry, doc=doc)
     INFER.set(op, infer)
     GRADIENT.set(op, gradient)
     INPLACE.set(op, inplace if callable(inplace) else lambda attrs: inplace)
     PATTERN.set(op, pattern)
     OPTIONAL_INPUTS.set(op, optional)
+    PRECISION.set(op, precision)
+    STAND_INS.set(op, stand_ins)
+    if work is not None:
+        WORK.set(op, work)
+    if permuted is not None:
+        PERMUTED.set(op, permuted)
+    elif pattern <= Pattern.BROADCAST and inputs and len(outputs) == 1:
+        PERMUTED.set(op, permuted_alike)
+    if example is not None:
+        EXAMPLE.set(op, example)
     return op
 
 
@@ -159,3 +186,25 @@ def differentiate(op: Op[A], applied: Applied[A], gradients: Gradients) -> Gradi
             op.name, got="a gradient asked of its inputs", need="a differentiable operator", fix=rule.reason
         )
     return rule(applied, gradients)
+
+
+def example_of(op: Op[Any]) -> Example:
+    """The operator's row, or default attributes on equal shapes; UsageError where its rule takes none of these."""
+    if op in EXAMPLE:
+        return EXAMPLE[op]
+    required = [each.name for each in fields(op.attributes) if each.default is MISSING]
+    arity = 1 if op.inputs is VARIADIC or not isinstance(op.inputs, tuple) else len(op.inputs)
+    guesses = () if required else tuple(Example(op.attributes(), (shape,) * arity) for shape in (MATRIX, IMAGE))
+    for guess in guesses:
+        if outputs_of(op, guess) is not None:
+            return guess
+    need = "attributes and inputs that its rule takes"
+    raise UsageError(op.name, got="no example", need=need, fix="give operator() an example")
+
+
+def outputs_of(op: Op[Any], example: Example) -> tuple[TensorSpec, ...] | None:
+    """What the operator makes of an example, None where its rule refuses it."""
+    try:
+        return infer(op, example.attrs, example.inputs)
+    except UsageError:
+        return None

@@ -13,9 +13,14 @@ from nnc.core.command import Command
 from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
+from nnc.ops.examples import LABELS, MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.permutation import last_axis_stays
 from nnc.ops.pointwise import add, exp, multiply, subtract
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, check_kinds, operator
+from nnc.ops.work import per_element
+
+__all__ = ["log_softmax", "softmax", "softmax_cross_entropy"]
 
 _NONE = NoAttrs()
 
@@ -116,6 +121,8 @@ SOFTMAX = operator(
     gradient=_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.OPAQUE,
+    work=per_element(5),
+    permuted=last_axis_stays,
     doc="y[…, c] = e^x[…, c] / sum_d e^x[…, d]",
 )
 LOG_SOFTMAX = operator(
@@ -125,6 +132,8 @@ LOG_SOFTMAX = operator(
     infer=_infer_rows,
     gradient=_log_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    work=per_element(5),
+    permuted=last_axis_stays,
     doc="y[…, c] = x[…, c] - ln sum_d e^x[…, d]",
 )
 SOFTMAX_CROSS_ENTROPY = operator(
@@ -135,6 +144,8 @@ SOFTMAX_CROSS_ENTROPY = operator(
     infer=_infer_loss,
     gradient=_loss_gradient,
     inplace=Inplace(allowed=((0, 1),)),
+    work=per_element(5),
+    example=Example(_NONE, (MATRIX, LABELS)),
     doc="loss[n] = ln sum_d e^x[n, d] - x[n, label[n]]; probability = softmax(x)",
 )
 SOFTMAX_CROSS_ENTROPY_GRADIENT = operator(
@@ -144,6 +155,8 @@ SOFTMAX_CROSS_ENTROPY_GRADIENT = operator(
     infer=_infer_loss_gradient,
     gradient=_loss_gradient_gradient,
     inplace=Inplace(allowed=((1, 0),)),
+    work=per_element(2),
+    example=Example(_NONE, (ROW, MATRIX, LABELS)),
     doc="y[n, c] = g[n] · (p[n, c] - [c == label[n]])",
 )
 LABEL_DIFFERENCE = operator(
@@ -152,8 +165,11 @@ LABEL_DIFFERENCE = operator(
     ("h", "probability", "labels"),
     infer=_infer_difference,
     gradient=_difference_gradient,
+    example=Example(_NONE, (MATRIX, MATRIX, LABELS)),
     doc="y[n] = sum_c h[n, c] · (p[n, c] - [c == label[n]])",
 )
+
+OPERATORS = (SOFTMAX, LOG_SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT, LABEL_DIFFERENCE)
 
 
 def softmax(x: T) -> T:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from nnc.core.spec import MAX_DIMENSIONS, Layout, TensorSpec
 from nnc.errors import AttributeValueError, LayoutError, ShapeError
 
+__all__ = ["Window", "window_of"]
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

@@ -18,10 +18,10 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.graph import Op
-from nnc.ops.examples import example_of
+from nnc.ops.layout import layout_permutation
 from nnc.ops.operators import OPERATORS
-from nnc.ops.permutation import PERMUTED, compose, identity, inverse, layout_permutation
-from nnc.ops.rules import infer
+from nnc.ops.permutation import PERMUTED, compose, identity, inverse
+from nnc.ops.rules import example_of, infer
 from nnc.ops.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 from nnc.symbolic.passes import Pass, simplify

@@ -23,19 +23,17 @@ from nnc.core.origin import inherited_origin
 from nnc.core.spec import Layout, TensorSpec
 from nnc.ops.broadcast import reshape
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.layout import CONVERT_LAYOUT
+from nnc.ops.layout import CONVERT_LAYOUT, conversion, permutation_of
 from nnc.ops.movement import TRANSPOSE
 from nnc.ops.permutation import (
     PERMUTED,
     Permutation,
     Permuted,
     compose,
-    conversion,
     elements,
     identity,
     inverse,
     is_free,
-    permutation_of,
 )
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol

@@ -29,10 +29,9 @@ from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
+from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
 from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SgdAttrs
-from nnc.ops.permutation import layout_permutation
 from nnc.ops.pointwise import (
     ABSOLUTE,
     ADD,
