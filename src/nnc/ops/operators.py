@@ -33,30 +33,9 @@ from nnc.ops import (
 )
 
 FAMILIES = (
-    fill,
-    generate,
-    random,
-    copy,
-    layout,
-    pointwise,
-    broadcast,
-    fused,
-    reduction,
-    movement,
-    indexing,
-    order,
-    resize,
-    detection,
-    products,
-    convolutions,
-    pooling,
-    softmaxes,
-    normalization,
-    loss,
-    attention,
-    rotary,
-    recurrent,
+    fill, generate, random, copy, layout, pointwise, broadcast, fused, reduction, movement, indexing, order, resize,
+    detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
     optimizer,
-)
+)  # fmt: skip
 # `Any`: operators of all attribute types.
 OPERATORS: tuple[Op[Any], ...] = tuple(op for family in FAMILIES for op in family.OPERATORS)

@@ -6,13 +6,14 @@ the memory of any input. f16 and bf16 are computed in f32 and rounded once, at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.dtype import BF16, F16
+from nnc.graph import Op
 
 # `Any`: a kernel is one text for all element types, and NumPy's types allow arithmetic only on known or on any.
 Array = NDArray[Any]
@@ -20,6 +21,8 @@ Inputs = Sequence[Array | None]
 Outputs = Sequence[Array]
 # `Any`: the table holds kernels of all operators; `nnc.core.command.Command` checks attributes against the operator.
 ReferenceKernel = Callable[[Any, Inputs, Outputs], None]
+# `Any`: operators of all attribute types.
+Rows = Mapping[Op[Any], ReferenceKernel]
 
 NARROW = (F16.numpy, BF16.numpy)
 

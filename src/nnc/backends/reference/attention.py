@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.products import product
-from nnc.ops.attention import AttentionAttrs, CausalBiasAttrs
+from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
 
 
 def heads(x: Array, groups: int) -> Array:
@@ -83,3 +83,6 @@ def attention_gradient(attrs: AttentionAttrs, inputs: Inputs, outputs: Outputs) 
 def causal_bias(attrs: CausalBiasAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[i, j] = 0 where j ≤ i + columns - rows, else -inf."""
     write(outputs[0], np.where(visible(*attrs.spec.shape), 0.0, -np.inf))
+
+
+ROWS: Rows = {ATTENTION: attention, ATTENTION_GRADIENT: attention_gradient, CAUSAL_BIAS: causal_bias}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.broadcast import BroadcastAttrs, ReduceAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 
 
 def total(x: Array, attrs: ReduceAttrs) -> Array:
@@ -24,3 +24,6 @@ def broadcast_to(attrs: BroadcastAttrs, inputs: Inputs, outputs: Outputs) -> Non
     (x,) = inputs
     assert x is not None
     write(outputs[0], x)
+
+
+ROWS: Rows = {REDUCE_SUM: reduce_sum, BROADCAST_TO: broadcast_to}

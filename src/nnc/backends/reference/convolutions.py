@@ -11,11 +11,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.products import product
 from nnc.backends.reference.window import interior, pad, padded_shape, positions, windows
 from nnc.core.spec import Shape
-from nnc.ops.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.convolutions import (
+    CONVOLUTION,
+    CONVOLUTION_DATA_GRADIENT,
+    CONVOLUTION_WEIGHT_GRADIENT,
+    ConvolutionAttrs,
+    ConvolutionGradientAttrs,
+)
 from nnc.ops.window import Window
 
 # Elements of `columns` made at a time: enough to fill the matrix product, few enough to stay in the cache.
@@ -90,3 +96,10 @@ def weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Inputs, outputs: Ou
         total += product(columns.swapaxes(-1, -2), grouped(g[images], groups))
     split = total.reshape(groups, kernel_size, channels, filters // groups)
     write(outputs[0], split.transpose(1, 2, 0, 3).reshape(shape))
+
+
+ROWS: Rows = {
+    CONVOLUTION: convolution,
+    CONVOLUTION_DATA_GRADIENT: data_gradient,
+    CONVOLUTION_WEIGHT_GRADIENT: weight_gradient,
+}

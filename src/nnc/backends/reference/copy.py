@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnc.backends.reference.arrays import Inputs, Outputs, write
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
+from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
 
 
@@ -11,3 +12,6 @@ def copy(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
     (x,) = inputs
     assert x is not None
     write(outputs[0], x)
+
+
+ROWS: Rows = {COPY: copy}

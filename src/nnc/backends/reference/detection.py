@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.detection import HistogramAttrs, SuppressionAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION, HistogramAttrs, SuppressionAttrs
 
 
 def histogram(attrs: HistogramAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -39,3 +39,6 @@ def non_maximum_suppression(attrs: SuppressionAttrs, inputs: Inputs, outputs: Ou
     kept[: len(chosen)], index[: len(chosen)] = boxes[chosen], chosen
     write(outputs[0], kept)
     write(outputs[1], index)
+
+
+ROWS: Rows = {HISTOGRAM: histogram, NON_MAXIMUM_SUPPRESSION: non_maximum_suppression}

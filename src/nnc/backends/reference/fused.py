@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec
-from nnc.graph import Op
 from nnc.ops.fused import FusedAttrs, evaluate
 from nnc.ops.pointwise import CAST
 from nnc.ops.rules import infer
 
 
-def fused(kernels: Mapping[Op[Any], ReferenceKernel]) -> ReferenceKernel:
+def fused(kernels: Rows) -> ReferenceKernel:
     """The kernel y = e(x₀, …) with `kernels` for the steps.
 
     As every kernel does, it computes f16 and bf16 in f32 and rounds once, at the end; a cast on the way rounds too.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, write
-from nnc.ops.generate import ArangeAttrs
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
+from nnc.ops.generate import ARANGE, ArangeAttrs
 
 
 def arange(attrs: ArangeAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -17,3 +17,6 @@ def arange(attrs: ArangeAttrs, inputs: Inputs, outputs: Outputs) -> None:
         # Modulo 2^64, for the step alone may be beyond i64 where the values are not.
         start, step = (np.uint64(int(value) % (1 << 64)) for value in (attrs.start, attrs.step))
         write(outputs[0], (start + places.astype(np.uint64) * step).astype(np.int64))
+
+
+ROWS: Rows = {ARANGE: arange}

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
-from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
+from nnc.ops.indexing import (
+    GATHER,
+    INDEX_SELECT,
+    ONE_HOT,
+    SCATTER_ADD,
+    SCATTER_ALONG,
+    AxisAttrs,
+    OneHotAttrs,
+    ScatterAttrs,
+)
 
 
 def positions(subject: str, index: Array | None, size: int) -> Array:
@@ -71,3 +80,12 @@ def one_hot(attrs: OneHotAttrs, inputs: Inputs, outputs: Outputs) -> None:
     (index,) = inputs
     assert index is not None
     write(outputs[0], np.equal(index[..., None], np.arange(attrs.classes)))
+
+
+ROWS: Rows = {
+    INDEX_SELECT: index_select,
+    SCATTER_ADD: scatter_add,
+    GATHER: gather,
+    SCATTER_ALONG: scatter_along,
+    ONE_HOT: one_hot,
+}

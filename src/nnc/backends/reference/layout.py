@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, write
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
 from nnc.core.spec import Layout
-from nnc.ops.layout import LayoutAttrs
+from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
 
 
 def convert_layout(attrs: LayoutAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -14,3 +14,6 @@ def convert_layout(attrs: LayoutAttrs, inputs: Inputs, outputs: Outputs) -> None
     (x,) = inputs
     assert x is not None
     write(outputs[0], np.moveaxis(x, 1, -1) if attrs.target is Layout.NHWC else np.moveaxis(x, -1, 1))
+
+
+ROWS: Rows = {CONVERT_LAYOUT: convert_layout}

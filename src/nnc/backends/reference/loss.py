@@ -6,11 +6,17 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import sigmoid
 from nnc.backends.reference.softmaxes import one_hot
 from nnc.ops.loss import (
+    BINARY_CROSS_ENTROPY,
+    CATEGORICAL_CROSS_ENTROPY,
+    LABEL_DISTRIBUTION,
+    MEAN_SQUARED_ERROR,
+    SIGMOID_BINARY_CROSS_ENTROPY,
     SMALLEST_PROBABILITY,
+    SMOOTH_L1,
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,
     LabelDistributionAttrs,
@@ -84,3 +90,13 @@ def categorical_cross_entropy(attrs: CategoricalCrossEntropyAttrs, inputs: Input
 def label_distribution(attrs: LabelDistributionAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[n…, c] = (1 - s) · [c == label[n…]] + s / classes."""
     write(outputs[0], distribution(widen(inputs[0]), attrs.classes, attrs.smoothing))
+
+
+ROWS: Rows = {
+    MEAN_SQUARED_ERROR: mean_squared_error,
+    SMOOTH_L1: smooth_l1,
+    BINARY_CROSS_ENTROPY: binary_cross_entropy,
+    SIGMOID_BINARY_CROSS_ENTROPY: sigmoid_binary_cross_entropy,
+    CATEGORICAL_CROSS_ENTROPY: categorical_cross_entropy,
+    LABEL_DISTRIBUTION: label_distribution,
+}

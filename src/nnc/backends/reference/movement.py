@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.movement import ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
 
 
 def transpose(attrs: TransposeAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -43,3 +43,6 @@ def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
     else:
         np.add.at(flat, places, values)
     write(outputs[0], flat.reshape(attrs.shape))
+
+
+ROWS: Rows = {TRANSPOSE: transpose, CONCATENATE: concatenate, EMBED: embed}

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs, over_channels, spread_shape
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.normalization import (
+    BATCH_NORM,
+    LAYER_NORM,
+    LAYER_NORM_GRADIENT,
+    RMS_NORM,
+    RMS_NORM_GRADIENT,
+    BatchNormAttrs,
+    NormalizationAttrs,
+    over_channels,
+    spread_shape,
+)
 
 
 def mean_of(x: Array, attrs: NormalizationAttrs) -> Array:
@@ -72,3 +82,12 @@ def batch_norm(attrs: BatchNormAttrs, inputs: Inputs, outputs: Outputs) -> None:
     results = (y, kept * old_mean + fresh * mean, kept * old_variance + fresh * variance, mean, inverse)
     for output, value in zip(outputs, results, strict=True):
         write(output, value.reshape(output.shape))
+
+
+ROWS: Rows = {
+    LAYER_NORM: layer_norm,
+    LAYER_NORM_GRADIENT: layer_norm_gradient,
+    RMS_NORM: rms_norm,
+    RMS_NORM_GRADIENT: rms_norm_gradient,
+    BATCH_NORM: batch_norm,
+}

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import sign
 from nnc.ops.optimizer import (
+    ADAGRAD,
+    ADAM,
+    AMSGRAD,
+    GRADIENT_DESCENT,
+    LAMB,
+    LION,
+    RMSPROP,
+    SGD,
     AdagradAttrs,
     AdamAttrs,
     GradientDescentAttrs,
@@ -127,3 +135,15 @@ def lion(attrs: LionAttrs, inputs: Inputs, outputs: Outputs) -> None:
     moment = attrs.beta2 * m + (1 - attrs.beta2) * g
     write(outputs[0], w - scalar(inputs[3]) * (direction + attrs.decay * w))
     write(outputs[1], moment)
+
+
+ROWS: Rows = {
+    GRADIENT_DESCENT: gradient_descent,
+    SGD: sgd,
+    ADAM: adam,
+    AMSGRAD: amsgrad,
+    LAMB: lamb,
+    RMSPROP: rmsprop,
+    ADAGRAD: adagrad,
+    LION: lion,
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.order import ScanAttrs, SortAttrs, TopAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K, ScanAttrs, SortAttrs, TopAttrs
 
 
 def ranking(x: Array, axis: int, *, descending: bool) -> Array:
@@ -46,3 +46,6 @@ def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:
         np.moveaxis(shifted, attrs.axis, 0)[1:] = np.moveaxis(total, attrs.axis, 0)[:-1]
         total = shifted
     write(outputs[0], np.flip(total, attrs.axis) if attrs.reverse else total)
+
+
+ROWS: Rows = {SORT: sort, TOP_K: top_k, CUMULATIVE_SUM: cumulative_sum}

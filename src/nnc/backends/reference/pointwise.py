@@ -1,7 +1,6 @@
 """Pointwise kernels: y[i…] = f(a[i…], b[i…], …), with NumPy broadcasting.
 
-The makers `unary`, `binary` and `predicate` turn a function of arrays into a kernel; the rows that use them are in
-`catalog.py`. What NumPy has no function for is below.
+The makers `unary` and `binary` turn a function of arrays into a kernel; what NumPy has no function for is below.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.core.dtype import DType
+from nnc.ops import pointwise as ops
 from nnc.ops.pointwise import BEND, GATE, AffineAttrs, CastAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -133,3 +133,52 @@ def saturated(x: Array, dtype: DType) -> Array:
     below, above = exact < low, exact >= float(high + 1)
     inside = np.where(below | above | np.isnan(exact), 0.0, exact).astype(dtype.numpy)
     return np.where(below, dtype.numpy.type(low), np.where(above, dtype.numpy.type(high), inside))
+
+
+ROWS: Rows = {
+    ops.AFFINE: affine,
+    ops.CAST: cast,
+    ops.WHERE: where,
+    ops.EXP: unary(np.exp),
+    ops.LOG: unary(np.log),
+    ops.SQRT: unary(np.sqrt),
+    ops.RECIPROCAL: unary(np.reciprocal),
+    ops.SQUARE: unary(np.square),
+    ops.TANH: unary(np.tanh),
+    ops.SIGMOID: unary(sigmoid),
+    ops.RELU: unary(relu),
+    ops.SIN: unary(np.sin),
+    ops.COS: unary(np.cos),
+    ops.ERF: unary(erf),
+    ops.ABSOLUTE: unary(np.abs),
+    ops.SIGN: unary(sign),
+    ops.STEP: unary(step),
+    ops.FLOOR: unary(np.floor),
+    ops.CEIL: unary(np.ceil),
+    ops.ROUND: unary(np.rint),
+    ops.EXPM1: unary(np.expm1),
+    ops.LOG1P: unary(np.log1p),
+    ops.SOFTPLUS: unary(softplus),
+    ops.SWISH: unary(swish),
+    ops.GELU: unary(gelu),
+    ops.GELU_TANH: unary(gelu_tanh),
+    ops.IS_NAN: unary(is_nan),
+    ops.LOGICAL_NOT: unary(np.logical_not),
+    ops.ADD: binary(np.add),
+    ops.SUBTRACT: binary(np.subtract),
+    ops.MULTIPLY: binary(np.multiply),
+    ops.DIVIDE: binary(np.divide),
+    ops.MAXIMUM: binary(np.maximum),
+    ops.MINIMUM: binary(np.minimum),
+    ops.POWER: binary(np.power),
+    ops.PREFERENCE: binary(preference),
+    ops.EQUAL: binary(np.equal),
+    ops.NOT_EQUAL: binary(np.not_equal),
+    ops.LESS: binary(np.less),
+    ops.LESS_EQUAL: binary(np.less_equal),
+    ops.GREATER: binary(np.greater),
+    ops.GREATER_EQUAL: binary(np.greater_equal),
+    ops.LOGICAL_AND: binary(np.logical_and),
+    ops.LOGICAL_OR: binary(np.logical_or),
+    ops.LOGICAL_XOR: binary(np.logical_xor),
+}

@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.window import Index, interior, pad, padded_shape, positions
 from nnc.core.spec import Shape
-from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
+from nnc.ops.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
 from nnc.ops.window import Window
 
 
@@ -98,3 +106,12 @@ def average_pool_gradient(attrs: AveragePoolGradientAttrs, inputs: Inputs, outpu
     for index in positions(attrs.pool.kernel, window, sizes):
         spread[index] += share
     write(outputs[0], spread[interior(attrs.sizes, window)])
+
+
+ROWS: Rows = {
+    MAX_POOL: max_pool,
+    MAX_POOL_GRADIENT: max_pool_gradient,
+    MAX_POOL_GATHER: max_pool_gather,
+    AVERAGE_POOL: average_pool,
+    AVERAGE_POOL_GRADIENT: average_pool_gradient,
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
-from nnc.ops.products import GemmAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops.products import GEMM, GemmAttrs
 
 # OpenBLAS divides a matrix product among threads above m · n · k = 262144, a matrix-vector product above 9216
 # elements and a dot product above 10000; how it divides changes the order of sums. No block below exceeds these.
@@ -45,3 +45,6 @@ def gemm(attrs: GemmAttrs, inputs: Inputs, outputs: Outputs) -> None:
     right = b.swapaxes(-1, -2) if attrs.transpose_b else b
     y = product(left, right)
     write(outputs[0], y if inputs[2] is None else y + widen(inputs[2]))
+
+
+ROWS: Rows = {GEMM: gemm}

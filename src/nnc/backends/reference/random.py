@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.core.spec import Shape
-from nnc.ops.random import SEEDS, DropoutAttrs, NormalAttrs, UniformAttrs
+from nnc.ops.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM, SEEDS, DropoutAttrs, NormalAttrs, UniformAttrs
 
 
 def fractions(seed: int, counter: Array | None, shape: Shape) -> Array:
@@ -48,3 +48,6 @@ def dropout(attrs: DropoutAttrs, inputs: Inputs, outputs: Outputs) -> None:
     mask = fractions(attrs.seed, inputs[1], outputs[1].shape) >= attrs.rate
     write(outputs[0], np.where(mask, x * (1.0 / (1.0 - attrs.rate)), x.dtype.type(0)))
     write(outputs[1], mask)
+
+
+ROWS: Rows = {RANDOM_UNIFORM: random_uniform, RANDOM_NORMAL: random_normal, DROPOUT: dropout}

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import relu, sigmoid, step
 from nnc.backends.reference.products import product
-from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs, time_order
+from nnc.ops.recurrent import (
+    GRU,
+    GRU_GRADIENT,
+    LSTM,
+    LSTM_GRADIENT,
+    RNN,
+    RNN_GRADIENT,
+    Activation,
+    RecurrentAttrs,
+    RnnAttrs,
+    time_order,
+)
 
 
 def parts(x: Array, count: int) -> list[Array]:
@@ -128,3 +139,13 @@ def rnn_gradient(attrs: RnnAttrs, inputs: Inputs, outputs: Outputs) -> None:
         by_h = product(slope, u.swapaxes(0, 1))
     write(outputs[0], by_z)
     write(outputs[1], by_h)
+
+
+ROWS: Rows = {
+    LSTM: lstm,
+    LSTM_GRADIENT: lstm_gradient,
+    GRU: gru,
+    GRU_GRADIENT: gru_gradient,
+    RNN: rnn,
+    RNN_GRADIENT: rnn_gradient,
+}

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.broadcast import total
 from nnc.ops.broadcast import ReduceAttrs
+from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 
 
 def reduce_mean(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -44,3 +45,13 @@ def reduce_norm(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:
     scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
     y = scale * np.sqrt(np.sum(np.square(x / scale), axis=attrs.axes, keepdims=True))
     write(outputs[0], y if attrs.keepdims else np.squeeze(y, attrs.axes))
+
+
+ROWS: Rows = {
+    REDUCE_MEAN: reduce_mean,
+    REDUCE_MAX: reduce_max,
+    REDUCE_MIN: reduce_min,
+    REDUCE_NORM: reduce_norm,
+    ARGMAX: argmax,
+    ARGMIN: argmin,
+}

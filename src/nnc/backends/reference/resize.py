@@ -11,10 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.indexing import added_rows
 from nnc.errors import IndexRangeError
-from nnc.ops.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs
+from nnc.ops.resize import (
+    FLIP,
+    PAD,
+    PAD_GRADIENT,
+    ROI_ALIGN,
+    ROI_ALIGN_GRADIENT,
+    UPSAMPLE,
+    UPSAMPLE_GRADIENT,
+    FlipAttrs,
+    PadAttrs,
+    RoiAttrs,
+    UpsampleAttrs,
+)
 
 
 def pad(attrs: PadAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -188,3 +200,14 @@ def roi_align_gradient(attrs: RoiAttrs, inputs: Inputs, outputs: Outputs) -> Non
     for tap in roi_taps("roi_align_gradient", attrs, boxes):
         np.add.at(total, indices(tap), g[:, :, :, None, None, :] * tap.weights[..., None])
     write(outputs[0], total)
+
+
+ROWS: Rows = {
+    PAD: pad,
+    PAD_GRADIENT: pad_gradient,
+    FLIP: flip,
+    UPSAMPLE: upsample,
+    UPSAMPLE_GRADIENT: upsample_gradient,
+    ROI_ALIGN: roi_align,
+    ROI_ALIGN_GRADIENT: roi_align_gradient,
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, widen, write
-from nnc.ops.rotary import RotaryAnglesAttrs, RotaryAttrs
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
+from nnc.ops.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 
 def rotary(attrs: RotaryAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -25,3 +25,6 @@ def rotary_angles(attrs: RotaryAnglesAttrs, inputs: Inputs, outputs: Outputs) ->
     """y[…, i] = position[…] · base^(-i / pairs), in f64."""
     frequencies = attrs.base ** (-np.arange(attrs.pairs) / attrs.pairs)
     write(outputs[0], widen(inputs[0])[..., None] * frequencies)
+
+
+ROWS: Rows = {ROTARY: rotary, ROTARY_ANGLES: rotary_angles}

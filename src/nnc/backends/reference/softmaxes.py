@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.ops.rules import NoAttrs
+from nnc.ops.softmaxes import (
+    LABEL_DIFFERENCE,
+    LOG_SOFTMAX,
+    SOFTMAX,
+    SOFTMAX_CROSS_ENTROPY,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT,
+)
 
 
 def normalized(x: Array) -> tuple[Array, Array]:
@@ -51,3 +58,12 @@ def label_difference(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[n] = sum_c h[n, c] · (p[n, c] - [c == label[n]])."""
     h, p, labels = (widen(array) for array in inputs)
     write(outputs[0], np.sum(h * (p - one_hot(labels, p.shape[-1])), axis=-1))
+
+
+ROWS: Rows = {
+    SOFTMAX: softmax,
+    LOG_SOFTMAX: log_softmax,
+    SOFTMAX_CROSS_ENTROPY: softmax_cross_entropy,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT: softmax_cross_entropy_gradient,
+    LABEL_DIFFERENCE: label_difference,
+}
