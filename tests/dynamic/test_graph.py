@@ -543,6 +543,7 @@ def test_scalars_of_updates_are_wide_enough() -> None:
 
 def test_variables_take_tensors_and_types(graph: DynamicGraph) -> None:
     tensor = Tensor.from_numpy(np.ones(3, np.float32))
-    assert graph.variable(tensor).tensor is tensor
+    assert graph.variable(tensor, share=True).tensor is tensor
+    assert not np.shares_memory(graph.variable(tensor).numpy(), tensor.numpy())
     assert graph.variable([1, 2], F64).spec.dtype is F64
     assert graph.constant(1, F32).spec.dtype is F32

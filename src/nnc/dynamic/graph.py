@@ -26,6 +26,7 @@ from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, signature_of
+from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
@@ -61,14 +62,16 @@ class DynamicGraph(Uncopied):
 
     # ---- variables
 
-    def variable(self, value: ArrayLike | Tensor, dtype: DType | str | None = None) -> Variable:
-        """A leaf that gradients can be asked for, over `value`'s own memory where that is contiguous."""
-        tensor = _contiguous(value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype))
-        return self._hold(tensor) if self.recording else Variable(self, tensor, None)
+    def variable(self, value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+        """A leaf that gradients can be asked for; a copy of `value`, or with `share` its own memory.
 
-    def constant(self, value: ArrayLike | Tensor, dtype: DType | str | None = None) -> Variable:
-        """A value that is not recorded: no gradient flows to it."""
-        return Variable(self, value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype), None)
+        Shared memory is not to be written as long as anything that was computed from it waits for its gradient.
+        """
+        return self._leaf(tensor_of(value, dtype, self._pool, share=share))
+
+    def constant(self, value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+        """A value that is not recorded: no gradient flows to it. Memory as in `variable`."""
+        return Variable(self, tensor_of(value, dtype, self._pool, share=share), None)
 
     def detach(self, variable: Variable) -> Variable:
         """The same memory as a constant."""
@@ -176,7 +179,7 @@ class DynamicGraph(Uncopied):
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
             with self.no_grad():
                 updated, *updated_state = self.execute(optimizer, (gradient, parameter, *state, *steering))
-            leaves.append(self.variable(updated.tensor))
+            leaves.append(self._leaf(updated.tensor))
             following.append(tuple(updated_state))
         return leaves, following
 
@@ -200,7 +203,7 @@ class DynamicGraph(Uncopied):
             root, region = roots[graph.root(symbol.key)], graph.region(symbol.key)
             tensors.append(root if symbol.key in roots else root.view(symbol.spec, region.offset, region.strides))
         if not create_graph:
-            return tuple(self.variable(tensor) for tensor in tensors)
+            return tuple(self._leaf(tensor) for tensor in tensors)
         mapped = {key: keys[number] for key, number in numbers.items()}
         for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
             self._count_aliases(made)
@@ -212,6 +215,10 @@ class DynamicGraph(Uncopied):
         )
 
     # ---- the record
+
+    def _leaf(self, tensor: Tensor) -> Variable:
+        """A variable over this very tensor."""
+        return self._hold(_contiguous(tensor)) if self.recording else Variable(self, tensor, None)
 
     def _new_symbol(self, spec: TensorSpec, origin: str) -> TensorKey:
         return self.record.tensors.new(TensorSymbol(spec, "", None, origin))

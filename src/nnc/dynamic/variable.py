@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
-from nnc.errors import ShapeError
-from nnc.ops.arithmetic import ArithmeticOperand
+from nnc.dynamic.array import ArrayOperand
+from nnc.errors import DTypeError, ShapeError
+from nnc.ops.operand import Operand
 from nnc.symbolic.ir import TensorKey
 
 
@@ -34,9 +35,15 @@ class Recorder(Protocol):
     def release(self, key: TensorKey) -> None:
         """The last handle of a variable is gone."""
 
+    def constant(self, value: ArrayLike | Tensor) -> Variable:
+        """A value that is not recorded."""
 
-class Variable(ArithmeticOperand, Uncopied):
-    """An eager value. `key` is its symbol in the record, None for constants and under `no_grad`."""
+    def detach(self, variable: Variable) -> Variable:
+        """The same memory as a constant."""
+
+
+class Variable(ArrayOperand, Uncopied):
+    """An eager value that never changes. `key` is its symbol in the record, None for constants and under `no_grad`."""
 
     __slots__ = ("__weakref__", "graph", "key", "root", "tensor")
     instead: ClassVar[str] = "pickle its numpy(), and make a variable() of that"
@@ -65,22 +72,44 @@ class Variable(ArithmeticOperand, Uncopied):
         return (self.tensor.offset - self.root.offset) // self.spec.dtype.itemsize
 
     def apply(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
-        """Run the command now."""
+        """Run the command now, unless it is for another world: a traced operand among the inputs takes it there."""
+        for other in inputs:
+            if type(other) is not Variable and isinstance(other, ArrayOperand):
+                return other.apply(command, inputs)
         return self.graph.execute(command, inputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A view of the same memory."""
         return self.graph.view(self, spec, offset, strides)
 
+    def lift(self, value: object) -> Self | None:
+        """An array as a constant beside this variable."""
+        if isinstance(value, Operand):
+            return None if isinstance(value, ArrayOperand) and not isinstance(value, Variable) else value  # type: ignore[return-value]  # a symbol: `apply` says what is wrong with it
+        if isinstance(value, Tensor) or hasattr(value, "__array__"):
+            return self.graph.constant(value)  # type: ignore[return-value]  # the class is final
+        return None
+
+    def detach(self) -> Variable:
+        """The same memory as a constant: no gradient flows through it."""
+        return self.graph.detach(self)
+
     def numpy(self) -> NDArray[np.generic]:
-        """The elements as a NumPy array over the same memory."""
-        return self.tensor.numpy()
+        """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them."""
+        array = self.tensor.numpy().view()
+        array.flags.writeable = False
+        return array
 
     def item(self) -> float:
         """The only element, as a Python number."""
         if self.spec.elements != 1:
             raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
-        return float(self.tensor.numpy().item())
+        number: float = self.tensor.numpy().item()
+        return number
+
+    def tolist(self) -> object:
+        """The elements as Python's numbers, in nested lists."""
+        return self.tensor.numpy().tolist()
 
     def __copy__(self) -> Variable:
         return self.graph.copied(self)
@@ -92,10 +121,24 @@ class Variable(ArithmeticOperand, Uncopied):
         return bool(self.item())
 
     def __float__(self) -> float:
-        return self.item()
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.spec.dtype.kind not in ("int", "uint"):
+            raise DTypeError("index", got=str(self.spec), need="an integer", origin=caller_origin())
+        return int(self.item())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
-        return self.tensor.__array__(dtype, copy)
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.tensor.__dlpack__(**options)  # type: ignore[arg-type]  # handed on as they come
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.tensor.__dlpack_device__()
 
     def __repr__(self) -> str:
         kind = "constant" if self.key is None else "recorded"

@@ -1,0 +1,318 @@
+"""What eager variables and traced values share: they behave as arrays do.
+
+    x + 1, 2 * x, array * x, x * other        a number takes x's element type, an array is a constant
+    x == other, x < other                     element by element; `hash` goes by identity
+    len(x), for row in x, x[1:, None]         NumPy's basic indexing gives views
+    x[[0, 2]], x[x > 0], x[rows, columns]     integers and truth values select
+    np.sin(x), array @ x                      recorded as `nnc.ops` are; what is not known is an error
+
+Operands of two element types meet in the wider one of a kind, as in the array API standard: f32 with f64 is f64, i32
+with i64 is i64. Kinds do not mix: an integer array beside floats is an error that names `astype`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.dtype import I16, DType, dtype_of
+from nnc.core.origin import caller_origin
+from nnc.dynamic import numpy_functions
+from nnc.dynamic.indexing import is_advanced, take
+from nnc.dynamic.lifting import LiftingOperand
+from nnc.errors import DTypeError, ShapeError, UsageError
+from nnc.ops.arithmetic import Index
+from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.fill import scalar_like
+from nnc.ops.movement import transpose
+from nnc.ops.operand import T
+from nnc.ops.pointwise import (
+    add,
+    cast,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    multiply,
+    not_equal,
+    power,
+    subtract,
+)
+from nnc.ops.products import gemm
+from nnc.ops.reduction import reduce_max, reduce_mean, reduce_min
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Axes = int | Iterable[int] | None
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+def located(method: Callable[P, R]) -> Callable[P, R]:
+    """The method, whose errors name the line of the user's call."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except UsageError as error:
+            error.origin = error.origin or caller_origin()
+            raise
+
+    return call
+
+
+class ArrayOperand(LiftingOperand):
+    """An operand that behaves as an array."""
+
+    __slots__ = ()
+    # NumPy's arrays leave `array ∘ operand` to the operand.
+    __array_priority__ = 1000.0
+
+    # ---- arithmetic
+
+    def _meet(
+        self, rule: Callable[[Self, Self], Self], of_number: Callable[[Any], Self], other: object, swapped: bool = False
+    ) -> Self:
+        """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
+        if isinstance(other, NUMBERS):
+            return of_number(other)
+        operand = self.lift(other)
+        if operand is None:
+            return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
+        first, second = promoted(self, operand)
+        return rule(second, first) if swapped else rule(first, second)
+
+    @located
+    def __add__(self, other: object) -> Self:
+        return self._meet(add, super().__add__, other)
+
+    @located
+    def __radd__(self, other: object) -> Self:
+        return self._meet(add, super().__radd__, other, swapped=True)
+
+    @located
+    def __sub__(self, other: object) -> Self:
+        return self._meet(subtract, super().__sub__, other)
+
+    @located
+    def __rsub__(self, other: object) -> Self:
+        return self._meet(subtract, super().__rsub__, other, swapped=True)
+
+    @located
+    def __mul__(self, other: object) -> Self:
+        return self._meet(multiply, super().__mul__, other)
+
+    @located
+    def __rmul__(self, other: object) -> Self:
+        return self._meet(multiply, super().__rmul__, other, swapped=True)
+
+    @located
+    def __truediv__(self, other: object) -> Self:
+        return self._meet(divide, super().__truediv__, other)
+
+    @located
+    def __rtruediv__(self, other: object) -> Self:
+        return self._meet(divide, super().__rtruediv__, other, swapped=True)
+
+    @located
+    def __pow__(self, other: object) -> Self:
+        return self._meet(power, super().__pow__, other)
+
+    @located
+    def __rpow__(self, other: object) -> Self:
+        return self._meet(power, super().__rpow__, other, swapped=True)
+
+    @located
+    def __matmul__(self, other: object) -> Self:
+        return self._meet(product, self._times_number, other)
+
+    @located
+    def __rmatmul__(self, other: object) -> Self:
+        return self._meet(product, self._times_number, other, swapped=True)
+
+    def _times_number(self, other: object) -> Self:
+        raise ShapeError("matmul", got=f"{self.spec} and a number", need="at least one axis each", fix="use *")
+
+    def __pos__(self) -> Self:
+        return self
+
+    # ---- truth
+
+    @located
+    def __eq__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
+        return self._meet(equal, lambda value: equal(self, scalar_like(self, value)), other)
+
+    @located
+    def __ne__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
+        return self._meet(not_equal, lambda value: not_equal(self, scalar_like(self, value)), other)
+
+    __hash__ = object.__hash__
+
+    @located
+    def __lt__(self, other: object) -> Self:
+        return self._meet(less, super().__lt__, other)
+
+    @located
+    def __le__(self, other: object) -> Self:
+        return self._meet(less_equal, super().__le__, other)
+
+    @located
+    def __gt__(self, other: object) -> Self:
+        return self._meet(greater, super().__gt__, other)
+
+    @located
+    def __ge__(self, other: object) -> Self:
+        return self._meet(greater_equal, super().__ge__, other)
+
+    @located
+    def __and__(self, other: object) -> Self:
+        return self._meet(logical_and, lambda value: logical_and(self, scalar_like(self, value)), other)
+
+    @located
+    def __or__(self, other: object) -> Self:
+        return self._meet(logical_or, lambda value: logical_or(self, scalar_like(self, value)), other)
+
+    @located
+    def __xor__(self, other: object) -> Self:
+        return self._meet(logical_xor, lambda value: logical_xor(self, scalar_like(self, value)), other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    @located
+    def __invert__(self) -> Self:
+        return logical_not(self)
+
+    # ---- parts
+
+    @located
+    def __getitem__(self, index: object) -> Self:
+        """Views for NumPy's basic indexing; copies for arrays of integers or truth values.
+
+        Where the truth values are known only in a run, so is the shape: that is an error of traced values.
+        """
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(map(is_advanced, parts)):
+            return take(self, parts)
+        basic: tuple[Index, ...] = parts
+        return super().__getitem__(basic)
+
+    @located
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len", got=str(self.spec), need="at least one axis")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return iter([self[row] for row in range(len(self))])
+
+    # ---- the array's own words
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name that arrays have for it
+        """The axes in reverse order."""
+        return transpose(self)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.spec.rank
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.spec.elements
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.spec.dtype
+
+    @located
+    def sum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The sum over `axis` (all when None)."""
+        return reduce_sum(self, axis, keepdims=keepdims)
+
+    @located
+    def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean over `axis` (all when None)."""
+        return reduce_mean(self, axis, keepdims=keepdims)
+
+    @located
+    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest element over `axis` (all when None)."""
+        return reduce_max(self, axis, keepdims=keepdims)
+
+    @located
+    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest element over `axis` (all when None)."""
+        return reduce_min(self, axis, keepdims=keepdims)
+
+    @located
+    def reshape(self, *shape: int | Iterable[int]) -> Self:
+        """The same elements under another shape, given as sizes or as one tuple; one size may be -1."""
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return reshape(self, sizes)  # type: ignore[arg-type]  # integers: `reshape` says so of anything else
+
+    @located
+    def astype(self, dtype: DType | str | np.dtype[np.generic] | type[np.generic]) -> Self:
+        """The elements in another type; the same operand when they already are."""
+        return cast(self, dtype_of(dtype))
+
+    # ---- NumPy's protocols
+
+    @located
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> object:
+        """`np.sin(x)`, `array * x`: as `nnc.ops` compute it; UsageError for what they do not."""
+        return numpy_functions.call_ufunc(self, ufunc, method, inputs, options)
+
+    @located
+    def __array_function__(
+        self, function: Callable[..., object], types: object, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> object:
+        """`np.sum(x)`, `np.concatenate([x, y])`: as `nnc.ops` compute it; UsageError for what they do not."""
+        return numpy_functions.call_function(function, args, options)
+
+    @abstractmethod
+    def numpy(self) -> NDArray[np.generic]:
+        """The elements; UsageError where there are none yet."""
+
+
+def product(a: T, b: T) -> T:
+    """a @ b, where an operand of one axis is a row on the left and a column on the right, as in NumPy."""
+    if not (a.shape and b.shape):
+        raise ShapeError("matmul", got=f"{a.spec}, {b.spec}", need="at least one axis each", fix="use *")
+    rows, columns = a.spec.rank > 1, b.spec.rank > 1
+    y = gemm(a if rows else reshape(a, (1, -1)), b if columns else reshape(b, (-1, 1)))
+    kept = (*y.shape[:-2], *y.shape[-2 : -1 if rows else -2], *(y.shape[-1:] if columns else ()))
+    return reshape(y, kept)
+
+
+def promoted(a: T, b: T) -> tuple[T, T]:
+    """Both in the wider of their element types; DTypeError for types of two kinds, and where none is the wider."""
+    one, other = a.spec.dtype, b.spec.dtype
+    if one is other:
+        return a, b
+    dtype = _wider(one, other)
+    if dtype is None:
+        got = f"{a.spec}, {b.spec}"
+        raise DTypeError("operands", got=got, need="element types of one kind", fix="astype() one of them")
+    return cast(a, dtype), cast(b, dtype)
+
+
+def _wider(one: DType, other: DType) -> DType | None:
+    small, large = sorted((one, other), key=lambda dtype: dtype.itemsize)
+    if {one.kind, other.kind} == {"int", "uint"}:
+        # The only unsigned type is u8: i16 holds it and i8.
+        return I16 if large.itemsize == 1 else large
+    return large if one.kind == other.kind and small.itemsize < large.itemsize else None

@@ -1,0 +1,180 @@
+"""Indexing by arrays: integers or truth values choose elements.
+
+    x[:, rows]        y[i, k…, …] = x[i, rows[k…], …]
+    x[rows, columns]  y[k…] = x[rows[k…], columns[k…]]
+    x[mask]           the elements, or rows, where the mask holds
+
+Arrays that stand side by side are read together, broadcast. Slices, `None` and integers may stand around them. Values
+that are known are checked here, with negative ones counted from the end; those of a traced index only in the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.dtype import BOOL, I64
+from nnc.core.tensor import Tensor
+from nnc.dynamic.lifting import LiftingOperand
+from nnc.errors import AttributeValueError, IndexRangeError, ShapeError
+from nnc.ops.arithmetic import Index
+from nnc.ops.broadcast import reshape
+from nnc.ops.fill import scalar_like
+from nnc.ops.indexing import index_select
+from nnc.ops.operand import Operand
+from nnc.ops.pointwise import add, affine, cast, less, where
+
+A = TypeVar("A", bound=LiftingOperand)
+Known = NDArray[np.int64]
+
+
+def is_advanced(part: object) -> bool:
+    """True for what chooses elements one by one: lists, arrays, tensors, operands."""
+    if isinstance(part, np.ndarray):
+        return part.ndim > 0 or part.dtype == np.bool_
+    return isinstance(part, list | Tensor | Operand)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Indices of neighbouring axes from `axis` on, all of one shape after broadcasting."""
+
+    axis: int
+    parts: Sequence[Known | Operand]
+
+
+def take(x: A, index: tuple[object, ...]) -> A:
+    """`x[index]`, of whose parts at least one is an array."""
+    basic: list[Index] = []
+    chosen: list[tuple[int, Known | Operand]] = []
+    source = axis = 0
+    for part, axes in _with_axes(x, index):
+        if not is_advanced(part):
+            basic.append(part)  # type: ignore[arg-type]  # the basic indexing of `x` says what is wrong with it
+            # An axis of size 1 for None, none for an integer, one for a slice.
+            axis += part is None or isinstance(part, slice)
+        else:
+            _check_mask(x, part, source, axes)
+            for one in _indices(part):
+                chosen.append((axis, one))
+                basic.append(slice(None))
+                axis += 1
+        source += axes
+    view = x[tuple(basic)]
+    first = chosen[0][0]
+    if [place for place, _ in chosen] != list(range(first, first + len(chosen))):
+        raise AttributeValueError("index", got="arrays apart", need="arrays of indices side by side", fix="index twice")
+    return _select(view, _Chosen(first, [one for _, one in chosen]))
+
+
+def _with_axes(x: A, index: tuple[object, ...]) -> Iterator[tuple[object, int]]:
+    """Each part with how many axes of `x` it stands for, `...` written out."""
+    axes = [_axes_of(part) for part in index]
+    dots, rest = sum(part is Ellipsis for part in index), x.spec.rank - sum(axes)
+    if dots > 1 or rest < 0:
+        got = f"{sum(axes)} positions and {dots} ... of {x.spec}"
+        raise AttributeValueError("index", got=got, need=f"at most {x.spec.rank} and one ...")
+    for part, count in zip(index, axes, strict=True):
+        if part is Ellipsis:
+            yield from ((slice(None), 1) for _ in range(rest))
+        else:
+            yield part, count
+
+
+def _axes_of(part: object) -> int:
+    if part is None or part is Ellipsis:
+        return 0
+    return _rank(part) if _is_mask(part) else 1
+
+
+def _check_mask(x: A, part: object, axis: int, axes: int) -> None:
+    """A mask has the sizes of the axes that it stands for."""
+    shape = part.shape if isinstance(part, Operand) else _array(part).shape
+    if _is_mask(part) and shape != x.shape[axis : axis + axes]:
+        need = f"the sizes of the axes {list(x.shape[axis : axis + axes])}"
+        raise ShapeError("index", got=f"a mask of shape {list(shape)} for {x.spec}", need=need)
+
+
+def _is_mask(part: object) -> bool:
+    if isinstance(part, Operand):
+        return part.spec.dtype is BOOL
+    return is_advanced(part) and _array(part).dtype == np.bool_
+
+
+def _rank(part: object) -> int:
+    return part.spec.rank if isinstance(part, Operand) else _array(part).ndim
+
+
+def _array(part: object) -> NDArray[np.generic]:
+    found = part.numpy() if isinstance(part, Tensor) else np.asarray(part)
+    return found.astype(np.int64) if found.size == 0 and found.dtype.kind == "f" else found
+
+
+def _indices(part: object) -> tuple[Known | Operand, ...]:
+    """The index of each axis that an array stands for: itself, or where a mask holds."""
+    known = _values(part)
+    if known is None:
+        assert isinstance(part, Operand)
+        if part.spec.dtype is BOOL:
+            raise AttributeValueError(
+                "index",
+                got=f"a mask {part.spec} whose values only a run knows",
+                need="a shape that is known before the run",
+                fix="choose with nnc.ops.where()",
+            )
+        return (part,)
+    if known.dtype == np.bool_:
+        return tuple(np.nonzero(known))
+    if known.dtype.kind not in "iu":
+        raise AttributeValueError("index", got=f"an array of {known.dtype}", need="integers or truth values")
+    return (known.astype(np.int64),)
+
+
+def _values(part: object) -> NDArray[np.generic] | None:
+    """The elements where they are known; None for a traced operand."""
+    if not isinstance(part, Operand):
+        return _array(part)
+    tensor = getattr(part, "tensor", None)
+    return tensor.numpy() if isinstance(tensor, Tensor) else None
+
+
+def _select(x: A, chosen: _Chosen) -> A:
+    """Rows of the axes, seen as one, at the places row · size + column."""
+    axis, sizes = chosen.axis, x.shape[chosen.axis : chosen.axis + len(chosen.parts)]
+    for part, size, place in zip(chosen.parts, sizes, range(axis, x.spec.rank), strict=False):
+        if isinstance(part, np.ndarray) and part.size and not -size <= part.min() <= part.max() < size:
+            raise IndexRangeError(
+                "index", got=f"an index outside axis {place} of {x.spec}", need=f"-{size} ≤ index < {size}"
+            )
+    merged = reshape(x, (*x.shape[:axis], math.prod(sizes), *x.shape[axis + len(sizes) :]))
+    known = [part for part in chosen.parts if isinstance(part, np.ndarray)]
+    if len(known) == len(chosen.parts):
+        places: Known = np.zeros((), np.int64)
+        try:
+            for part, size in zip(known, sizes, strict=True):
+                places = places * size + np.where(part < 0, part + size, part)
+        except ValueError:
+            raise ShapeError("index", got=str([part.shape for part in known]), need="shapes that broadcast") from None
+        index = x.lift(places)
+    else:
+        index = _combined(x, chosen.parts, sizes)
+    assert index is not None
+    return index_select(merged, index, axis)
+
+
+def _combined(x: A, parts: Sequence[Known | Operand], sizes: Sequence[int]) -> A:
+    """The same of operands."""
+    total: A | None = None
+    for part, size in zip(parts, sizes, strict=True):
+        lifted = x.lift(part)
+        assert lifted is not None
+        one = cast(lifted, I64)
+        one = where(less(one, scalar_like(one, 0.0)), affine(one, 1.0, size), one)
+        total = one if total is None else add(affine(total, size), one)
+    assert total is not None
+    return total

@@ -1,0 +1,59 @@
+"""Tensors of what users hand over: numbers, nested lists, arrays, other tensors.
+
+Memory is copied, so that a buffer that its owner fills again changes no value that a gradient will read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnc.core.dtype import F32, F64, DType, dtype_of
+from nnc.core.origin import caller_origin
+from nnc.core.pool import Pool
+from nnc.core.tensor import Tensor
+from nnc.errors import UsageError
+
+
+def tensor_of(value: ArrayLike | Tensor, dtype: DType | str | None, pool: Pool, *, share: bool = False) -> Tensor:
+    """A row-major tensor of `value`: a copy, or with `share` a tensor over the caller's own memory.
+
+    Without a `dtype` Python's own floats become f32, Python's integers i64, and whatever has an element type keeps it.
+    UsageError for memory that cannot be shared: lists, other element types, elements with gaps between them.
+    """
+    if dtype is None and _is_pure(value) and np.asarray(value).dtype == F64.numpy:
+        dtype = F32
+    given = value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype)
+    if dtype is not None and given.dtype is not dtype_of(dtype):
+        given = Tensor.from_numpy(given.numpy(), dtype)
+    if share:
+        _check_shared(value, given)
+        return given
+    copy = Tensor.empty(given.spec, pool=pool)
+    copy.copy_from(given.numpy())
+    return copy
+
+
+def _is_pure(value: object) -> bool:
+    """True for Python's numbers, and for lists and tuples of nothing else, which have no element type of their own."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list | tuple):
+            waiting.extend(one)
+        elif type(one) not in (bool, int, float):
+            return False
+    return True
+
+
+def _check_shared(value: object, tensor: Tensor) -> None:
+    own = value.numpy() if isinstance(value, Tensor) else value
+    shares = isinstance(own, np.ndarray) and np.shares_memory(own, tensor.numpy())
+    if tensor.spec.elements and not (shares and tensor.is_contiguous):
+        raise UsageError(
+            "variable",
+            got=f"{tensor.spec} in memory that cannot be shared",
+            need="an array of this element type in row-major order",
+            fix="leave share=True out: the value is copied",
+            origin=caller_origin(),
+        )
