@@ -24,7 +24,8 @@
     │   ├── StreamError           a stream or signal misused: emitted twice, waited for by its own task
     │   ├── CancelledError        a run that was cancelled before its end
     │   ├── FormatError           a file that is not what it should be
-    │   └── DataError             an unknown data set or malformed data
+    │   ├── DataError             an unknown data set or malformed data
+    │   └── NotFiniteError        a training whose loss or gradients are no finite numbers
     └── VerificationError         our own bug: a rule that must hold was found broken
 
 Messages follow one form: `op: got …; need …. Fix: …. (file.py:12)`. Values are never printed.
@@ -155,6 +156,13 @@ class FormatError(UsageError):
 
 class DataError(UsageError):
     """An unknown data set or malformed data."""
+
+
+class NotFiniteError(UsageError):
+    """A training whose loss or gradients are no finite numbers: update `step`, of this `loss`, changed nothing."""
+
+    step: int = 0
+    loss: float = 0.0
 
 
 class VerificationError(NncError):

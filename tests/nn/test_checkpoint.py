@@ -33,7 +33,7 @@ def batches_of(seed: int = 1) -> Batches:
 
 def train(model: nn.Model, batches: Batches, updates: int, epochs: int = 3) -> None:
     """Train until `updates` updates are done in all."""
-    nn.fit(model, batches, epochs, stop=lambda: model.updates >= updates)
+    nn.fit(model, batches, epochs - batches.state().epoch, stop=lambda: model.updates >= updates)
 
 
 def state(model: nn.Model) -> dict[str, bytes]:

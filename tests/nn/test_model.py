@@ -12,7 +12,7 @@ from nnc.core.dtype import BF16, F16, F32, F64, TOLERANCE, DType
 from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.dynamic import DynamicGraph
-from nnc.errors import AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
+from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
 from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.float64]
@@ -292,9 +292,7 @@ def test_accuracy_is_the_share_of_right_answers() -> None:
 
 
 def test_nothing_in_gives_nothing_out() -> None:
-    model = dense()
-    assert model.predict(np.zeros((0, 4))).shape == (0, 2)
-    assert model.evaluate(np.zeros((0, 4)), np.zeros((0, 2))).count == 0
+    assert dense().predict(np.zeros((0, 4))).shape == (0, 2)
 
 
 def test_evaluation_changes_nothing() -> None:
@@ -310,7 +308,7 @@ def test_evaluation_changes_nothing() -> None:
 @pytest.mark.parametrize("size", [0, -3])
 def test_batch_sizes_are_positive(size: int) -> None:
     model = dense()
-    with pytest.raises(UsageError, match="batch size"):
+    with pytest.raises(ArgumentError, match="batch_size"):
         model.predict(np.zeros((2, 4)), size)
     with pytest.raises(ShapeError, match="batch size"):
         model.memory(size)

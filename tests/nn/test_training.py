@@ -58,8 +58,27 @@ def test_a_stop_is_clean_and_training_can_be_taken_up() -> None:
 def test_a_stop_after_the_last_update_is_an_end() -> None:
     model, batches = setting()
     assert nn.fit(model, batches, 1, stop=lambda: model.updates == 3)
-    assert nn.fit(model, batches, 1)
     assert model.updates == 3
+
+
+def test_a_second_fit_with_the_same_batches_trains_as_much_again() -> None:
+    model, batches = setting()
+    told: list[nn.Progress] = []
+    assert nn.fit(model, batches, 2)
+    assert nn.fit(model, batches, 1, listener=told.append)
+    assert model.updates == 9
+    assert [(one.epoch, one.epochs, one.batch) for one in told] == [(2, 3, 1), (2, 3, 2), (2, 3, 3)]
+    twin, other = setting()
+    nn.fit(twin, other, 3)
+    np.testing.assert_array_equal(model.parameters["weight"].numpy(), twin.parameters["weight"].numpy())
+
+
+def test_batches_that_another_model_was_trained_on_train_too() -> None:
+    model, batches = setting()
+    nn.fit(model, batches, 2)
+    other, _ = setting()
+    assert nn.fit(other, batches, 2)
+    assert other.updates == 6
 
 
 def test_batches_are_counted_whatever_was_trained_before() -> None:

@@ -93,7 +93,8 @@ class Training:
             if progress.epoch_done:
                 self._finish_epoch(progress)
 
-        fit(self.model, self.batches, self.epochs, listener=listen, stop=stop)
+        left = self.epochs - self.batches.state().epoch
+        fit(self.model, self.batches, left, listener=listen, stop=stop)
         self.save()
 
     def evaluate(self) -> Evaluation:

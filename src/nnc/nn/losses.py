@@ -25,6 +25,10 @@ class Loss(ABC):
     def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the targets of an output."""
 
+    def classes(self, output: tuple[int, ...]) -> int:
+        """How many classes targets are numbers of; 0 where they are no numbers of classes."""
+        return 0
+
     @abstractmethod
     def build(self, output: T, target: T) -> T:
         """The scalar loss: a mean over the batch."""
@@ -47,6 +51,10 @@ class SoftmaxCrossEntropy(Loss):
     def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
         """One label per row."""
         return output[:-1]
+
+    def classes(self, output: tuple[int, ...]) -> int:
+        """One class per logit."""
+        return output[-1]
 
     def build(self, output: T, target: T) -> T:
         """Mean cross entropy of the rows."""

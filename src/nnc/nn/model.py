@@ -10,13 +10,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import F16, F32, DType
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
-from nnc.errors import FormatError, MemoryLimitError, ShapeError, UsageError
+from nnc.errors import ArityError, DataError, FormatError, MemoryLimitError, NotFiniteError, ShapeError, UsageError
 from nnc.nn.combine import Sequential
-from nnc.nn.data import Batches
+from nnc.nn.data import Batches, DataSet, Examples
+from nnc.nn.example_rules import ExampleRules
+from nnc.nn.guard import gradient_norm, guarded
 from nnc.nn.initializers import generator_for
 from nnc.nn.layer import Layer, ParameterSpec, Scope
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
@@ -79,7 +82,9 @@ class ModelStep:
     def run(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
         """Write the batch, run, and give the results as arrays over the step's own memory."""
         self.compiled.write(self.inputs, inputs)
-        if self.target is not None and target is not None:
+        if self.target is not None:
+            if target is None:
+                raise ArityError("step", got="inputs alone", need="a target too")
             self.compiled.write(self.target, target)
         self.compiled.run()
         return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
@@ -108,11 +113,13 @@ class Evaluation:
     count: int
 
 
+FIT_FORMS = "fit(batches), fit(data_set, batch_size=…) or fit(inputs, targets, batch_size=…)"
 KINDS = ("train", "evaluate", "predict", "freeze")
 # Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
 F16_LOSS_SCALE = 1024.0
 
 
+@checked
 class Model:
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
@@ -128,6 +135,9 @@ class Model:
     With a `memory_limit`, in bytes, the arena of each step takes no more; `memory` tells what a step computes again
     for that, and results are the same bit by bit. A step that cannot meet it so runs in the `allowed_precision` (bf16
     or f16), where one is given; MemoryLimitError where that does not suffice either.
+
+    With `nan_guard` an update whose loss or gradients are not finite changes nothing and is a NotFiniteError; the arena
+    holds a second buffer for parameters and states then.
 
     With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
     they are fixed (`nnc.symbolic.compile`).
@@ -145,8 +155,9 @@ class Model:
         input_dtype: DType | None = None,
         backend: str = "",
         precision: DType | None = None,
-        clip_norm: float | None = None,
-        memory_limit: int | None = None,
+        clip_norm: Positive | None = None,
+        nan_guard: bool = False,
+        memory_limit: Size | None = None,
         allowed_precision: DType | None = None,
         passes: Iterable[Pass] = DEFAULT,
         autotune: TuneOptions | bool = False,
@@ -163,6 +174,7 @@ class Model:
         self.backend = backend
         self.precision = precision
         self.clip_norm = clip_norm
+        self.nan_guard = nan_guard
         self.memory_limit = memory_limit
         self.allowed_precision = allowed_precision
         self.passes = tuple(passes)
@@ -171,6 +183,7 @@ class Model:
         self.specs: dict[str, ParameterSpec] = {}
         self._output = self._explore()
         self.output_shape = self._output.shape[1:]
+        self._rules = ExampleRules(self.input_shape, replace(self._output, shape=self.output_shape), self.loss)
         self.updates = 0
         self._steps: dict[tuple[str, int], ModelStep] = {}
         self._plans: dict[tuple[str, int], _Program] = {}
@@ -299,18 +312,22 @@ class Model:
 
     # ---- steps
 
+    @explained
     def training_step(self, batch: int) -> ModelStep:
         """The compiled step of one update for `batch` examples; its results are the loss and the score."""
         return self._step("train", batch)
 
+    @explained
     def evaluation_step(self, batch: int) -> ModelStep:
         """The compiled forward step with loss and score for `batch` examples."""
         return self._step("evaluate", batch)
 
+    @explained
     def prediction_step(self, batch: int) -> ModelStep:
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._step("predict", batch)
 
+    @explained
     def freeze(self, batch: int) -> ModelStep:
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
@@ -338,6 +355,7 @@ class Model:
         frozen.clear()
         return replace(program.step, compiled=frozen)
 
+    @explained
     def memory(self, batch: int, kind: str = "train") -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated."""
         if kind not in KINDS:
@@ -396,7 +414,7 @@ class Model:
             return self._frozen(graph, given, x, output, precision)
         target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
         target = graph.input(target_spec, "target")
-        results = (self.loss.build(output, target), self.loss.score(output, target))
+        results: tuple[Symbol, ...] = (self.loss.build(output, target), self.loss.score(output, target))
         if kind == "evaluate":
             return self._program(graph, given, x, target, results, {}, precision)
         optimizers = self._optimizers()
@@ -415,6 +433,10 @@ class Model:
         given.update({state.name: state for update in minimized.updates for state in update.states})
         given.update(scalars)
         carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
+        if self.nan_guard and minimized.updates:
+            norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
+            carry, total = guarded(carry, results[0], norm, renewed.values())
+            results = (*results, total)
         return self._program(graph, given, x, target, results, carry, precision)
 
     def _program(
@@ -471,50 +493,80 @@ class Model:
 
     def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
         """One update; returns the batch's mean loss and its summed score."""
-        step = self.training_step(len(_rows(inputs)))
+        examples = self._rules.checked_inputs("train_on_batch", inputs)
+        targets = self._rules.checked_targets("train_on_batch", target, len(examples))
+        step = self.training_step(len(examples))
         for name, value in self.optimizer.scalars(self.updates + 1).items():
             self.scalars[name].copy_from(value)
-        loss, score = step.run(inputs, target)
+        loss, score, *total = step.run(examples, targets)
+        self._check_finite(loss, *total)
         self.updates += 1
         return float(loss.item()), float(score.item())
 
+    def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic] | None = None) -> None:
+        """NotFiniteError where an update was held back by the guard."""
+        if total is None or np.isfinite(float(total.item())):
+            return
+        got, need = f"update {self.updates + 1} of loss {loss.item():g}", "finite loss, gradients and statistics"
+        error = NotFiniteError("train_on_batch", got=got, need=need, fix="a lower rate, or inputs that are finite")
+        error.step, error.loss = self.updates + 1, float(loss.item())
+        raise error
+
+    @checked
     def fit(
         self,
-        batches: Batches,
-        epochs: int,
+        data: Batches | DataSet | Examples | ArrayLike,
+        targets: ArrayLike | None = None,
         *,
+        epochs: Size = 1,
+        batch_size: Count | None = None,
         listener: Listener | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Train until `epochs` epochs are done, from wherever `batches` stands; True when all were (`nnc.nn.fit`)."""
+        """Train for `epochs` more epochs on batches, a data set, or arrays of inputs and targets (`nnc.nn.fit`).
+
+        Batches go on from where they stand. Of data and arrays batches of `batch_size` (32) are drawn, in an order that
+        the model's seed and the updates done so far decide: called again, it goes on with other orders.
+        """
+        batches = data if isinstance(data, Batches) else self._batches(data, targets, batch_size or 32)
+        if isinstance(data, Batches) and not (targets is None and batch_size is None):
+            raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
         return fit(self, batches, epochs, listener=listener, stop=stop)
 
-    def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: int = 256) -> Evaluation:
-        """Mean loss and score over all examples."""
+    def _batches(self, data: DataSet | Examples | ArrayLike, targets: ArrayLike | None, size: int) -> Batches:
+        """Batches of the examples, in an order of this moment's own."""
+        seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
+        if isinstance(data, DataSet | Examples):
+            if targets is not None:
+                raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
+            return Batches(data, size, seed=seed)
+        inputs = self._rules.checked_inputs("fit", data)
+        labels = self._rules.checked_targets("fit", targets, len(inputs))
+        return Batches(Examples("arrays", inputs, labels), size, seed=seed)
+
+    @checked
+    def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: Count = 256) -> Evaluation:
+        """Mean loss and score over all examples; DataError where there are none."""
         loss = score = 0.0
-        examples, targets = _rows(inputs), _rows(target)
+        examples = self._rules.checked_inputs("evaluate", inputs)
+        targets = self._rules.checked_targets("evaluate", target, len(examples))
+        if not len(examples):
+            raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
         for start, stop in _spans(len(examples), batch_size):
             batch_loss, batch_score = self.evaluation_step(stop - start).run(examples[start:stop], targets[start:stop])
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
-        count = max(len(examples), 1)
-        return Evaluation(loss / count, score / count, len(examples))
+        count = len(examples)
+        return Evaluation(loss / count, score / count, count)
 
-    def predict(self, inputs: ArrayLike, batch_size: int = 256) -> NDArray[np.generic]:
+    @checked
+    def predict(self, inputs: ArrayLike, batch_size: Count = 256) -> NDArray[np.generic]:
         """The output for every example."""
-        examples = _rows(inputs)
+        examples = self._rules.checked_inputs("predict", inputs)
         result = np.empty((len(examples), *self.output_shape), self._output.dtype.numpy)
         for start, stop in _spans(len(examples), batch_size):
             result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
         return result
-
-
-def _rows(value: ArrayLike) -> NDArray[np.generic]:
-    """`value` as an array of examples; ShapeError for a single number."""
-    array = as_array(value)
-    if array.ndim == 0:
-        raise ShapeError("examples", got="a single number", need="one entry per example")
-    return array
 
 
 def _named(tensors: Mapping[str, T], path: str) -> T:
@@ -531,8 +583,6 @@ def _fits(values: NDArray[np.generic], tensor: Tensor) -> bool:
 
 def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
     """[0, size), [size, 2 · size), … up to `count`."""
-    if size < 1:
-        raise UsageError("batch size", got=str(size), need="an integer ≥ 1")
     for start in range(0, count, size):
         yield start, min(start + size, count)
 

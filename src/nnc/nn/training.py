@@ -8,7 +8,7 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import Size, checked
 from nnc.nn.data import Batches
 
 
@@ -22,7 +22,10 @@ class Trainable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """After one update: where training stands and how this epoch has gone so far (since training was taken up)."""
+    """After one update: where training stands and how this epoch has gone so far (since training was taken up).
+
+    `epoch` is counted from the first that the batches ever gave, and `epochs` is how many there will be at the end.
+    """
 
     epoch: int
     epochs: int
@@ -37,22 +40,25 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
+@checked
 def fit(
     model: Trainable,
     batches: Batches,
-    epochs: int,
+    epochs: Size = 1,
     *,
     listener: Listener | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Train until `epochs` epochs are done, from wherever `batches` stands; True when all were.
+    """Train for `epochs` more epochs from wherever `batches` stands; True when all were done.
+
+    An epoch that was begun counts as one: after a stop, the same call trains what was left. Called again after the end
+    it trains as much again, on the orders of the next epochs.
 
     `stop` is asked after each update; when it says so, training ends there and can be taken up again from
     `batches.state()` with the same result as without the stop.
     """
-    if epochs < 0:
-        raise AttributeValueError("fit", got=f"epochs={epochs}", need="epochs ≥ 0")
-    while batches.state().epoch < epochs:
+    last = batches.state().epoch + epochs
+    while batches.state().epoch < last:
         epoch, loss, score, examples = batches.state().epoch, 0.0, 0.0, 0
         for batch in batches:
             batch_loss, batch_score = model.train_on_batch(batch.inputs, batch.labels)
@@ -62,9 +68,7 @@ def fit(
             if listener is not None:
                 done = batches.state().epoch > epoch
                 count = len(batches) if done else batches.state().position // batches.size
-                listener(
-                    Progress(epoch, epochs, count, len(batches), examples, loss / examples, score / examples, done)
-                )
+                listener(Progress(epoch, last, count, len(batches), examples, loss / examples, score / examples, done))
             if stop():
-                return batches.state().epoch >= epochs
+                return batches.state().epoch >= last
     return True

@@ -11,8 +11,8 @@ machine, and its `state()` is enough to go on at exactly the next batch.
 from __future__ import annotations
 
 from nnc.nn.data.batches import Batch, Batches, BatchState
-from nnc.nn.data.data_set import DataSet, Split
+from nnc.nn.data.data_set import DataSet, Examples, Split
 from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
 
-__all__ = ["DATA_SETS", "Batch", "BatchState", "Batches", "DataSet", "Split", "load", "load_digits"]
+__all__ = ["DATA_SETS", "Batch", "BatchState", "Batches", "DataSet", "Examples", "Split", "load", "load_digits"]

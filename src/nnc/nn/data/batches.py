@@ -8,21 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import checked
 from nnc.errors import DataError
-from nnc.nn.data.data_set import DataSet
+from nnc.nn.data.data_set import DataSet, Examples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """`inputs[b, ...]` and `labels[b]`: copies, free to be changed."""
 
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.int32]
+    inputs: NDArray[np.generic]
+    labels: NDArray[np.generic]
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class BatchState:
     """The next batch: of which seed, in which epoch, after how many examples of that epoch.
@@ -35,11 +37,13 @@ class BatchState:
     position: int = 0
 
 
+@checked
 class Batches:
     """`batch[k] = data[order(seed, epoch)[k * size : (k + 1) * size]]`, epoch after epoch.
 
-    One `for` loop gives what is left of the current epoch; the next loop gives the next epoch. The last
-    batch of an epoch is smaller when `size` does not divide the data set, or is left out by `drop_last`.
+    They stand somewhere in the data, and whoever draws from them moves them on: two models that are to see the same
+    batches take one object each. One `for` loop gives what is left of the current epoch; the next loop gives the next
+    epoch. The last batch of an epoch is smaller when `size` does not divide the data set, or left out by `drop_last`.
 
     >>> data = DataSet("five", np.zeros((5, 1), np.float32), np.arange(5, dtype=np.int32), tuple("abcde"))
     >>> batches = Batches(data, 2, seed=1)
@@ -47,7 +51,7 @@ class Batches:
     ([2, 2, 1], BatchState(seed=1, epoch=1, position=0))
     """
 
-    def __init__(self, data: DataSet, size: int, *, seed: int = 0, drop_last: bool = False) -> None:
+    def __init__(self, data: DataSet | Examples, size: int, *, seed: int = 0, drop_last: bool = False) -> None:
         if size < 1:
             raise DataError("batches", got=f"batch size {size}", need="a batch size of 1 or more")
         usable = len(data) - len(data) % size if drop_last else len(data)

@@ -8,9 +8,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import checked
 from nnc.errors import DataError
+from nnc.nn.data.labels import check_labels
 
 
+@checked
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Examples:
+    """`inputs[n, ...]`, each with its `labels[n, ...]`: what a loss compares outputs with, classes or numbers."""
+
+    name: str
+    inputs: NDArray[np.generic]
+    labels: NDArray[np.generic]
+
+    def __post_init__(self) -> None:
+        if not self.inputs.ndim or self.inputs.shape[:1] != self.labels.shape[:1]:
+            raise DataError(
+                f"examples {self.name}",
+                got=f"inputs={list(self.inputs.shape)}, labels={list(self.labels.shape)}",
+                need="inputs[n, ...] and labels[n, ...] of the same n",
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __repr__(self) -> str:
+        inputs, labels = (f"{array.dtype}{list(array.shape)}" for array in (self.inputs, self.labels))
+        return f"Examples({self.name!r}, inputs={inputs}, labels={labels})"
+
+
+@checked
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DataSet:
     """`inputs[n, ...]`, each with its class `labels[n]`, an index into `classes`."""
@@ -27,12 +55,7 @@ class DataSet:
                 got=f"inputs={list(self.inputs.shape)}, labels={list(self.labels.shape)}",
                 need="inputs[n, ...] and labels[n] of the same n",
             )
-        if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.classes):
-            raise DataError(
-                f"data set {self.name}",
-                got=f"labels from {self.labels.min()} to {self.labels.max()}",
-                need=f"labels from 0 to {len(self.classes) - 1}, one for each of the {len(self.classes)} classes",
-            )
+        check_labels(f"data set {self.name}", self.labels, len(self.classes))
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,0 +1,80 @@
+"""Examples as they enter a model, looked at before anything is computed: how many, of which shapes, which classes.
+
+A look takes a few microseconds: shapes, and the least and the largest label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.core.spec import Shape, TensorSpec
+from nnc.core.tensor import as_array
+from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.data.labels import check_labels
+from nnc.nn.losses import Loss
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRules:
+    """What a model takes: examples of shape `inputs`, and targets for its `output` by `loss`, all without the batch."""
+
+    inputs: Shape
+    output: TensorSpec
+    loss: Loss
+
+    def checked_inputs(self, subject: str, value: ArrayLike) -> Array:
+        """`value`[n, inputs…] as an array."""
+        array = _rows(subject, "inputs", value)
+        if array.shape[1:] != self.inputs:
+            got = f"inputs {list(array.shape)}"
+            raise ShapeError(subject, got=got, need=f"[n{''.join(f', {size}' for size in self.inputs)}]")
+        return array
+
+    def checked_targets(self, subject: str, value: ArrayLike | None, count: int) -> Array:
+        """`value` as an array of the shape that the loss asks of `count` outputs, with labels inside the classes.
+
+        Axes of size 1 at the end may be there or not: targets [n] fit outputs [n, 1].
+        """
+        if value is None:
+            raise ArgumentError(subject, got="target=None", need="a target for each example")
+        array = _rows(subject, "targets", value)
+        if len(array) != count:
+            got = f"{count} examples and {len(array)} targets"
+            raise ShapeError(subject, got=got, need="as many targets as examples")
+        output = (count, *self.output.shape)
+        wanted = self.loss.target_shape(output)
+        classes = self.loss.classes(output)
+        if classes:
+            check_labels(subject, array, classes)
+            array = array.astype(np.int32, copy=False)
+        if array.shape != wanted:
+            if _without_ones(array.shape) != _without_ones(wanted):
+                got = f"targets {list(array.shape)} for outputs {list(output)}"
+                raise ShapeError(subject, got=got, need=f"targets {list(wanted)}")
+            array = array.reshape(wanted)
+        return array
+
+
+def _rows(subject: str, what: str, value: ArrayLike) -> Array:
+    """`value` as an array of one entry per example."""
+    array = as_array(value)
+    if array.ndim == 0:
+        raise ShapeError(subject, got=f"{what} that are a single value", need="one entry per example")
+    return array
+
+
+def _without_ones(shape: Shape) -> Shape:
+    """The shape without the axes of size 1 at its end; the first axis stays.
+
+    >>> _without_ones((1, 3, 1, 1)), _without_ones((1, 1))
+    ((1, 3), (1,))
+    """
+    last = len(shape)
+    while last > 1 and shape[last - 1] == 1:
+        last -= 1
+    return shape[:last]
