@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import TensorSpec
+from nnc.errors import NotDifferentiableError
+from nnc.graph import Op
 from nnc.ops.attention import ATTENTION, AttentionAttrs
+from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.fused import FUSED_OUTPUT, FUSED_REDUCTION, FusedAttrs, FusedStep
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import RELU
+from nnc.ops.pointwise import RELU, SQUARE
 from nnc.ops.pooling import MAX_POOL, PoolAttrs
 from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.recurrent import LSTM
 from nnc.ops.repetition import stand_ins
 from nnc.ops.rules import INPLACE, NoAttrs, example_of, infer
 from nnc.ops.window import Window
-from nnc.ops.work import work
+from nnc.ops.work import WORK, work
+from nnc.symbolic import SymbolicGraph, backward
 
 HALVING = Window((2, 2), ((0, 0), (0, 0)), (1, 1))
 SAME = Window((1, 1), ((1, 1), (1, 1)), (1, 1))
@@ -38,6 +46,41 @@ SAME = Window((1, 1), ((1, 1), (1, 1)), (1, 1))
 def test_work_by_hand(command: AnyCommand, shapes: list[tuple[int, ...] | None], expected: int) -> None:
     specs = tuple(None if shape is None else TensorSpec(shape) for shape in shapes)
     assert work(command, specs, infer(command.op, command.attrs, specs)) == expected
+
+
+def test_a_fused_command_is_the_work_of_its_steps() -> None:
+    """A convolution with bias and ReLU is a convolution first of all; a squared sum squares."""
+    specs = (TensorSpec((2, 8, 8, 3)), TensorSpec((3, 3, 3, 5)))
+    convolution = FusedStep(Command(CONVOLUTION, ConvolutionAttrs(SAME, 1)), (0, 1))
+    command = Command(FUSED_OUTPUT, FusedAttrs(2, (convolution, FusedStep(Command(RELU, NoAttrs()), (2,)))))
+    assert work(command, specs, infer(command.op, command.attrs, specs)) == 2 * 64 * 5 * 27 * 2 + 2 * 64 * 5
+    steps = (FusedStep(Command(SQUARE, NoAttrs()), (0,)), FusedStep(Command(REDUCE_SUM, ReduceAttrs((1,))), (1,)))
+    command, matrix = Command(FUSED_REDUCTION, FusedAttrs(1, steps)), (TensorSpec((4, 6)),)
+    assert work(command, matrix, infer(command.op, command.attrs, matrix)) == 24 + 24
+
+
+def in_gradient(op: Op[Any]) -> set[Op[Any]]:
+    """The operators of the gradient of an example."""
+    one, graph = example_of(op), SymbolicGraph()
+    inputs = [None if given is None else graph.input(given) for given in one.inputs]
+    try:
+        outputs = graph.apply(Command(op, one.attrs), inputs)
+        wanted = [symbol for symbol in inputs if symbol is not None and symbol.spec.dtype.is_float]
+        backward(graph, [symbol for symbol in outputs if symbol.spec.dtype.is_float][:1], wanted)
+    except NotDifferentiableError:
+        return set()
+    return {record.command.op for _, record in graph.execs.items()}
+
+
+def test_every_operator_with_a_product_inside_has_a_rule() -> None:
+    """The gradient of a product holds products; that of nothing else leads to one."""
+    gradients = {op: in_gradient(op) for op in OPERATORS}
+    products: set[Op[Any]] = {GEMM, CONVOLUTION}
+    while grown := {op for op, inside in gradients.items() if not inside.isdisjoint(products)} - products:
+        products |= grown
+    assert {FUSED_OUTPUT, ATTENTION, LSTM} < products
+    assert [op.name for op in OPERATORS if op in products and op not in WORK] == []
+    assert len(products) < len(OPERATORS) // 4
 
 
 def test_every_operator_has_a_count_and_is_repeatable_or_not() -> None:

@@ -30,7 +30,7 @@ from nnc.ops.operand import T
 from nnc.ops.pointwise import SQUARE
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, Inplace, NoAttrs, Pattern, Specs, infer, operator
-from nnc.ops.work import WorkRule
+from nnc.ops.work import present, work
 
 V = TypeVar("V")
 
@@ -146,9 +146,14 @@ def _inplace(attrs: FusedAttrs) -> Inplace:
 
 
 def _work(attrs: FusedAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
-    """One operation per step that computes, and element of the result."""
-    computing = sum(step.command.op not in MOVES for step in attrs.steps)
-    return max(computing, 1) * outputs[0].elements
+    """Σ over steps of their work; what only moves or makes values is none of its own there."""
+    values = specs_of(attrs, tuple(map(present, inputs)))
+    done = (
+        work(step.command, [values[place] for place in step.operands], [value])
+        for step, value in zip(attrs.steps, values[attrs.inputs :], strict=True)
+        if step.command.op not in MOVES
+    )
+    return max(sum(done), outputs[0].elements)
 
 
 def _expression(*commands: AnyCommand) -> FusedAttrs:
@@ -162,7 +167,6 @@ def _fused(
     doc: str,
     example: Example,
     inplace: Callable[[FusedAttrs], Inplace] | None = None,
-    work: WorkRule | None = None,
 ) -> Op[FusedAttrs]:
     return operator(
         name,
@@ -173,7 +177,7 @@ def _fused(
         inplace=inplace or Inplace(),
         pattern=pattern,
         variadic=True,
-        work=work,
+        work=_work,
         example=example,
         doc=doc,
     )
@@ -187,7 +191,6 @@ FUSED_POINTWISE = _fused(
     "y = an expression of pointwise operators of the inputs",
     Example(_expression(_SQUARE), (MATRIX,)),
     _inplace,
-    _work,
 )
 FUSED_REDUCTION = _fused(
     "fused_reduction",
