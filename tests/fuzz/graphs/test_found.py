@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fuzz.graphs.campaign import case_of_seed
+from tests.fuzz.graphs.checks import short_search
 from tests.symbolic.evaluation import values_of
 from tests.symbolic.interpreter import interpret
 
@@ -12,6 +14,7 @@ from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, I64
 from nnc.core.spec import TensorSpec, spec
+from nnc.errors import MemoryLimitError
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.pointwise import AFFINE, AffineAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, faults, while_loop
@@ -97,3 +100,13 @@ def test_a_loop_within_a_small_value_that_lies_in_a_large_room_which_a_branch_ha
     got = compile(graph, wanted, backend="reference")(case, *wanted)
     for one, want in zip(got, interpret(graph, wanted, case), strict=True):
         np.testing.assert_array_equal(one, want)
+
+
+def test_the_smallest_limit_named_is_met() -> None:
+    """The memory of a loop's results is that of its state: the plan is below the peak that is foretold."""
+    built = case_of_seed(223).fresh()
+    with short_search():
+        with pytest.raises(MemoryLimitError) as info:
+            compile(built.graph, built.wanted, backend="reference", memory_limit=0)
+        met = compile(built.graph, built.wanted, backend="reference", memory_limit=info.value.smallest)
+    assert met.memory().arena == info.value.smallest

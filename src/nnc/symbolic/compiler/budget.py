@@ -49,12 +49,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compilation:
-    """What a compilation found out: the execs that are needed, what they touch, and what is written over what."""
+    """What a compilation found out: the execs that are needed, what they touch, and what is written over what.
+
+    A plan is never more than `slack` bytes below the peak that is foretold for it: what bodies may find around them.
+    """
 
     graph: SymbolicGraph
     execs: Sequence[ExecKey]
     needs: Needs
     carries: Mapping[TensorKey, TensorKey]
+    slack: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +119,7 @@ def within(compilation: Compilation, limit: int, plans: Plans[C]) -> tuple[C, Du
     """
     found = options(compilation)
     for option in found:
-        if option.point.peak > limit:
+        if option.point.peak > limit + compilation.slack:
             continue
         copy, repeated = option.written(compilation.graph)
         try:
@@ -123,15 +127,16 @@ def within(compilation: Compilation, limit: int, plans: Plans[C]) -> tuple[C, Du
         except MemoryLimitError:
             continue
         return compiled, copy, Budget(limit, sum(option.numbered.program.work), option.point.extra, repeated)
-    raise _infeasible(compilation.graph, limit, found, plans)
+    raise _infeasible(compilation, limit, found, plans)
 
 
-def _infeasible(graph: SymbolicGraph, limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
-    """The smallest of all plans; those whose peak is no lower than one that is known are not made."""
+def _infeasible(compilation: Compilation, limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
+    """The smallest of all plans; those that cannot be below one that is known are not made."""
     least = plans.unlimited
     for option in reversed(found):
-        if option.point.peak < plans.arena(least):
-            least = min(least, plans.compile_copy(option.written(graph)[0], None), key=plans.arena)
+        if option.point.peak - compilation.slack < plans.arena(least):
+            copy, _ = option.written(compilation.graph)
+            least = min(least, plans.compile_copy(copy, None), key=plans.arena)
     error = MemoryLimitError(
         "compile",
         got=f"memory_limit={limit}",

@@ -154,7 +154,8 @@ def _compile(
     workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
     statement = _statement(planned, outside, serial.plan.arena_bytes, workspace)
     compiled = Compiled(planned, Bindings(bound, direct, copies), asked.choices, statement, Arena(statement.arena))
-    return compiled, Compilation(graph, execs, needs, direct)
+    slack = max((scratch[key] + sum(needs.nbytes[root] for root in needs.writes[key]) for key in inner), default=0)
+    return compiled, Compilation(graph, execs, needs, direct, slack)
 
 
 def _arena_bytes(compiled: Compiled) -> int:

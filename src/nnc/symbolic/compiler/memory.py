@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.core.storage import ALIGNMENT
-from nnc.errors import VerificationError
-from nnc.planning import Block, Interference, Plan, Problem, faults, solve
+from nnc.errors import MemoryLimitError, VerificationError
+from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
 from nnc.symbolic.compiler.liveness import Life, Lives
 from nnc.symbolic.ir import TensorKey
 
@@ -104,6 +104,8 @@ def lay_out(
         ),
         None if interference is None else interference(blocks),
     )
+    if capacity is not None and (bound := lower_bound(problem)) > capacity:
+        raise MemoryLimitError("plan", got=f"blocks of {bound} bytes at the peak", need=f"at most {capacity} bytes")
     plan = solve(problem, capacity=capacity, places=places)
     if broken := faults(problem, plan):
         raise VerificationError("memory plan: " + "; ".join(broken))
