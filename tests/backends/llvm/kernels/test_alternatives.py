@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import check, random
-from tests.backends.llvm.kernels.test_convolution import operands, problem, sums
+from tests.backends.llvm.kernels.test_convolution_ways import operands, problem, sums
 from tests.backends.llvm.kernels.test_gemm import gemm
 
 from nnc.backends.llvm.backend import LlvmBackend
@@ -16,7 +16,7 @@ from nnc.backends.llvm.frame.tile import Tile, alternatives, candidates, choose_
 from nnc.backends.llvm.ir.builder import F16, F32
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.alternatives import of_product, of_ways, of_weight_gradient
-from nnc.backends.llvm.kernels.convolution import data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.convolution_ways import data_gradient, forward, weight_gradient
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.core.command import Command

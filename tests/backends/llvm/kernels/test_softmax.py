@@ -5,7 +5,7 @@ import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of
 
 from nnc.backends.llvm.ir.builder import I64
-from nnc.backends.llvm.kernels.softmax import ROWS, Softmax
+from nnc.backends.llvm.kernels.softmax import KINDS, Softmax
 
 
 def probabilities(x: Array) -> Array:
@@ -15,7 +15,7 @@ def probabilities(x: Array) -> Array:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", sorted(ROWS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("columns", [10, 100])
 def test_every_member_of_the_family(kind: str, columns: int, dtype: type[np.generic]) -> None:
     rows = 33

@@ -1,4 +1,4 @@
-"""What a row of the catalog is made of: operands as generators see them, reasons to refuse, makers of generators."""
+"""What a row of kernels is made of: operands as generators see them, reasons to refuse, makers of generators."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, broadcast, contiguous
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.ir.builder import SCALARS, Scalar
+from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Scalar
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.core.spec import TensorSpec
+from nnc.graph import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,11 @@ Specs = Sequence[TensorSpec]
 # `Any`: the table holds rows of all operators; `nnc.core.command.Command` checks attributes against the operator.
 Refuse = Callable[[Any, Specs, Specs], str]
 Generate = Callable[[Any, Views, Views], Generator]
-Variants = Callable[[Any, Views, Views, TargetDescription], Mapping[str, Generator]]
+Variations = Mapping[str, Generator]
+Variants = Callable[[Any, Views, Views, TargetDescription], Variations]
 
 
-def _no_variants(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Mapping[str, Generator]:
+def _no_variants(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Variations:
     return {}
 
 
@@ -85,9 +87,23 @@ class KernelRow:
         return others.get(variant) or self.generate(attrs, inputs, outputs)
 
 
+# `Any`: operators of all attribute types.
+Rows = Mapping[Op[Any], KernelRow]
+
+
 def view_of(spec: TensorSpec) -> View:
     """The contiguous operand of a spec."""
     return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape))
+
+
+def any_type(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    """Refuse nothing."""
+    return ""
+
+
+def numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    """Refuse truth values."""
+    return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.name == BOOL.name), "")
 
 
 def floating(attrs: object, inputs: Specs, outputs: Specs) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from nnc.backends.llvm.ir import activation, mathematics
 from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Scalar, Type, Value
@@ -25,13 +26,24 @@ class Instruction:
     result: str = ""
 
 
+class Takes(Enum):
+    """Kinds of element types."""
+
+    ANYTHING = "anything"
+    NUMBERS = "numbers"
+    FLOATS = "floats"
+
+
+ANYTHING, FLOATS = Takes.ANYTHING, Takes.FLOATS
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """How an operation is written, and its cost in vector instructions."""
+    """How an operation is written, its cost in vector instructions, and the operands that it takes."""
 
     emit: Emit
     cost: float = 1.0
-    floating_only: bool = False
+    takes: Takes = Takes.NUMBERS
 
 
 def _one(b: Builder, x: Value) -> Value:
@@ -48,16 +60,16 @@ def _preference(b: Builder, left: Value, right: Value) -> Value:
     return b.choose(b.compare(">", left, right), _one(b, left), tie)
 
 
-def _row(function: Callable[..., Value], cost: float = 1.0, floating_only: bool = False) -> Operation:
-    return Operation(lambda b, values, numbers: function(b, *values), cost, floating_only)
+def _row(function: Callable[..., Value], cost: float = 1.0, takes: Takes = Takes.NUMBERS) -> Operation:
+    return Operation(lambda b, values, numbers: function(b, *values), cost, takes)
 
 
-def _comparison(relation: str) -> Operation:
-    return Operation(lambda b, values, numbers: b.compare(relation, values[0], values[1]))
+def _comparison(relation: str, takes: Takes = Takes.NUMBERS) -> Operation:
+    return _row(lambda b, left, right: b.compare(relation, left, right), takes=takes)
 
 
 def _library(name: str) -> Operation:
-    return Operation(lambda b, values, numbers: mathematics.library(b, name, *values), 300.0, floating_only=True)
+    return Operation(lambda b, values, numbers: mathematics.library(b, name, *values), 300.0, FLOATS)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -65,48 +77,48 @@ OPERATIONS: dict[str, Operation] = {
     "add": _row(Builder.add),
     "subtract": _row(Builder.subtract),
     "multiply": _row(Builder.multiply),
-    "divide": _row(Builder.divide, 8.0, floating_only=True),
+    "divide": _row(Builder.divide, 8.0, FLOATS),
     "maximum": _row(Builder.maximum, 3.0),
     "minimum": _row(Builder.minimum, 3.0),
     "power": _library("pow"),
-    "affine": Operation(lambda b, values, numbers: values[0] * numbers[0] + numbers[1], 2.0, floating_only=True),
+    "affine": Operation(lambda b, values, numbers: values[0] * numbers[0] + numbers[1], 2.0, FLOATS),
     "square": _row(lambda b, x: x * x),
-    "sqrt": _row(mathematics.square_root, 10.0, floating_only=True),
-    "rsqrt": _row(mathematics.reciprocal_square_root, 18.0, floating_only=True),
-    "reciprocal": _row(lambda b, x: _one(b, x) / x, 8.0, floating_only=True),
-    "exp": _row(mathematics.exponential, 22.0, floating_only=True),
-    "log": _row(mathematics.logarithm, 30.0, floating_only=True),
-    "tanh": _row(mathematics.tanh, 45.0, floating_only=True),
-    "sigmoid": _row(mathematics.sigmoid, 35.0, floating_only=True),
-    "erf": _row(mathematics.erf, 45.0, floating_only=True),
-    "sin": _row(mathematics.sine, 30.0, floating_only=True),
-    "cos": _row(mathematics.cosine, 30.0, floating_only=True),
-    "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), floating_only=True),
-    "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), floating_only=True),
-    "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), floating_only=True),
-    "expm1": _row(mathematics.exponential_minus_one, 30.0, floating_only=True),
-    "log1p": _row(mathematics.logarithm_plus_one, 45.0, floating_only=True),
-    "softplus": _row(mathematics.softplus, 75.0, floating_only=True),
-    "swish": _row(activation.swish, 36.0, floating_only=True),
-    "gelu": _row(activation.gelu, 80.0, floating_only=True),
-    "gelu_tanh": _row(activation.gelu_tanh, 39.0, floating_only=True),
-    "is_nan": _row(Builder.unordered, floating_only=True),
-    "logical_and": _row(Builder.both),
-    "logical_or": _row(Builder.either),
-    "logical_xor": _row(Builder.exclusive),
-    "logical_not": _row(Builder.opposite),
+    "sqrt": _row(mathematics.square_root, 10.0, FLOATS),
+    "rsqrt": _row(mathematics.reciprocal_square_root, 18.0, FLOATS),
+    "reciprocal": _row(lambda b, x: _one(b, x) / x, 8.0, FLOATS),
+    "exp": _row(mathematics.exponential, 22.0, FLOATS),
+    "log": _row(mathematics.logarithm, 30.0, FLOATS),
+    "tanh": _row(mathematics.tanh, 45.0, FLOATS),
+    "sigmoid": _row(mathematics.sigmoid, 35.0, FLOATS),
+    "erf": _row(mathematics.erf, 45.0, FLOATS),
+    "sin": _row(mathematics.sine, 30.0, FLOATS),
+    "cos": _row(mathematics.cosine, 30.0, FLOATS),
+    "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), takes=FLOATS),
+    "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), takes=FLOATS),
+    "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), takes=FLOATS),
+    "expm1": _row(mathematics.exponential_minus_one, 30.0, FLOATS),
+    "log1p": _row(mathematics.logarithm_plus_one, 45.0, FLOATS),
+    "softplus": _row(mathematics.softplus, 75.0, FLOATS),
+    "swish": _row(activation.swish, 36.0, FLOATS),
+    "gelu": _row(activation.gelu, 80.0, FLOATS),
+    "gelu_tanh": _row(activation.gelu_tanh, 39.0, FLOATS),
+    "is_nan": _row(Builder.unordered, takes=FLOATS),
+    "logical_and": _row(Builder.both, takes=ANYTHING),
+    "logical_or": _row(Builder.either, takes=ANYTHING),
+    "logical_xor": _row(Builder.exclusive, takes=ANYTHING),
+    "logical_not": _row(Builder.opposite, takes=ANYTHING),
     "relu": _row(lambda b, x: b.maximum(x, 0), 3.0),
     "absolute": _row(mathematics.absolute),
     "sign": _row(_sign, 4.0),
     "step": _row(lambda b, x: b.choose(b.compare(">", x, 0), _one(b, x), 0), 2.0),
-    "preference": _row(_preference, 4.0, floating_only=True),
-    "equal": _comparison("=="),
-    "not_equal": _comparison("!="),
+    "preference": _row(_preference, 4.0, FLOATS),
+    "equal": _comparison("==", ANYTHING),
+    "not_equal": _comparison("!=", ANYTHING),
     "less": _comparison("<"),
     "less_equal": _comparison("<="),
     "greater": _comparison(">"),
     "greater_equal": _comparison(">="),
-    "where": _row(Builder.choose),
+    "where": _row(Builder.choose, takes=ANYTHING),
 }
 CONVERT, CONSTANT = "cast", "constant"
 

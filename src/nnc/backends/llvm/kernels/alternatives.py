@@ -18,7 +18,7 @@ from nnc.backends.llvm.frame.kernel import Generator, ceiling
 from nnc.backends.llvm.frame.tile import alternatives, candidates
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.convolution import Ways
+from nnc.backends.llvm.kernels.convolution_ways import Ways
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.correlation_plan import fold_pixels
 from nnc.backends.llvm.kernels.gemm import LEAST_DEPTH, Gemm

@@ -12,10 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Specs,
+    Views,
+    numeric,
+)
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.broadcast import ReduceAttrs
+from nnc.ops.reduction import ARGMAX, ARGMIN
 
 ACCUMULATORS = 4
 NANOSECONDS_PER_VECTOR = 1.0
@@ -176,3 +186,20 @@ class _ArgmaxWriter:
         earlier = b.both(b.opposite(worse), b.compare("<", other_index, index))
         chosen = b.either(self._beats(other, value), earlier)
         return b.choose(chosen, other, value), b.choose(chosen, other_index, index)
+
+
+def _positions(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return numeric(attrs, inputs, ())
+
+
+def _position(smallest: bool) -> Generate:
+    def generate(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
+        return Argmax(inputs[0].shape, inputs[0].whole, attrs.axes[0], smallest)
+
+    return generate
+
+
+ROWS: Rows = {
+    ARGMAX: KernelRow(_position(smallest=False), _positions, strided=True),
+    ARGMIN: KernelRow(_position(smallest=True), _positions, strided=True),
+}

@@ -18,12 +18,22 @@ from itertools import accumulate
 
 from nnc.backends.llvm.frame.access import Shape
 from nnc.backends.llvm.frame.block_product import MOST_ROWS, BlockProduct, Bounds, Matrix
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.frame.packing import Packing
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Specs,
+    Views,
+    only,
+)
 from nnc.backends.llvm.frame.tile import nanoseconds
+from nnc.backends.llvm.frame.widened import in_f32
 from nnc.backends.llvm.ir import mathematics
-from nnc.backends.llvm.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64
 LINE_BYTES = 64
@@ -397,3 +407,31 @@ class _GradientWriter(_AttentionWriter):
         self.each(visible, write)
         self.hide(weights, visible)
         self.hide(slopes, visible)
+
+
+def _wide_and_filled(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    """Refuse narrow floats, and operands of which there is nothing."""
+    if any(spec.elements == 0 for spec in (*inputs, *outputs)):
+        return "an empty operand"
+    return only(F64, F32)(attrs, [spec for spec in inputs if spec.dtype.name != BOOL.name], outputs)
+
+
+def _attention(gradient: bool) -> Generate:
+    """Operands q, k, v, mask; or g, q, k, v, y, lse, mask."""
+    start, mask = (1, 6) if gradient else (0, 3)
+
+    def generate(attrs: AttentionAttrs, inputs: Views, outputs: Views) -> Generator:
+        q, k, v = inputs[start : start + 3]
+        kind, steps = (inputs[mask].scalar, inputs[mask].access(4).strides) if len(inputs) > mask else (None, ())
+        return Attention(
+            q.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], attrs.scale,
+            attrs.causal, kind, steps, gradient,
+        )  # fmt: skip
+
+    return generate
+
+
+ROWS: Rows = {
+    ATTENTION: in_f32(KernelRow(_attention(gradient=False), _wide_and_filled)),
+    ATTENTION_GRADIENT: in_f32(KernelRow(_attention(gradient=True), _wide_and_filled)),
+}

@@ -10,13 +10,40 @@ a column, so threads do not change bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import ALIGNMENT, Phase, PhaseWriter, ceiling, phase
-from nnc.backends.llvm.ir.builder import BOOL, I32, I64, U8, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.frame.kernel import ALIGNMENT, Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    KernelRow,
+    Refuse,
+    Rows,
+    Specs,
+    Views,
+    only,
+)
+from nnc.backends.llvm.ir.builder import (
+    BOOL,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    SCALARS,
+    U8,
+    Builder,
+    Module,
+    Scalar,
+    Type,
+    Value,
+)
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.indexing import INDEX_SELECT, ONE_HOT, SCATTER_ADD, AxisAttrs, OneHotAttrs, ScatterAttrs
 
 BLOCK_VECTORS = 4
+# One-hot rows count their classes in 32 bits.
+LARGEST_CLASS = 2**31 - 1
 NANOSECONDS_PER_VECTOR = 1.0
 
 
@@ -167,3 +194,40 @@ class OneHot:
                 mask = b.mask(self.classes - index, lanes) if self.classes % lanes else None
                 b.store(b.cast(equal, self.scalar), y, index, mask)
         return (Phase(name, self.count, self.count * ceiling(self.classes, lanes) * NANOSECONDS_PER_VECTOR),)
+
+
+def _selected(*scalars: Scalar) -> Refuse:
+    """Refuse axes without a position, indices that are no integers, and x of other types than `scalars`."""
+
+    def refuse(attrs: AxisAttrs | ScatterAttrs, inputs: Specs, outputs: Specs) -> str:
+        size = attrs.size if isinstance(attrs, ScatterAttrs) else inputs[0].shape[attrs.axis]
+        return "an axis without positions" if size == 0 else only(*scalars)(attrs, inputs[:1], outputs)
+
+    return refuse
+
+
+def _select(attrs: AxisAttrs, inputs: Views, outputs: Views) -> Generator:
+    (x, index), axis = inputs, attrs.axis
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return Selection(x.scalar, index.scalar, outer, x.shape[axis], index.elements, inner)
+
+
+def _scatter(attrs: ScatterAttrs, inputs: Views, outputs: Views) -> Generator:
+    (x, index), axis = inputs, attrs.axis
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + len(index.shape) :])
+    return Selection(x.scalar, index.scalar, outer, attrs.size, index.elements, inner, adding=True)
+
+
+def _one_hot(attrs: OneHotAttrs, inputs: Views, outputs: Views) -> Generator:
+    return OneHot(outputs[0].scalar, inputs[0].scalar, inputs[0].elements, attrs.classes)
+
+
+def _few_classes(attrs: OneHotAttrs, inputs: Specs, outputs: Specs) -> str:
+    return "too many classes" if attrs.classes > LARGEST_CLASS else ""
+
+
+ROWS: Rows = {
+    INDEX_SELECT: KernelRow(_select, _selected(*SCALARS.values()), checked=True),
+    SCATTER_ADD: KernelRow(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
+    ONE_HOT: KernelRow(_one_hot, _few_classes),
+}

@@ -15,11 +15,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    KernelRow,
+    Rows,
+    Views,
+    floating,
+)
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SgdAttrs
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
@@ -160,3 +167,25 @@ class OptimizerUpdate:
             values = [b.cast(b.load(source, index, stored, mask), kind.scalar) for source in sources]
             for result, value in zip(results, update(values), strict=True):
                 b.store(b.cast(value, self.scalar), result, index, mask)
+
+
+def _gradient_descent(attrs: GradientDescentAttrs, inputs: Views, outputs: Views) -> Generator:
+    out = outputs[0]
+    return OptimizerUpdate(GradientDescentRule(attrs.decay), out.scalar, out.elements, (inputs[2].scalar,))
+
+
+def _sgd(attrs: SgdAttrs, inputs: Views, outputs: Views) -> Generator:
+    rule = SgdRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)
+    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[3:]))
+
+
+def _adam(attrs: AdamAttrs, inputs: Views, outputs: Views) -> Generator:
+    rule = AdamRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled)
+    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[4:]))
+
+
+ROWS: Rows = {
+    GRADIENT_DESCENT: KernelRow(_gradient_descent, floating),
+    SGD: KernelRow(_sgd, floating),
+    ADAM: KernelRow(_adam, floating),
+}

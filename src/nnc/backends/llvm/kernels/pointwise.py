@@ -9,12 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    View,
+    Views,
+    any_type,
+    floating,
+    numeric,
+)
 from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Scalar, Type, Value
-from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
+from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.graph import Op
+from nnc.ops import pointwise as ops
+from nnc.ops.pointwise import AffineAttrs, CastAttrs
 
 CHUNK = 4096
 SIDE_BY_SIDE = 4
@@ -158,3 +172,35 @@ class _Loops:
             b.store(stored, place, index, mask)
         else:
             b.scatter(stored, place, index * stride, stride, mask)
+
+
+def _pointwise(name: str) -> Generate:
+    def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
+        numbers = (attrs.scale, attrs.shift) if isinstance(attrs, AffineAttrs) else ()
+        return _chain(Instruction(name, tuple(range(len(inputs))), numbers), inputs, outputs[0])
+
+    return generate
+
+
+def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
+    rank = len(output.shape)
+    sources = tuple(view.access(rank) for view in inputs)
+    return Pointwise(output.shape, sources, (output.whole,), (instruction,), (len(inputs),))
+
+
+def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
+    return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
+
+
+def _row(op: Op[Any]) -> KernelRow:
+    refuse = REFUSALS[OPERATIONS[op.name].takes]
+    return KernelRow(
+        _pointwise(op.name), lambda attrs, inputs, outputs: refuse(attrs, inputs, ()), strided=True, scattered=True
+    )
+
+
+REFUSALS = {Takes.ANYTHING: any_type, Takes.NUMBERS: numeric, Takes.FLOATS: floating}
+ROWS: Rows = {
+    ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
+    **{op: _row(op) for op in ops.OPERATORS if op.name in OPERATIONS},
+}

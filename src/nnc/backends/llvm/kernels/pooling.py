@@ -19,10 +19,27 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, contiguous
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Views,
+    filled,
+)
+from nnc.backends.llvm.frame.widened import with_wide_results
 from nnc.backends.llvm.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
 
 NANOSECONDS_PER_VECTOR = 1.5
 
@@ -258,4 +275,32 @@ KINDS: dict[str, PoolingKind] = {
     "max_pool_gradient": PoolingKind(("g", "x", "y", "result"), _max_gradient, scatters=True),
     "average_pool": PoolingKind(("x", "y"), _average),
     "average_pool_gradient": PoolingKind(("g", "result"), _average_gradient, scatters=True),
+}
+
+
+def _pool(kind: str) -> Generate:
+    """x and y are found by their names among the operands."""
+    names = KINDS[kind].operands
+
+    def generate(attrs: PoolAttrs | AveragePoolGradientAttrs, inputs: Views, outputs: Views) -> Generator:
+        operands = dict(zip(names, (*inputs, *outputs), strict=True))
+        data = operands["result"] if "x" not in operands else operands["x"]
+        pooled = operands["g"] if "y" not in operands else operands["y"]
+        pool = attrs.pool if isinstance(attrs, AveragePoolGradientAttrs) else attrs
+        before = tuple(low for low, _ in pool.window.padding)
+        pooling = Pooling(
+            kind, data.scalar, data.shape[0], data.shape[-1], data.shape[1:-1], pooled.shape[1:-1], pool.kernel,
+            pool.window.strides, before, pool.window.dilations, pool.count_border,
+        )  # fmt: skip
+        return with_wide_results(pooling, inputs, outputs) if pooling.adds else pooling
+
+    return generate
+
+
+ROWS: Rows = {
+    MAX_POOL: KernelRow(_pool("max_pool"), filled),
+    MAX_POOL_GRADIENT: KernelRow(_pool("max_pool_gradient"), filled),
+    MAX_POOL_GATHER: KernelRow(_pool("max_pool_gather"), filled),
+    AVERAGE_POOL: KernelRow(_pool("average_pool"), filled),
+    AVERAGE_POOL_GRADIENT: KernelRow(_pool("average_pool_gradient"), filled),
 }

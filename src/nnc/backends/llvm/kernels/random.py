@@ -12,10 +12,18 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from nnc.backends.llvm.frame.kernel import Phase, ceiling, phase
-from nnc.backends.llvm.ir.builder import INDEX, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.frame.kernel import Generator, Phase, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    KernelRow,
+    Rows,
+    Specs,
+    Views,
+    only,
+)
+from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.random import DROPOUT, DropoutAttrs
 
 ROUNDS, WORDS, DROPPED_BITS, KEPT_BITS = 10, 4, 11, 53
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
@@ -108,3 +116,17 @@ def _mixed(b: Builder, high: Value, word: Value, key: int) -> Value:
     """high ^ word ^ key"""
     signed = key - 2**64 if key >= 2**63 else key
     return b.emit(INDEX, f"xor i64 {b.exclusive(high, word).text}, {signed}")
+
+
+def _dropout(attrs: DropoutAttrs, inputs: Views, outputs: Views) -> Generator:
+    x = inputs[0]
+    return Dropout(x.scalar, x.elements, attrs.rate, attrs.seed, attrs.entirety)
+
+
+def _floating_x(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return only(F64, F32, F16, BF16)(attrs, inputs[:1], ())
+
+
+ROWS: Rows = {
+    DROPOUT: KernelRow(_dropout, _floating_x),
+}

@@ -12,14 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, even_block, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, even_block, phase
 from nnc.backends.llvm.frame.packing import Packing
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Views,
+    filled,
+)
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, candidates, nanoseconds
 from nnc.backends.llvm.ir.builder import F32, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.recurrent_cells import CELLS, Cell
 from nnc.backends.llvm.kernels.recurrent_place import CellMemory, CellStep, Place
+from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_GRADIENT, RecurrentAttrs, RnnAttrs
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
@@ -267,3 +275,27 @@ class _RecurrentWriter:
             with b.loop(index * share, b.least(index * share + share, depth)) as k:
                 vectors = [b.load(gate, k * panels.width, Type(scalar, tile.lanes)) for gate in gates]
                 acc.multiply([b.load(place, k, Type(scalar)) for place in left], vectors)
+
+
+def _recurrent(kind: str, gradient: str = "") -> Generate:
+    """The cell of this kind; the plain recurrence has one for each activation."""
+
+    def generate(attrs: RecurrentAttrs | RnnAttrs, inputs: Views, outputs: Views) -> Generator:
+        words = (kind, attrs.activation.value, gradient) if isinstance(attrs, RnnAttrs) else (kind, gradient)
+        name = "_".join(filter(None, words))
+        y, given = outputs[0], CELLS[name].inputs
+        units = inputs[given.index("u")].shape[0]
+        bias = "bias" in given and len(inputs) == len(given)
+        return Recurrent(name, y.scalar, y.shape[0], y.shape[1], units, attrs.reverse, bias)
+
+    return generate
+
+
+ROWS: Rows = {
+    LSTM: KernelRow(_recurrent("lstm"), filled),
+    LSTM_GRADIENT: KernelRow(_recurrent("lstm", "gradient"), filled),
+    GRU: KernelRow(_recurrent("gru"), filled),
+    GRU_GRADIENT: KernelRow(_recurrent("gru", "gradient"), filled),
+    RNN: KernelRow(_recurrent("rnn"), filled),
+    RNN_GRADIENT: KernelRow(_recurrent("rnn", "gradient"), filled),
+}

@@ -10,15 +10,28 @@ of parts, whose results a second phase combines: parts depend on the shape alone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.backends.llvm.ir.builder import F64, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Views,
+    floating,
+    numeric,
+    only,
+)
+from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.graph import Op
+from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 
 ACCUMULATORS = 4
 AHEAD = 16  # rows, in blocks that are narrower than a row
@@ -423,3 +436,31 @@ class _ReductionWriter:
         for source, operand, place in zip(self.sources, self.nest.operands, row, strict=True):
             for j in range(vectors if operand.kept[-1] == 1 else 0):
                 self.b.prefetch(source, place + j * self.nest.lanes, operand.scalar)
+
+
+# `Any`: keys are operators of all attribute types.
+REDUCTIONS: Mapping[Op[Any], str] = {
+    REDUCE_SUM: "sum",
+    REDUCE_MEAN: "mean",
+    REDUCE_MAX: "maximum",
+    REDUCE_MIN: "minimum",
+    REDUCE_NORM: "norm2",
+}
+
+
+def _reduction(op: Op[ReduceAttrs]) -> Generate:
+    def generate(attrs: ReduceAttrs, inputs: Views, outputs: Views) -> Generator:
+        (x,) = inputs
+        marks = tuple(axis in attrs.axes for axis in range(len(x.shape)))
+        return Reduction(REDUCTIONS[op], x.shape, (x.whole,), marks, outputs[0].scalar)
+
+    return generate
+
+
+ROWS: Rows = {
+    REDUCE_SUM: KernelRow(_reduction(REDUCE_SUM), numeric, strided=True),
+    REDUCE_MEAN: KernelRow(_reduction(REDUCE_MEAN), floating, strided=True),
+    REDUCE_MAX: KernelRow(_reduction(REDUCE_MAX), numeric, strided=True),
+    REDUCE_MIN: KernelRow(_reduction(REDUCE_MIN), numeric, strided=True),
+    REDUCE_NORM: KernelRow(_reduction(REDUCE_NORM), only(F32, F16, BF16), strided=True),
+}

@@ -16,11 +16,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.row import (
+    Generate,
+    KernelRow,
+    Rows,
+    Specs,
+    Views,
+    floating,
+)
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.ops.softmaxes import (
+    LABEL_DIFFERENCE,
+    LOG_SOFTMAX,
+    SOFTMAX,
+    SOFTMAX_CROSS_ENTROPY,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT,
+)
 
 NANOSECONDS_PER_VECTOR = 14.0
 ACCUMULATORS = 4
@@ -29,7 +44,7 @@ AHEAD_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """One member of the family: `kind` is a key of `ROWS`; `labels` the element type of the labels, if any."""
+    """One member of the family: `kind` is a key of `KINDS`; `labels` the element type of the labels, if any."""
 
     kind: str
     scalar: Scalar
@@ -48,7 +63,7 @@ class Softmax:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""
         with phase(module, name) as w, w.b.loop(w.begin, w.end) as row:
-            ROWS[self.kind](_Row(self, w, row))
+            KINDS[self.kind](_Row(self, w, row))
         vectors = self.rows * ceiling(self.columns, module.target.lanes(8 * computed(self.scalar).size))
         return (Phase(name, self.rows, vectors * NANOSECONDS_PER_VECTOR),)
 
@@ -205,10 +220,41 @@ def _label_difference(r: _Row) -> None:
     r.b.store(r.b.cast(r.nan_unless(known, total), r.stored), y, r.row)
 
 
-ROWS: dict[str, Callable[[_Row], None]] = {
+KINDS: dict[str, Callable[[_Row], None]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "softmax_cross_entropy": _cross_entropy,
     "softmax_cross_entropy_gradient": _cross_entropy_gradient,
     "label_difference": _label_difference,
+}
+
+
+def _generate(kind: str, matrix: int, labels: int | None = None) -> Generate:
+    """`matrix` and `labels` are the positions of the inputs that have the classes and the labels."""
+
+    def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
+        x = inputs[matrix]
+        rows = math.prod(x.shape[:-1])
+        return Softmax(kind, x.scalar, rows, x.shape[-1], None if labels is None else inputs[labels].scalar)
+
+    return generate
+
+
+def _rows(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    classes = max(spec.shape[-1] if spec.shape else 1 for spec in (*inputs, *outputs))
+    return "no classes" if classes == 0 else floating(attrs, inputs, outputs)
+
+
+def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    if inputs[-1].dtype.kind not in ("int", "uint"):
+        return f"labels of type {inputs[-1].dtype}"
+    return _rows(attrs, inputs[:-1], outputs)
+
+
+ROWS: Rows = {
+    SOFTMAX: KernelRow(_generate("softmax", 0), _rows),
+    LOG_SOFTMAX: KernelRow(_generate("log_softmax", 0), _rows),
+    SOFTMAX_CROSS_ENTROPY: KernelRow(_generate("softmax_cross_entropy", 0, 1), _labelled),
+    SOFTMAX_CROSS_ENTROPY_GRADIENT: KernelRow(_generate("softmax_cross_entropy_gradient", 1, 2), _labelled),
+    LABEL_DIFFERENCE: KernelRow(_generate("label_difference", 1, 2), _labelled),
 }

@@ -1,42 +1,29 @@
-"""Rows of the catalog for fused expressions, which are served where all of their steps are."""
+"""Kernels of fused expressions, which are served where all of their steps are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from nnc.backends.llvm.frame.epilogue import MOST_WORK, Epilogue
 from nnc.backends.llvm.frame.fused import rounds_on_the_way, translate
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.frame.row import KernelRow, Refuse, Specs, View, Views, view_of
+from nnc.backends.llvm.frame.row import KernelRow, Refuse, Rows, Specs, View, Views, view_of
 from nnc.backends.llvm.ir.expression import work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.depthwise import Depthwise
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.pointwise import Pointwise
-from nnc.backends.llvm.kernels.reduction import Reduction
+from nnc.backends.llvm.kernels.reduction import REDUCTIONS, Reduction
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.core.spec import Shape, spec
-from nnc.graph import Op
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 
 Product = Gemm | Correlation | Winograd | Depthwise
 
-# `Any`: keys are operators of all attribute types.
-REDUCTIONS: Mapping[Op[Any], str] = {
-    REDUCE_SUM: "sum",
-    REDUCE_MEAN: "mean",
-    REDUCE_MAX: "maximum",
-    REDUCE_MIN: "minimum",
-    REDUCE_NORM: "norm2",
-}
 
-
-def fused_rows(rows: Mapping[Op[Any], KernelRow]) -> dict[Op[Any], KernelRow]:
+def fused_rows(rows: Rows) -> Rows:
     """The rows of fused operators, whose steps are served by `rows`."""
     output = _Output(rows)
     return {
@@ -46,7 +33,7 @@ def fused_rows(rows: Mapping[Op[Any], KernelRow]) -> dict[Op[Any], KernelRow]:
     }
 
 
-def _steps(rows: Mapping[Op[Any], KernelRow]) -> Refuse:
+def _steps(rows: Rows) -> Refuse:
     """Refuse what one of the steps is refused for."""
 
     def refuse(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -70,7 +57,7 @@ def _pointwise(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
     return Pointwise(y.shape, sources, (y.whole,), instructions, places[-1:])
 
 
-def _reduced(rows: Mapping[Op[Any], KernelRow]) -> Refuse:
+def _reduced(rows: Rows) -> Refuse:
     steps = _steps(rows)
 
     def refuse(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -94,7 +81,7 @@ def _reduction(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
 class _Output:
     """A product's own generator, with the rest of the expression as its epilogue."""
 
-    def __init__(self, rows: Mapping[Op[Any], KernelRow]) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.steps = _steps(rows)
 

@@ -1,0 +1,43 @@
+"""Matrix products: which generator serves one, and its variants."""
+
+from __future__ import annotations
+
+from nnc.backends.llvm.frame.access import broadcast, collapse
+from nnc.backends.llvm.frame.kernel import Generator
+from nnc.backends.llvm.frame.row import KernelRow, Rows, Variations, Views, floating
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.alternatives import of_product
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.kernels.gemv import matrix_times_vector
+from nnc.ops.products import GEMM, GemmAttrs
+
+
+def _product(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Gemm:
+    a, b, *bias = inputs
+    (c,) = outputs
+    rank = len(c.shape)
+    a_steps, b_steps = (broadcast(view.shape[:-2], view.strides[:-2], rank - 2) for view in (a, b))
+    a_rows, a_inner = reversed(a.strides[-2:]) if attrs.transpose_a else a.strides[-2:]
+    b_inner, b_columns = reversed(b.strides[-2:]) if attrs.transpose_b else b.strides[-2:]
+    inner = a.shape[-2] if attrs.transpose_a else a.shape[-1]
+    # Batch axes that b ignores are more rows of a, where a's rows follow each other.
+    sizes, (a_all, b_all, c_all) = collapse(c.shape[:-1], [(*a_steps, a_rows), (*b_steps, 0), (*c.strides[:-1],)])
+    rows_merged = bool(sizes) and not b_all[-1]
+    if not rows_merged:
+        sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
+    return Gemm(
+        c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
+        b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
+    )  # fmt: skip
+
+
+def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
+    product = _product(attrs, inputs, outputs)
+    return matrix_times_vector(product) or product
+
+
+def _other_gemms(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Variations:
+    return of_product(_product(attrs, inputs, outputs), target)
+
+
+ROWS: Rows = {GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms)}
