@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 
 from nnc.core.stream import Signal, Stream, Task
-from nnc.errors import StreamError
+from nnc.errors import StreamError, UsageError
 
 PATIENCE = 30.0
 V = TypeVar("V")
@@ -357,3 +360,105 @@ def test_a_forked_child_gets_an_error_and_may_make_its_own(stream: Stream) -> No
     gate.set()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not stream.is_foreign
+
+
+@pytest.mark.parametrize("task", [None, 3, "task"])
+def test_what_cannot_be_called_is_no_task(stream: Stream, task: object) -> None:
+    for call in (stream.submit, stream.add_callback):
+        with pytest.raises(UsageError, match="need a function"):
+            call(task)
+    seen: list[int] = []
+    stream.submit(append(seen, 1))
+    stream.drain()
+    assert seen == [1]
+
+
+def press(*arguments: object) -> None:
+    """Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("call", [Stream.drain, Stream.close])
+def test_a_wait_that_is_interrupted_can_be_taken_up(call: Callable[[Stream], None], stream: Stream) -> None:
+    gate = threading.Event()
+    stream.submit(hold(gate))
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call(stream)
+    timer.join()
+    seen: list[int] = []
+    stream.submit(append(seen, 1))
+    gate.set()
+    stream.drain()
+    assert seen == [1]
+    call(stream)
+    stream.submit(append(seen, 2))
+    stream.close()
+    assert seen == [1, 2]
+
+
+def test_an_interrupt_at_the_first_task_loses_neither_thread_nor_task(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def start_and_press(thread: threading.Thread) -> None:
+        press()
+        start(thread)
+        press()
+
+    seen: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_and_press)
+        with pytest.raises(KeyboardInterrupt):
+            stream.submit(append(seen, 1))
+    stream.submit(append(seen, 2))
+    stream.drain()
+    assert seen == [1, 2]
+
+
+SHUTDOWN = """
+import sys, threading
+from nnc.core.stream import Signal, Stream
+
+streams = [Stream(str(number)) for number in range(3)]
+begun = threading.Event()
+
+def work():
+    begun.set()
+    print("worked", sum(range(2_000_000)), flush=True)
+
+streams[0].submit(work)
+streams[1].wait(Signal("that nobody emits"))
+streams[2].wait(streams[0].emit(Signal("behind the work")))
+begun.wait()
+if len(sys.argv) > 1:
+    del streams
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("dropped",)])
+def test_a_process_ends_while_its_streams_work(arguments: tuple[str, ...]) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SHUTDOWN, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE * 6, env=environment)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == f"worked {sum(range(2_000_000))}\n"
+
+
+def test_what_is_abandoned_drops_its_tasks_and_waits_for_nobody(stream: Stream) -> None:
+    gate, seen = threading.Event(), []
+    stream.submit(hold(gate))
+    stream.submit(append(seen, 1))
+    other = Stream("other")
+    other.wait(Signal("that nobody emits"))
+    for one in (stream, other):
+        one._worker.abandon()
+    gate.set()
+    for one in (stream, other):
+        with pytest.raises(StreamError, match="the end of the interpreter"):
+            one.close()
+    assert seen == []

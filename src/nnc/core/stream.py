@@ -7,6 +7,7 @@ A stream has scratch memory and a random generator of its own, both for the task
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
@@ -14,18 +15,20 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
 from nnc.core.dtype import U8
+from nnc.core.shield import Shield
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
-from nnc.errors import StreamError
+from nnc.errors import StreamError, UsageError
 
 Task = Callable[[], None]
 Callback = Callable[[BaseException | None], None]
+F = TypeVar("F", bound=Callable[..., None])
 
 
 class Signal(Uncopied):
@@ -71,26 +74,102 @@ class _Always:
     run: Callback
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A job that waits for a signal of another stream."""
+
+    signal: Signal
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Worker:
     """What a stream's thread works on. It does not hold the stream, so a dropped stream ends its thread."""
 
-    jobs: queue.SimpleQueue[Task | _Always | None] = field(default_factory=queue.SimpleQueue)
+    name: str
+    jobs: queue.SimpleQueue[Task | _Always | _Wait | None] = field(default_factory=queue.SimpleQueue)
     error: BaseException | None = None
     thread: threading.Thread | None = None
     process: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    # The thread has been told to end; another one follows it when there is work again.
+    ending: bool = False
+    followed: bool = False
+    awaited: Signal | None = None
 
-    def work(self) -> None:
+    def put(self, job: Task | _Always | _Wait) -> None:
+        """Queue a job, and start the thread if there is none."""
+        with Shield(), self.lock:
+            if self.thread is None:
+                self._start()
+            elif self.ending and threading.current_thread() is not self.thread:
+                self.followed = True
+            self.jobs.put(job)
+
+    def _start(self) -> None:
+        self.process = os.getpid()
+        self.thread = threading.Thread(target=self._work, name=f"nnc-{self.name}", daemon=True)
+        self.thread.start()
+        _WORKERS.add(self)
+
+    def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
             try:
-                if isinstance(job, _Always):
-                    job.run(self.error)
-                elif self.error is None:
-                    job()
+                self._do(job)
             except BaseException as error:
                 self.error = self.error or error
             # A job may hold the stream, which could then never be dropped.
             del job
+        with self.lock:
+            self.thread, self.ending = None, False
+            if self.followed:
+                self.followed = False
+                self._start()
+
+    def _do(self, job: Task | _Always | _Wait) -> None:
+        if isinstance(job, _Always):
+            job.run(self.error)
+        elif not isinstance(job, _Wait):
+            if self.error is None:
+                job()
+        else:
+            # In this order, and in the other one in `abandon`: one of the two sees what the other did.
+            self.awaited = job.signal
+            try:
+                if self.error is None:
+                    job.signal.wait()
+            finally:
+                self.awaited = None
+
+    def end(self, seconds: float | None = None) -> None:
+        """Finish the queued jobs and end the thread; an interrupted call leaves it ending."""
+        with Shield(), self.lock:
+            thread = self.thread
+            if thread is not None and not self.ending:
+                self.ending = True
+                self.jobs.put(None)
+        if thread is not None:
+            thread.join(seconds)
+
+    def abandon(self) -> None:
+        """Drop the jobs behind the one that runs, and let it go on if it waits for a signal."""
+        self.error = error = StreamError(self.name, got="the end of the interpreter", need="close() before")
+        if self.awaited is not None:
+            self.awaited.set(error)
+
+
+_WORKERS: weakref.WeakSet[_Worker] = weakref.WeakSet()
+# A task that takes longer than this is left behind when the interpreter ends.
+SECONDS_AT_EXIT = 10.0
+
+
+@atexit.register
+def _end_all() -> None:
+    """Before the interpreter ends: no thread may be in Python code then. The tasks that run are finished."""
+    workers = [worker for worker in _WORKERS if worker.process == os.getpid()]
+    for worker in workers:
+        worker.abandon()
+    for worker in workers:
+        worker.end(SECONDS_AT_EXIT)
 
 
 class Stream(Uncopied):
@@ -105,7 +184,7 @@ class Stream(Uncopied):
 
     def __init__(self, name: str = "stream", seed: int = 0) -> None:
         self.name = name
-        self._worker = _Worker()
+        self._worker = _Worker(name)
         self._lock = threading.Lock()
         self._workspace: Tensor | None = None
         self._generator = _generator(seed)
@@ -144,12 +223,12 @@ class Stream(Uncopied):
             return self._workspace
 
     def submit(self, task: Task) -> None:
-        """Queue `task` behind everything submitted so far."""
-        self._put(task)
+        """Queue `task` behind everything submitted so far. UsageError for what cannot be called."""
+        self._put(_callable("submit", task))
 
     def add_callback(self, callback: Callback) -> None:
         """Call `callback` when everything submitted so far is done or dropped, with the stream's error if any."""
-        self._put(_Always(callback))
+        self._put(_Always(_callable("add_callback", callback)))
 
     def emit(self, signal: Signal) -> Signal:
         """Fire `signal` when everything submitted so far is done. StreamError for a signal that has an emitter."""
@@ -157,13 +236,14 @@ class Stream(Uncopied):
             raise StreamError(
                 "emit", got=f"signal {signal.name} of {signal.emitter.name}", need="a signal that nobody emits yet"
             )
-        signal.emitter = self
-        self.add_callback(signal.set)
+        with Shield():
+            signal.emitter = self
+            self.add_callback(signal.set)
         return signal
 
     def wait(self, signal: Signal) -> None:
         """Hold later tasks of this stream until `signal` has fired; drop them if its stream has failed."""
-        self.submit(signal.wait)
+        self._put(_Wait(signal))
 
     def drain(self) -> None:
         """Block until the stream is idle; raise the first error of its tasks, if any."""
@@ -191,25 +271,15 @@ class Stream(Uncopied):
                 fix="submit() what must come later",
             )
 
-    def _put(self, job: Task | _Always) -> None:
-        worker = self._worker
-        if worker.thread is None:
-            with self._lock:
-                if worker.thread is None:
-                    worker.process = os.getpid()
-                    worker.thread = threading.Thread(target=worker.work, name=f"nnc-{self.name}", daemon=True)
-                    worker.thread.start()
-        elif worker.process != os.getpid():
+    def _put(self, job: Task | _Always | _Wait) -> None:
+        if self.is_foreign:
             self.check_reachable(self.name)
-        worker.jobs.put(job)
+        self._worker.put(job)
 
     def _end(self) -> None:
-        worker = self._worker
-        if worker.thread is not None and not self.is_foreign:
+        if self._worker.thread is not None and not self.is_foreign:
             self.check_reachable("close")
-            worker.jobs.put(None)
-            worker.thread.join()
-            worker.thread = None
+            self._worker.end()
 
     def _raise(self) -> None:
         error, self._worker.error = self._worker.error, None
@@ -226,6 +296,12 @@ class Stream(Uncopied):
         self._end()
         if error is None:
             self._raise()
+
+
+def _callable(subject: str, function: F) -> F:
+    if not callable(function):
+        raise UsageError(subject, got=f"a {type(function).__name__}", need="a function")
+    return function
 
 
 def _generator(seed: int) -> np.random.Generator:
