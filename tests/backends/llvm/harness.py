@@ -15,7 +15,8 @@ from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.run.branches import Range
-from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
 
 Array = NDArray[Any]

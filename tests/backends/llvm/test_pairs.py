@@ -14,7 +14,8 @@ from tests.backends.llvm.harness import Array, extent, pool
 from nnc.backends.llvm.ir.builder import BF16
 from nnc.backends.llvm.ir.target import describe, host_target
 from nnc.backends.llvm.kernels.gemm import Gemm
-from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core import dtype
 

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite.binding import JITLibraryBuilder
 from tests.backends.llvm.harness import access, random
 
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.pointwise import Pointwise
-from nnc.backends.llvm.run.jit import MAGIC, Jit, ObjectCache
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_cache import MAGIC, ObjectCache
 
 X = random((32,))
 SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))
+CUBE = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (*SQUARE.instructions, Instruction("multiply", (0, 1))), (2,))
 
 
 def entries(folder: Path) -> list[Path]:
@@ -67,7 +72,7 @@ def test_a_folder_that_cannot_be_made_is_not_used(tmp_path: Path) -> None:
 
 def test_no_folder_keeps_nothing() -> None:
     cache = make(None)
-    assert cache.path("00ff") is None
+    assert cache.objects is None
     assert cache.misses == 1
 
 
@@ -99,3 +104,53 @@ def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) 
     assert linked == [2]
     assert len({address for kernel in found for address in kernel.addresses}) == 2
     assert jit.kernel(SQUARE).hash == Jit(host_target(), ObjectCache(None)).kernel(SQUARE).hash
+
+
+def press(*arguments: object) -> None:
+    """Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def then_press(function: Callable[..., object]) -> Callable[..., object]:
+    """The function, with Ctrl-C just before it returns."""
+
+    def called(*arguments: object, **named: object) -> object:
+        result = function(*arguments, **named)
+        press()
+        return result
+
+    return called
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(JITLibraryBuilder, "link"), (JITLibraryBuilder, "add_current_process"), (ObjectCache, "load"), (Jit, "_load")],
+)
+def test_an_interrupt_while_a_kernel_is_made_stands_in_nobody_s_way(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    jit = Jit(host_target(), ObjectCache(None))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, then_press(getattr(owner, name)))
+        with pytest.raises(KeyboardInterrupt):
+            jit.kernel(SQUARE)
+    assert jit.kernel(SQUARE).addresses
+    assert jit.kernel(CUBE).addresses
+
+
+def test_an_object_that_cannot_be_linked_is_compiled_again(tmp_path: Path) -> None:
+    make(tmp_path)
+    (entry,) = entries(tmp_path)
+    good = entry.read_bytes()
+    ObjectCache(tmp_path).store(entry.stem, b"no object file, with a sound checksum")
+    assert entry.read_bytes() != good
+    again = make(tmp_path)
+    assert (again.hits, again.misses) == (1, 0)
+    assert entry.read_bytes() == good
+    make(tmp_path)
+
+
+def test_an_error_of_linking_what_was_just_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnc.backends.llvm.run.jit.compile_source", lambda source, target: b"no object file")
+    with pytest.raises(RuntimeError):
+        make(None)

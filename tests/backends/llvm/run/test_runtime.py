@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -8,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.backends.llvm.harness import Array, launch, pool
+from tests.backends.llvm.harness import Array, jit, launch, pool
 
 from nnc.backends.llvm.frame.kernel import Phase, phase
 from nnc.backends.llvm.ir.builder import F32, Module, Type
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.branches import Range
 from nnc.backends.llvm.run.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS, PROCESSORS
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, barriers, places_of, steps_of
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, barriers, make_pool, places_of, steps_of
 
 ITEMS = 100
 
@@ -211,3 +212,40 @@ def test_ranges_that_touch_do_not_overlap() -> None:
     assert not Range(0, 4).overlaps(Range(4, 8))
     assert Range(0, 5).overlaps(Range(4, 8))
     assert not Range(3, 3).overlaps(Range(4, 8))
+
+
+@pytest.mark.parametrize("started", [1, 2])
+def test_an_interrupt_while_workers_start_leaves_a_pool_that_works(
+    monkeypatch: pytest.MonkeyPatch, started: int
+) -> None:
+    own = make_pool(jit())
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    program = NativeProgram(own, ladder(x, y, z, "ss"), 3)
+    start, threads = threading.Thread.start, []
+
+    def start_and_press(thread: threading.Thread) -> None:
+        start(thread)
+        threads.append(thread)
+        if len(threads) == started:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_and_press)
+        with pytest.raises(KeyboardInterrupt):
+            program.run()
+    program.run()
+    np.testing.assert_array_equal(z, climb(x, 2))
+    own.close()
+    for thread in threads:
+        thread.join(10.0)
+        assert not thread.is_alive()
+
+
+def test_a_pool_runs_on_its_caller_alone_once_the_interpreter_ends() -> None:
+    own = make_pool(jit())
+    own.retire()
+    x, y, z = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32), np.zeros(ITEMS, np.float32)
+    before = threading.active_count()
+    NativeProgram(own, ladder(x, y, z, "ss"), 3).run()
+    assert threading.active_count() == before
+    np.testing.assert_array_equal(z, climb(x, 2))

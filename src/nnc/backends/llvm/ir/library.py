@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENCE", "VERSION", "llvm"]
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nnc.core.shield import Shield
+
+__all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed"]
 
 try:
     import llvmlite
@@ -14,3 +21,18 @@ except (ImportError, OSError, RuntimeError, AttributeError) as error:
     llvm = None
     ABSENCE = f"llvmlite cannot be loaded: {error}"
     VERSION = ""
+
+_LOCK = threading.RLock()
+# A fork waits for the end of a block: in a child that began inside of one, LLVM's own lock would be held for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A block of calls of LLVM: one thread at a time, no fork meanwhile, and Ctrl-C waits for its end.
+
+    llvmlite takes its lock in Python, and an interrupt between the lines keeps it from every other thread for ever.
+    """
+    with Shield(), _LOCK:
+        yield

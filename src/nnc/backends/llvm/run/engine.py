@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from nnc.backends.llvm.ir.library import undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, host_target
-from nnc.backends.llvm.run.jit import Jit, ObjectCache
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
 from nnc.core.settings import SETTINGS
 
@@ -23,6 +25,7 @@ class Engine:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """The engine of this process, made at the first call."""
-    target = host_target()
-    jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
-    return Engine(target, jit, make_pool(jit))
+    with undisturbed():
+        target = host_target()
+        jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
+        return Engine(target, jit, make_pool(jit))

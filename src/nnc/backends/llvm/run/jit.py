@@ -3,89 +3,27 @@
     key    = sha256(IR text, target, versions)
     object = cache[key] or compile(IR text)
 
-An entry on disk is a magic word, the sha256 of the object, the object. It is written to a temporary file and
-renamed, so processes may share the folder; an entry that does not match its checksum is built again; a folder
-that cannot be written is not used. Loading an object needs no parsing and no code generation.
+Loading an object needs no parsing and no code generation. An interrupt leaves what was loaded before it, and no more.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import threading
-import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import ClassVar
 
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
 from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.library import VERSION, llvm
+from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
+from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.core.exact import Exact
 from nnc.core.uncopied import Uncopied
 
-MAGIC = b"NNCOBJ1\n"
 ENTRY_POINT = "kernel"
-
-
-@dataclass(slots=True)
-class ObjectCache:
-    """Object code on disk by key; `folder` None keeps nothing."""
-
-    folder: Path | None
-    hits: int = 0
-    misses: int = 0
-    warned: bool = False
-
-    def path(self, key: str) -> Path | None:
-        """Where the entry of `key` is kept."""
-        return self.folder / "objects" / key[:2] / f"{key[2:]}.o" if self.folder else None
-
-    def load(self, key: str) -> bytes | None:
-        """The object of `key`, or None when it is absent, unreadable or does not match its checksum."""
-        path = self.path(key)
-        content = _read(path) if path else None
-        if content is not None and _is_sound(content):
-            self.hits += 1
-            return content[len(MAGIC) + 32 :]
-        if content is not None and not self.warned:
-            self.warned = True
-            reason = f"nnc: damaged entries in the object cache {self.folder} are ignored and made again"
-            warnings.warn(reason, RuntimeWarning, stacklevel=2)
-        self.misses += 1
-        return None
-
-    def store(self, key: str, code: bytes) -> None:
-        """Keep an object; a folder that cannot be written is left alone."""
-        path = self.path(key)
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent)
-        except OSError:
-            return
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC + hashlib.sha256(code).digest() + code)
-            os.replace(temporary, path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _is_sound(content: bytes) -> bool:
-    start = len(MAGIC) + 32
-    return content.startswith(MAGIC) and hashlib.sha256(content[start:]).digest() == content[len(MAGIC) : start]
 
 
 def source_key(source: str, target: TargetDescription) -> str:
@@ -99,30 +37,36 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     Our generators vectorize, unroll and hoist, so a few passes that tidy up after them are enough: the whole of
     LLVM's pipeline takes longer and gives no faster kernels.
     """
-    # A context of its own: what LLVM keeps in the global one stays for ever.
-    module = llvm.parse_assembly(source, llvm.create_context())
-    module.verify()
-    machine = target_machine(target)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
-    code: bytes = machine.emit_object(module)
-    return code
+    with undisturbed():
+        # A context of its own: what LLVM keeps in the global one stays for ever.
+        module = llvm.parse_assembly(source, llvm.create_context())
+        module.verify()
+        machine = target_machine(target)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+        passes = llvm.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_new_gvn_pass()
+        passes.add_simplify_cfg_pass()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+        code: bytes = machine.emit_object(module)
+        return code
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Object code, under the key of the text that it was made of, with the symbols that are looked up in it."""
+    """Object code with the symbols that are looked up in it, and the text that it was made of.
+
+    `key` is that of the text as it was generated; `source` may have other names in it.
+    """
 
     key: str
     symbols: tuple[str, ...]
+    source: str
     content: bytes
+    from_disk: bool
 
 
 @dataclass(slots=True)
@@ -140,6 +84,7 @@ class Jit(Uncopied):
     _kernels: dict[Exact, NativeKernel] = field(default_factory=dict)
     _addresses: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _libraries: list[llvm.ResourceTracker] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=count)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def forget(self) -> None:
@@ -180,36 +125,54 @@ class Jit(Uncopied):
         key = source_key(source, self.target)
         with self._lock:
             if key not in self._addresses:
-                self._link((Code(key, tuple(symbols), self._compiled(key, source)),))
+                self._link((self._code(key, source, symbols),))
             return key, self._addresses[key]
 
     def _named_code(self, key: str, source: str, phases: Sequence[Phase]) -> Code:
         """The kernel with names that no other kernel has, so that both can be in one library."""
         name = f"{ENTRY_POINT}_{key[:32]}"
         named = source.replace(f"@{ENTRY_POINT}", f"@{name}")
-        symbols = tuple(phase.symbol.replace(ENTRY_POINT, name, 1) for phase in phases)
-        return Code(key, symbols, self._compiled(source_key(named, self.target), named))
+        return self._code(key, named, [phase.symbol.replace(ENTRY_POINT, name, 1) for phase in phases])
 
-    def _compiled(self, key: str, source: str) -> bytes:
-        code = self.cache.load(key)
-        if code is None:
-            code = compile_source(source, self.target)
-            self.cache.store(key, code)
-        return code
+    def _code(self, key: str, source: str, symbols: Sequence[str]) -> Code:
+        """The object code of a text, from the disk if it is there."""
+        stored = source_key(source, self.target)
+        content = self.cache.load(stored)
+        fresh = self._compile(source) if content is None else content
+        return Code(key, tuple(symbols), source, fresh, from_disk=content is not None)
+
+    def _compile(self, source: str) -> bytes:
+        content = compile_source(source, self.target)
+        self.cache.store(source_key(source, self.target), content)
+        return content
 
     def _link(self, codes: Sequence[Code]) -> None:
-        """Load object code as one library; its addresses are kept by key."""
+        """Load object code as one library; its addresses are kept by key.
+
+        Code from the disk that cannot be loaded is compiled again.
+        """
         if not codes:
             return
-        if self._engine is None:
-            # The older linker, which COFF still needs, takes more memory for each object.
-            modern = "windows" not in self.target.triple
-            self._engine = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=modern)
-        library = llvm.JITLibraryBuilder()
-        for code in codes:
-            library.add_object_img(code.content)
-            for symbol in code.symbols:
-                library.export_symbol(symbol)
-        tracker = library.add_current_process().link(self._engine, codes[0].key)
-        self._libraries.append(tracker)
-        self._addresses.update((code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes)
+        try:
+            self._load(codes)
+        except RuntimeError:
+            if not any(code.from_disk for code in codes):
+                raise
+            self._load([replace(code, content=self._compile(code.source)) for code in codes])
+
+    def _load(self, codes: Sequence[Code]) -> None:
+        with undisturbed():
+            if self._engine is None:
+                # The older linker, which COFF still needs, takes more memory for each object.
+                modern = "windows" not in self.target.triple
+                self._engine = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=modern)
+            library = llvm.JITLibraryBuilder()
+            for code in codes:
+                library.add_object_img(code.content)
+                for symbol in code.symbols:
+                    library.export_symbol(symbol)
+            # A name is taken even where linking fails, so each attempt has its own.
+            name = f"{codes[0].key}-{next(self._numbers)}"
+            tracker = library.add_current_process().link(self._engine, name)
+            self._libraries.append(tracker)
+            self._addresses.update((code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes)

@@ -27,6 +27,7 @@ from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import Range, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.core.settings import usable_processors
+from nnc.core.shield import Shield
 from nnc.core.uncopied import Uncopied
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
@@ -229,15 +230,18 @@ class WorkerPool(Uncopied):
         self._threads: list[threading.Thread] = []
         self._shared = ControlBlock(1)
         self._alone = threading.local()
+        self._retired = False
 
     def run(self, table: int, count: int, workers: int, scratch: int) -> None:
         """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each."""
-        if workers == 1:
-            self._launch(self._own_block(), table, count, workers, scratch)
+        if workers == 1 or self._retired:
+            self._launch(self._own_block(), table, count, 1, scratch)
             return
         with self._lock:
             if workers > len(self._threads) + 1:
-                self._start(workers)
+                # A worker that nobody knows of would wait for ever, in memory that is used again.
+                with Shield():
+                    self._start(workers)
             self._launch(self._shared, table, count, workers, scratch)
 
     def _launch(self, block: ControlBlock, table: int, count: int, workers: int, scratch: int) -> None:
@@ -278,8 +282,13 @@ class WorkerPool(Uncopied):
 
     def close(self) -> None:
         """End all workers; a later run starts new ones."""
-        with self._lock:
+        with self._lock, Shield():
             self._stop()
+
+    def retire(self) -> None:
+        """End all workers for good: what runs while the interpreter ends has its caller alone."""
+        self._retired = True
+        self.close()
 
     def forget(self) -> None:
         """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
@@ -296,7 +305,7 @@ def _step_words(steps: int) -> ZeroedMemory:
 def make_pool(jit: Jit) -> WorkerPool:
     """A pool that ends its workers with the interpreter and starts afresh in forked children."""
     pool = WorkerPool(NativeEntry.load(jit))
-    atexit.register(pool.close)
+    atexit.register(pool.retire)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=pool.forget)
         os.register_at_fork(after_in_child=jit.forget)

@@ -1,0 +1,128 @@
+"""Object code on disk, by the key of what it was made of. What is loaded from here runs: nobody else may write it.
+
+    entry = magic | sha256(key, object) | object
+
+The folder is this user's alone (0700). An entry is used when it is a plain file of this user that nobody else can
+write, no link, and matches its checksum; else it is made again. It is written to a temporary file and renamed, so
+processes may share the folder. A folder that is another user's, or that cannot be written, is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnc.core.shield import Shield
+
+MAGIC = b"NNCOBJ2\n"
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+PRIVATE = 0o700
+
+
+@dataclass(slots=True)
+class ObjectCache:
+    """Object code by key; `folder` None keeps nothing."""
+
+    folder: Path | None
+    hits: int = 0
+    misses: int = 0
+    warned: bool = False
+
+    @property
+    def objects(self) -> Path | None:
+        """The folder of the entries."""
+        return self.folder / "objects" if self.folder else None
+
+    def load(self, key: str) -> bytes | None:
+        """The object of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
+        folder = self.objects
+        content = _read(folder / _name(key)) if folder is not None and self._is_usable(folder) else None
+        if content is not None:
+            start = len(MAGIC) + 32
+            if content[:start] == MAGIC + _checksum(key, content[start:]):
+                self.hits += 1
+                return content[start:]
+            self._warn("damaged or foreign entries are ignored and made again")
+        self.misses += 1
+        return None
+
+    def store(self, key: str, code: bytes) -> None:
+        """Keep an object; a folder that cannot be written, or is not ours, is left alone."""
+        folder = self.objects
+        if folder is None:
+            return
+        with suppress(OSError):
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
+            folder.mkdir(exist_ok=True, mode=PRIVATE)
+            if self._is_usable(folder):
+                _write(folder, _name(key), MAGIC + _checksum(key, code) + code)
+
+    def _is_usable(self, folder: Path) -> bool:
+        """Whether the folder is there and this user's alone; one that is ours, but open to others, is closed."""
+        try:
+            found = folder.lstat()
+        except OSError:
+            return False
+        if stat.S_ISDIR(found.st_mode) and _is_own(found):
+            if os.name == "posix" and stat.S_IMODE(found.st_mode) != PRIVATE:
+                # What others may have put there meanwhile fails the checks of an entry.
+                with suppress(OSError):
+                    folder.chmod(PRIVATE)
+            return True
+        self._warn("the folder is another user's or a link, and is not used")
+        return False
+
+    def _warn(self, reason: str) -> None:
+        if not self.warned:
+            self.warned = True
+            warnings.warn(f"nnc: object cache {self.folder}: {reason}", RuntimeWarning, stacklevel=3)
+
+
+def _name(key: str) -> str:
+    return f"{key}.o"
+
+
+def _checksum(key: str, code: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """True for what belongs to this user; where users have no numbers, folders of a profile are closed to others."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def _read(path: Path) -> bytes | None:
+    """The content of a file that nobody else can have written; nothing (b"") of any other; None without a file."""
+    with Shield():
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return b""
+        try:
+            found = os.fstat(handle)
+            closed = os.name != "posix" or not found.st_mode & OTHERS_WRITE
+            if not (stat.S_ISREG(found.st_mode) and _is_own(found) and closed):
+                return b""
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    with Shield():
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, folder / name)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
