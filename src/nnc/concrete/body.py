@@ -22,6 +22,7 @@ from nnc.concrete.multiview import Carry, Place
 from nnc.concrete.tape import Node
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Claim
+from nnc.core.shield import Shield
 from nnc.core.stream import Stream, Task
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -113,7 +114,7 @@ class StreamPool(Uncopied):
     def submit(self, tasks: Sequence[Task]) -> None:
         """One task to each of the first streams, all at once: two runs can never wait for each other crosswise."""
         streams = self.take(len(tasks))
-        with self._lock:
+        with Shield(), self._lock:
             for stream, task in zip(streams, tasks, strict=True):
                 stream.submit(task)
 

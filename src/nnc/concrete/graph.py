@@ -43,6 +43,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher
 from nnc.core.origin import caller_origin
 from nnc.core.settings import SETTINGS
+from nnc.core.shield import Shield
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -216,8 +217,9 @@ class ConcreteGraph(Uncopied):
         if test is not None:
             body.set_while(test, inputs=inputs, breakpoints=breakpoints)
         origin = caller_origin()
-        self._adopt(body, is_loop=True)
-        return self._append(WhileExec(body.body, forward, name, origin), after)
+        with Shield():
+            self._adopt(body, is_loop=True)
+            return self._append(WhileExec(body.body, forward, name, origin), after)
 
     def set_while(
         self,
@@ -278,8 +280,9 @@ class ConcreteGraph(Uncopied):
         record = self._record(key, CaseOfExec)
         if index < 0 or index in record.branches:
             raise GraphError("case..of", got=f"branch {index}", need="an index ≥ 0 that has no branch yet")
-        self._adopt(branch, is_loop=False)
-        self.execs.replace_node(key, replace(record, branches={**record.branches, index: branch.body}))
+        with Shield():
+            self._adopt(branch, is_loop=False)
+            self.execs.replace_node(key, replace(record, branches={**record.branches, index: branch.body}))
 
     def subgraphs(self, key: ExecKey) -> tuple[ConcreteGraph, ...]:
         """The graphs inside a node: the body of a loop, or the branches by index."""
@@ -315,10 +318,11 @@ class ConcreteGraph(Uncopied):
             self._run_here(prepared, run)
             return None
         run.signal = Signal("graph")
-        for signal in self._runs.begin(run, stream):
-            stream.submit(signal.settle)
-        stream.submit(partial(execute, prepared.plan, run.context))
-        return stream.emit(run.signal)
+        with Shield():
+            for signal in self._runs.begin(run, stream):
+                stream.submit(signal.settle)
+            stream.submit(partial(execute, prepared.plan, run.context))
+            return stream.emit(run.signal)
 
     def prepare(self) -> None:
         """Do what the first run of everything would begin with: load the kernels and lay out the programs."""
@@ -380,10 +384,11 @@ class ConcreteGraph(Uncopied):
 
     def _append(self, record: Record, after: Iterable[ExecKey]) -> ExecKey:
         earlier_keys = self._known(after)
-        key = self.execs.add_node(record)
-        for earlier in earlier_keys:
-            self.connect(earlier, key)
-        return key
+        with Shield():
+            key = self.execs.add_node(record)
+            for earlier in earlier_keys:
+                self.connect(earlier, key)
+            return key
 
     def _known(self, keys: Iterable[ExecKey]) -> Keys:
         known = tuple(keys)
@@ -464,9 +469,9 @@ class ConcreteGraph(Uncopied):
         return found
 
     def _run_here(self, prepared: Prepared, run: PendingRun) -> None:
-        for signal in self._runs.begin(run, None):
-            signal.settle()
         try:
+            for signal in self._runs.begin(run, None):
+                signal.settle()
             execute(prepared.plan, run.context)
         finally:
             self._runs.end(run)

@@ -40,9 +40,9 @@ class PendingRuns:
         return tuple(signal for signal in rivals if stream is None or signal.emitter is not stream)
 
     def end(self, run: PendingRun) -> None:
-        """Take a run out."""
+        """Take a run out, if it was entered."""
         with self.lock:
-            self.items.remove(run)
+            self.items = [item for item in self.items if item is not run]
 
     def cancel(self) -> None:
         """Ask all of them to stop."""

@@ -19,6 +19,7 @@ from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Phi, Place
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
+from nnc.core.shield import Shield
 from nnc.core.stream import Signal
 from nnc.core.tensor import Tensor
 from nnc.errors import CancelledError, UsageError
@@ -158,16 +159,30 @@ class _Crew:
         self.error: BaseException | None = None
         self.signals = [Signal() for _ in range(plan.signals)]
         self.finished = [Signal() for _ in plan.lanes]
+        self.others: list[Signal] = []
 
     def run(self) -> None:
-        self.plan.pool.submit([partial(self._work, lane) for lane in range(1, len(self.plan.lanes))])
-        self._work(0)
-        for signal in self.plan.end:
-            self.signals[signal].settle()
+        try:
+            with Shield():
+                self.plan.pool.submit([partial(self._work, lane) for lane in range(1, len(self.plan.lanes))])
+                self.others = self.finished[1:]
+            self._work(0)
+            for signal in self.plan.end:
+                self.signals[signal].settle()
+        except BaseException as error:
+            # Ctrl-C between two steps or in a wait: the other lanes must not wait for what this one does no more.
+            self.error = self.error or error
         if self.error is not None:
-            for finished in self.finished:
-                finished.settle()
+            with Shield(breakable=True):
+                self._fire_all(0)
+                for finished in self.others:
+                    finished.settle()
             raise self.error
+
+    def _fire_all(self, lane: int) -> None:
+        for item in self.plan.lanes[lane]:
+            if item.fires is not None:
+                self.signals[item.fires].set()
 
     def _work(self, lane: int) -> None:
         for item in self.plan.lanes[lane]:
