@@ -81,11 +81,11 @@ def signals_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     original = Model.train_on_batch
 
     def arrange(update: int, *numbers: signal.Signals) -> None:
-        def train_on_batch(model: Model, inputs: object, target: object) -> tuple[float, float]:
+        def train_on_batch(model: Model, *batch: object, **named: object) -> tuple[float, float]:
             if model.updates + 1 == update:
                 for number in numbers:
                     signal.raise_signal(number)
-            return original(model, inputs, target)
+            return original(model, *batch, **named)
 
         monkeypatch.setattr(Model, "train_on_batch", train_on_batch)
 

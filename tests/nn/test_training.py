@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import itertools
+import signal
+
 import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.errors import AttributeValueError
+from nnc.backends.reference.backend import NumpyKernel
+from nnc.errors import AttributeValueError, UsageError
 from nnc.nn.data import Batches, BatchState, DataSet
 
 
@@ -102,3 +106,51 @@ def test_the_position_is_where_the_next_batch_is() -> None:
     model, batches = setting()
     nn.fit(model, batches, 5, stop=lambda: model.updates == 4)
     assert nn.position_of(model, batches) == nn.Position(4, BatchState(2, 1, 4), 4)
+
+
+def trained(model: nn.Model, batches: Batches) -> dict[str, bytes]:
+    """The bits of everything when training is done."""
+    nn.fit(model, batches, 2)
+    tensors = {**model.tensors(), **model.states}
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()} | {"updates": bytes([model.updates])}
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 7, 12, 20, 31])
+def test_an_interrupt_within_an_update_waits_for_its_end(monkeypatch: pytest.MonkeyPatch, kernel: int) -> None:
+    model, batches = setting()
+    wanted = trained(*setting())
+    model.training_step(4).compiled.allocate()
+    run, runs = NumpyKernel.run, itertools.count(1)
+
+    def press_and_run(self: NumpyKernel, *operands: object) -> None:
+        if next(runs) == kernel:
+            signal.raise_signal(signal.SIGINT)
+        run(self, *operands)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NumpyKernel, "run", press_and_run)
+        with pytest.raises(KeyboardInterrupt):
+            nn.fit(model, batches, 2)
+    state = batches.state()
+    assert model.updates == 3 * state.epoch + state.position // 4 > 0
+    assert trained(model, batches) == wanted
+
+
+def test_an_error_of_the_listener_leaves_the_position_behind_the_update() -> None:
+    model, batches = setting()
+
+    def fail(progress: nn.Progress) -> None:
+        if model.updates == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        nn.fit(model, batches, 2, listener=fail)
+    assert (model.updates, batches.state()) == (2, BatchState(2, 0, 8))
+    assert trained(model, batches) == trained(*setting())
+
+
+def test_an_update_that_fails_leaves_the_position_before_it() -> None:
+    model, batches = setting()
+    with pytest.raises(UsageError):
+        model.train_on_batch(np.zeros((4, 5)), np.zeros(4), done=batches.advance)
+    assert (model.updates, batches.state()) == (0, BatchState(2))

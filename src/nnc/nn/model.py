@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import F16, F32, DType
+from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import ArityError, DataError, FormatError, MemoryLimitError, NotFiniteError, ShapeError, UsageError
@@ -302,8 +303,9 @@ class Model:
         if any(faults.values()):
             got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names)
             raise FormatError("state", got=got, need=f"the {len(tensors)} tensors of this model")
-        for path, tensor in tensors.items():
-            tensor.copy_from(arrays[path])
+        with Shield():
+            for path, tensor in tensors.items():
+                tensor.copy_from(arrays[path])
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
@@ -491,16 +493,25 @@ class Model:
 
     # ---- use
 
-    def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
-        """One update; returns the batch's mean loss and its summed score."""
+    def train_on_batch(
+        self, inputs: ArrayLike, target: ArrayLike, *, done: Callable[[], object] = lambda: None
+    ) -> tuple[float, float]:
+        """One update, with a call of `done`; returns the batch's mean loss and its summed score.
+
+        Ctrl-C waits for the end of the update, so weights, `updates` and what `done` counts change together; a second
+        one does not wait. Compiling, before the first update of a batch size, can be interrupted at any time.
+        """
         examples = self._rules.checked_inputs("train_on_batch", inputs)
         targets = self._rules.checked_targets("train_on_batch", target, len(examples))
         step = self.training_step(len(examples))
-        for name, value in self.optimizer.scalars(self.updates + 1).items():
-            self.scalars[name].copy_from(value)
-        loss, score, *total = step.run(examples, targets)
-        self._check_finite(loss, *total)
-        self.updates += 1
+        step.compiled.allocate()
+        with Shield(breakable=True):
+            for name, value in self.optimizer.scalars(self.updates + 1).items():
+                self.scalars[name].copy_from(value)
+            loss, score, *total = step.run(examples, targets)
+            self._check_finite(loss, *total)
+            self.updates += 1
+            done()
         return float(loss.item()), float(score.item())
 
     def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic] | None = None) -> None:

@@ -15,8 +15,10 @@ from nnc.nn.data import Batches
 class Trainable(Protocol):
     """What training needs of a model."""
 
-    def train_on_batch(self, inputs: ArrayLike, target: ArrayLike) -> tuple[float, float]:
-        """One update; the batch's mean loss and summed score."""
+    def train_on_batch(
+        self, inputs: ArrayLike, target: ArrayLike, *, done: Callable[[], object] = ...
+    ) -> tuple[float, float]:
+        """One update, and a call of `done`, both or neither of them; the batch's mean loss and summed score."""
         ...
 
 
@@ -55,13 +57,15 @@ def fit(
     it trains as much again, on the orders of the next epochs.
 
     `stop` is asked after each update; when it says so, training ends there and can be taken up again from
-    `batches.state()` with the same result as without the stop.
+    `batches.state()` with the same result as without the stop. The same holds after Ctrl-C, and after an error of
+    `listener` or `stop`: the position moves on with the update.
     """
     last = batches.state().epoch + epochs
     while batches.state().epoch < last:
         epoch, loss, score, examples = batches.state().epoch, 0.0, 0.0, 0
-        for batch in batches:
-            batch_loss, batch_score = model.train_on_batch(batch.inputs, batch.labels)
+        while batches.state().epoch == epoch:
+            batch = batches.next_batch()
+            batch_loss, batch_score = model.train_on_batch(batch.inputs, batch.labels, done=batches.advance)
             loss += batch_loss * len(batch)
             score += batch_score
             examples += len(batch)

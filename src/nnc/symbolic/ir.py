@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NewType
 
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
+from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import CycleError, GraphError, ShapeError, SymbolError, UsageError
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
@@ -280,13 +281,14 @@ class SymbolicGraph:
 
     def add_exec(self, record: ExecSymbol) -> ExecKey:
         """Append a record whose keys are of this graph; edges follow from use."""
-        exec_key = self.execs.add_node(record)
-        self._link_reads(exec_key)
-        for root in self.roots(record.outputs):
-            self._writers.setdefault(root, []).append(exec_key)
-            for reader in self._readers.get(root, ()):
-                if exec_key in self._writers_read(self.execs[reader], root):
-                    self.execs.add_edge(exec_key, reader, Dependency(root))
+        with Shield():
+            exec_key = self.execs.add_node(record)
+            self._link_reads(exec_key)
+            for root in self.roots(record.outputs):
+                self._writers.setdefault(root, []).append(exec_key)
+                for reader in self._readers.get(root, ()):
+                    if exec_key in self._writers_read(self.execs[reader], root):
+                        self.execs.add_edge(exec_key, reader, Dependency(root))
         for observer, _ in self._observers:
             if observer is not None:
                 observer(exec_key)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
+from nnc.core.shield import Shield
 from nnc.errors import DataError
 from nnc.nn.data.data_set import DataSet, Examples
 
@@ -79,7 +80,9 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         epoch = self._state.epoch
         while self._state.epoch == epoch:
-            yield self._draw()
+            batch = self.next_batch()
+            self.advance()
+            yield batch
 
     def state(self) -> BatchState:
         """The state from which the next batch comes; after the last batch of an epoch it names the next epoch."""
@@ -98,18 +101,25 @@ class Batches:
                 need=f"seed and epoch of 0 or more, a position below {self._usable} that {self._size} divides",
                 fix="resume with the data set and batch size that the state was saved with.",
             )
-        self._state = state
-        self._order = epoch_order(state.seed, state.epoch, len(self._data))
+        order = epoch_order(state.seed, state.epoch, len(self._data))
+        with Shield():
+            self._state, self._order = state, order
 
-    def _draw(self) -> Batch:
-        state = self._state
-        end = min(state.position + self._size, self._usable)
-        rows = self._order[state.position : end]
+    def next_batch(self) -> Batch:
+        """The batch that `state` names: the same one until `advance`."""
+        rows = self._order[self._state.position : self._end()]
+        return Batch(self._data.inputs[rows], self._data.labels[rows])
+
+    def advance(self) -> None:
+        """Go on to the batch after the next one."""
+        state, end = self._state, self._end()
         if end == self._usable:
             self.restore(BatchState(state.seed, state.epoch + 1))
         else:
             self._state = BatchState(state.seed, state.epoch, end)
-        return Batch(self._data.inputs[rows], self._data.labels[rows])
+
+    def _end(self) -> int:
+        return min(self._state.position + self._size, self._usable)
 
 
 def epoch_order(seed: int, epoch: int, count: int) -> NDArray[np.int64]:

@@ -120,12 +120,14 @@ class Compiled(Uncopied):
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
         if self._concrete is None:
-            self._concrete = self._build(self._arena.allocate())
+            concrete = self._build(self._arena.allocate())
             tuning = self.choices.tuning
             if tuning is not None:
-                self._concrete.autotune(tuning)
-            self._concrete.prepare()
+                concrete.autotune(tuning)
+            concrete.prepare()
             tidy(self.statement)
+            # Last, so that what an interrupt broke off is done by the next call.
+            self._concrete = concrete
         return self._concrete
 
     def clear(self) -> None:

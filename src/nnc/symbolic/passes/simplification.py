@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnc.core.settings import SETTINGS
+from nnc.core.shield import Shield
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, TensorKey, bodies_of
@@ -53,7 +54,8 @@ def simplify(
     """Run `passes` in this order. `outputs` keep their symbols and their values.
 
     A pass of one's own is a `Transform`; `analyses` give the facts that it requires beside `WANTED`. In debug mode the
-    graph is verified behind each pass, and VerificationError names the one that broke it.
+    graph is verified behind each pass, and VerificationError names the one that broke it. Ctrl-C waits for the end of
+    a pass.
     """
     wanted = tuple(outputs)
     manager = PassManager(graph, [_wanting(wanted), *analyses], faults if SETTINGS.debug else None)
@@ -61,7 +63,9 @@ def simplify(
     for each in passes:
         one = each.value if isinstance(each, Pass) else each
         before = size(graph)
-        changed = manager.run(_inside(one, analyses), one)
+        # A pass leaves a valid graph only when it is through.
+        with Shield(breakable=True):
+            changed = manager.run(_inside(one, analyses), one)
         reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
     return tuple(reports)
 
