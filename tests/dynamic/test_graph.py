@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import math
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -547,3 +548,21 @@ def test_variables_take_tensors_and_types(graph: DynamicGraph) -> None:
     assert not np.shares_memory(graph.variable(tensor).numpy(), tensor.numpy())
     assert graph.variable([1, 2], F64).spec.dtype is F64
     assert graph.constant(1, F32).spec.dtype is F32
+
+
+def test_what_one_thread_does_not_record_another_one_does() -> None:
+    graph = DynamicGraph(backend="reference")
+    recorded: list[bool] = []
+
+    def work() -> None:
+        x = graph.variable(np.ones(3, np.float32))
+        recorded.append(x.key is not None and graph.recording)
+
+    with graph.no_grad():
+        assert not graph.recording
+        assert DynamicGraph().recording
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert recorded == [True]
+    assert graph.recording

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
@@ -22,6 +24,7 @@ from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
+from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -35,6 +38,9 @@ from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorK
 from nnc.symbolic.minimization import steering_dtype
 
 CACHED_PROGRAMS = 64
+# Graphs by number that do not record in this context.
+_UNRECORDED: ContextVar[frozenset[int]] = ContextVar("unrecorded", default=frozenset())
+_NUMBERS = count()
 
 
 @dataclass(slots=True)
@@ -53,7 +59,7 @@ class DynamicGraph(Uncopied):
     def __init__(self, backend: str = "") -> None:
         self.record = SymbolicGraph("record", storage=DictStorage)
         self.backend = backend
-        self.recording = True
+        self._number = next(_NUMBERS)
         self._known: dict[TensorKey, _Known] = {}
         # Per alias how many variables and recorded execs name it: it is forgotten when nobody does.
         self._alias_uses: dict[TensorKey, int] = {}
@@ -85,22 +91,40 @@ class DynamicGraph(Uncopied):
         if self.record.root(key) != key or self.record.writers(key):
             got, need = "a variable that was computed", "a leaf or a constant: a copy would lose its gradient"
             raise SymbolError("copy", got=got, need=need, fix="detach() it", origin=caller_origin())
-        return self._hold(variable.tensor.clone())
+        tensor = variable.tensor.clone()
+        with Shield():
+            return self._hold(tensor)
+
+    @property
+    def recording(self) -> bool:
+        """False inside `no_grad`."""
+        return self._number not in _UNRECORDED.get()
 
     @contextmanager
     def no_grad(self) -> Iterator[None]:
-        """Run without recording."""
-        before, self.recording = self.recording, False
+        """Run without recording, in this thread (or asynchronous task) alone."""
+        token = _UNRECORDED.set(_UNRECORDED.get() | {self._number})
         try:
             yield
         finally:
-            self.recording = before
+            _UNRECORDED.reset(token)
 
     # ---- running
 
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
         origin = caller_origin()
+        outputs = self._compute(command, inputs, origin)
+        if not self.recording or all(variable is None or variable.key is None for variable in inputs):
+            return tuple(Variable(self, tensor, None) for tensor in outputs)
+        with Shield():
+            keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
+            written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
+            self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
+            return tuple(self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True))
+
+    def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None], origin: str) -> tuple[Tensor, ...]:
+        """Run `command` now, whether or not it is recorded."""
         _check_variables(command.op.name, inputs)
         specs = tuple(None if variable is None else variable.spec for variable in inputs)
         if any(variable is not None and variable.key is not None and variable.graph is not self for variable in inputs):
@@ -121,12 +145,7 @@ class DynamicGraph(Uncopied):
         room = claim.kernel.workspace_bytes
         scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
         claim.kernel.run(tuple(None if variable is None else variable.tensor for variable in inputs), outputs, scratch)
-        if not self.recording or all(variable is None or variable.key is None for variable in inputs):
-            return tuple(Variable(self, tensor, None) for tensor in outputs)
-        keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
-        written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
-        self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
-        return tuple(self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True))
+        return outputs
 
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of `of`'s root."""
@@ -134,8 +153,9 @@ class DynamicGraph(Uncopied):
         if of.key is None:
             return Variable(self, tensor, None, of.root)
         alias = AliasOf(self.record.root(of.key), offset, strides)
-        symbol = self.record.tensors.new(TensorSymbol(spec, "", alias, caller_origin()))
-        return self._hold_alias(tensor, symbol, of.root)
+        with Shield():
+            symbol = self.record.tensors.new(TensorSymbol(spec, "", alias, caller_origin()))
+            return self._hold_alias(tensor, symbol, of.root)
 
     # ---- gradients
 
@@ -177,10 +197,9 @@ class DynamicGraph(Uncopied):
         steering = [self.constant(value, dtype) for value in scalars]
         leaves, following = [], []
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-            with self.no_grad():
-                updated, *updated_state = self.execute(optimizer, (gradient, parameter, *state, *steering))
-            leaves.append(self._leaf(updated.tensor))
-            following.append(tuple(updated_state))
+            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering), caller_origin())
+            leaves.append(self._leaf(updated))
+            following.append(tuple(Variable(self, tensor, None) for tensor in rest))
         return leaves, following
 
     def _recorded(self, variable: Variable, role: str) -> TensorKey:
@@ -205,20 +224,25 @@ class DynamicGraph(Uncopied):
         if not create_graph:
             return tuple(self._leaf(tensor) for tensor in tensors)
         mapped = {key: keys[number] for key, number in numbers.items()}
-        for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
-            self._count_aliases(made)
-        return tuple(
-            self._hold(tensor, mapped[symbol.key])
-            if symbol.key in roots
-            else self._hold_alias(tensor, mapped[symbol.key], roots[graph.root(symbol.key)])
-            for symbol, tensor in zip(program.results, tensors, strict=True)
-        )
+        with Shield():
+            for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
+                self._count_aliases(made)
+            return tuple(
+                self._hold(tensor, mapped[symbol.key])
+                if symbol.key in roots
+                else self._hold_alias(tensor, mapped[symbol.key], roots[graph.root(symbol.key)])
+                for symbol, tensor in zip(program.results, tensors, strict=True)
+            )
 
     # ---- the record
 
     def _leaf(self, tensor: Tensor) -> Variable:
         """A variable over this very tensor."""
-        return self._hold(_contiguous(tensor)) if self.recording else Variable(self, tensor, None)
+        if not self.recording:
+            return Variable(self, tensor, None)
+        contiguous = _contiguous(tensor)
+        with Shield():
+            return self._hold(contiguous)
 
     def _new_symbol(self, spec: TensorSpec, origin: str) -> TensorKey:
         return self.record.tensors.new(TensorSymbol(spec, "", None, origin))
@@ -260,12 +284,13 @@ class DynamicGraph(Uncopied):
 
     def release(self, key: TensorKey) -> None:
         """A handle of `key` is gone: forget what no held variable depends on any more."""
-        root = self.record.root(key)
-        self._known[root].handles -= 1
-        self._discount(key)
-        queue = [root]
-        while queue:
-            queue.extend(self._forget(queue.pop()))
+        with Shield():
+            root = self.record.root(key)
+            self._known[root].handles -= 1
+            self._discount(key)
+            queue = [root]
+            while queue:
+                queue.extend(self._forget(queue.pop()))
 
     def _forget(self, root: TensorKey) -> list[TensorKey]:
         """Drop `root` when nobody holds or reads it, with its writer; returns the roots that this may free."""
