@@ -1,4 +1,4 @@
-"""The command behind scripts/fuzz. The same options give the same calls, or the same graphs.
+"""The command behind scripts/fuzz. The same options give the same calls, graphs or interrupts.
 
 The last line of the output is JSON: how many there were, what each check has seen, and what was at fault.
 """
@@ -14,20 +14,25 @@ from tests.fuzz.campaign import run_campaign, run_sessions
 from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs, smallest
 from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
+from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
 
 
 def main() -> int:
     """Run, print the summary; 0 when nothing was at fault."""
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
-    parser.add_argument("campaign", nargs="?", choices=("calls", *CAMPAIGNS), default="calls", help="what is random")
-    parser.add_argument("--count", type=int, default=100_000, help="calls or graphs at least (default: %(default)s)")
+    parser.add_argument(
+        "campaign", nargs="?", choices=("calls", "interrupts", *CAMPAIGNS), default="calls", help="what is random"
+    )
+    parser.add_argument("--count", type=int, default=100_000, help="at least so many (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first session or graph (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--session", type=int, help="run this session of calls alone, in this process")
     parser.add_argument("--check", choices=tuple(CHECKS), action="append", help="of graphs: these checks alone")
     parser.add_argument("--reduce", type=int, metavar="GRAPH", help="print the smallest form of a graph that fails")
     options = parser.parse_args()
-    return _calls(options) if options.campaign == "calls" else _graphs(options)
+    if options.campaign == "calls":
+        return _calls(options)
+    return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
 
 
 def _calls(options: argparse.Namespace) -> int:
@@ -37,6 +42,13 @@ def _calls(options: argparse.Namespace) -> int:
         summary = run_campaign(options.count, options.first, options.workers)
     print(summary)
     return 1 if summary.offences else 0
+
+
+def _interrupts(options: argparse.Namespace) -> int:
+    tell = partial(print, file=sys.stderr, flush=True)
+    report = run_interrupt_campaign(options.first, options.count, options.workers, tell)
+    print(report)
+    return 1 if report.failures else 0
 
 
 def _graphs(options: argparse.Namespace) -> int:

@@ -1,0 +1,72 @@
+"""A slice of `scripts/fuzz interrupts`, and that it would see what it looks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.fuzz.interrupts.campaign import interrupt, phase_of, run_interrupts
+from tests.fuzz.interrupts.injection import chosen, interrupted, interrupted_by_clock, places
+from tests.fuzz.interrupts.phases import PHASES, Case
+
+SLICE = 16
+
+
+@pytest.mark.parametrize("seed", range(SLICE), ids=phase_of)
+def test_the_same_objects_go_on_after_an_interrupt(seed: int) -> None:
+    assert run_interrupts([seed]).failures == []
+
+
+def test_seeds_reach_every_phase() -> None:
+    assert {phase_of(seed) for seed in range(SLICE)} == set(PHASES)
+
+
+def test_an_interrupt_comes_at_the_place_that_was_drawn() -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        for count in range(5):
+            seen.append(count)
+
+    counts = places(work)
+    (place,) = [place for place in counts if counts[place] == 5]
+    seen.clear()
+    assert interrupted(work, place, 3)
+    assert seen == [0, 1, 2]
+    assert chosen(counts, Random(1)) == chosen(counts, Random(1))
+    assert not interrupted(work, place, 6)
+
+
+def test_an_interrupt_comes_when_it_is_time() -> None:
+    def work() -> None:
+        while True:
+            pass
+
+    assert interrupted_by_clock(work, 0.01)
+    assert not interrupted_by_clock(lambda: None, 100.0)
+
+
+def test_a_torn_object_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(random: Random, folder: Path) -> Case:
+        """One list is as long as the other but for a moment."""
+        one: list[int] = []
+        other: list[int] = []
+
+        def work() -> None:
+            one.append(1)
+            other.append(1)
+
+        def answer() -> dict[str, bytes]:
+            return {"equal": bytes([len(one) == len(other)])}
+
+        return Case(work, answer)
+
+    monkeypatch.setitem(PHASES, "compile", torn)
+    failures = [run_interrupts([seed]).failures for seed in range(0, 24 * len(PHASES), len(PHASES))]
+    assert any("equal" in failure for found in failures for failure in found)
+    assert not all(failures)
+
+
+def test_a_case_may_be_run_by_hand(tmp_path: Path) -> None:
+    assert interrupt(4, tmp_path) in (True, False)
