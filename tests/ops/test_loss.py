@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager, check_gradients, gradients
 
-from nnc.core.dtype import F32, I32
+from nnc.core.dtype import BF16, F16, F32, F64, I32, TOLERANCE, DType
+from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
+from nnc.ops.broadcast import reduce_sum
 from nnc.ops.loss import (
     LABEL_DISTRIBUTION,
     LabelDistributionAttrs,
@@ -60,9 +62,47 @@ def test_binary_cross_entropy(weight: float) -> None:
 def test_a_wrong_certainty_costs_much_and_still_learns() -> None:
     x, target = Eager(np.array([[0.0], [1.0], [0.0]])), Eager(np.array([[1.0], [0.0], [0.0]]))
     loss = binary_cross_entropy(x, target)
-    np.testing.assert_allclose(loss.array, [24 * math.log(2), 24 * math.log(2), 0])
+    np.testing.assert_allclose(loss.array, [1022 * math.log(2), 53 * math.log(2), 0])
     (slope,) = gradients([loss], [Eager(np.ones(3))], [x])
-    np.testing.assert_allclose(slope.array[:, 0], [-(2.0**24), 2.0**24, 1])
+    np.testing.assert_allclose(slope.array[:, 0], [-(2.0**1000), 2.0**53, 1])
+
+
+LOGITS = np.array([[-80.0], [-30.0], [-20.0], [-5.0], [0.0], [3.0]])
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_a_confident_wrong_answer_learns_in_every_type(backend: str, dtype: DType) -> None:
+    graph = DynamicGraph(backend=backend)
+    x, target = graph.variable(LOGITS.astype(dtype.numpy)), graph.constant(np.ones((6, 1), dtype.numpy))
+    loss = binary_cross_entropy(sigmoid(x), target)
+    want = np.log1p(np.exp(-LOGITS))
+    np.testing.assert_allclose(loss.numpy(), want[:, 0], rtol=TOLERANCE[dtype].relative)
+    (slope,) = graph.backward([reduce_sum(loss)], [x])
+    np.testing.assert_allclose(slope.numpy(), -1 / (1 + np.exp(LOGITS)), rtol=TOLERANCE[dtype].relative)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])
+def test_the_gradient_at_the_ends_is_finite_and_points_the_right_way(backend: str, dtype: DType) -> None:
+    graph = DynamicGraph(backend=backend)
+    x = graph.variable(np.array([[0.0], [1.0]], dtype.numpy))
+    target = graph.constant(np.array([[1.0], [0.0]], dtype.numpy))
+    (slope,) = graph.backward([reduce_sum(binary_cross_entropy(x, target, positive_weight=2.0))], [x])
+    assert np.isfinite(slope.numpy().astype(np.float64)).all()
+    assert slope.numpy()[0, 0] < -1000
+    assert slope.numpy()[1, 0] > 1000
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_a_confident_wrong_class_learns_in_every_type(backend: str, dtype: DType) -> None:
+    graph = DynamicGraph(backend=backend)
+    x = graph.variable(np.array([[0.0, 60.0, 1.0]], dtype.numpy))
+    loss = categorical_cross_entropy(softmax(x), graph.constant(np.array([0], np.int32)))
+    np.testing.assert_allclose(loss.numpy(), 60.0, rtol=TOLERANCE[dtype].relative)
+    (slope,) = graph.backward([reduce_sum(loss)], [x])
+    np.testing.assert_allclose(slope.numpy()[0, :2], [-1, 1], rtol=TOLERANCE[dtype].relative)
 
 
 def test_far_logits_do_not_overflow() -> None:

@@ -7,8 +7,10 @@
     categorical_cross_entropy:     loss[n…] = -sum_c t'[n…, c] · ln x[n…, c]
 
 ⊕ is the sum or the mean over all axes but the first; w is `positive_weight`. A target t of classes is their number or
-a distribution over the last axis; t' = (1 - s) · t + s / classes, s the label smoothing. Logarithms of probabilities
-below 2⁻²⁴ are taken of 2⁻²⁴, and derivatives divide by no less, so that a wrong certainty still learns.
+a distribution over the last axis; t' = (1 - s) · t + s / classes, s the label smoothing.
+
+Logarithms are taken, and derivatives divide, by no less than `LEAST` of the element type, so that a wrong certainty
+costs much and still learns. 1 - x is 0 or at least half a unit in the last place of 1: that half stands for the 0.
 
 Gradients are pointwise in x, t and, for the sigmoid, its output, so they are written in operators.
 """
@@ -20,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from nnc.core.command import Command
-from nnc.core.dtype import F32, DType
+from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.broadcast import broadcast_to, reshape
@@ -51,8 +53,24 @@ __all__ = [
     "smooth_l1",
 ]
 
-# The smallest positive f16, so that the same number serves all element types.
-SMALLEST_PROBABILITY = 2.0**-24
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least probability and the least complement of one whose logarithm is taken, and the least divisor."""
+
+    probability: float
+    complement: float
+    divisor: float
+
+
+# Probabilities reach down to the smallest normal number, which no processor takes for zero (in f16 to the smallest of
+# all). A weight of up to 100 by the least divisor is finite (in f16 of up to 3).
+LEAST = {
+    F64: Least(2.0**-1022, 2.0**-53, 2.0**-1000),
+    F32: Least(2.0**-126, 2.0**-24, 2.0**-120),
+    BF16: Least(2.0**-126, 2.0**-24, 2.0**-120),
+    F16: Least(2.0**-24, 2.0**-24, 2.0**-14),
+}
 
 
 class LossReduction(Enum):
@@ -185,14 +203,29 @@ def _per_element(g: Operand, x: Operand, reduction: LossReduction) -> Operand:
     return broadcast_to(reshape(part, (x.shape[0], *(1 for _ in x.shape[1:]))), x.shape)
 
 
+def _at_least(x: Operand, least: float) -> Operand:
+    return maximum(x, scalar_like(x, least))
+
+
 def _log(x: Operand) -> Operand:
-    """ln max(x, 2⁻²⁴)."""
-    return log(maximum(x, scalar_like(x, SMALLEST_PROBABILITY)))
+    """ln x, x a probability."""
+    return log(_at_least(x, LEAST[x.spec.dtype].probability))
+
+
+def _log_of_complement(x: Operand) -> Operand:
+    """ln (1 - x)."""
+    return log(_at_least(_complement(x), LEAST[x.spec.dtype].complement))
 
 
 def _ratio(a: Operand, x: Operand) -> Operand:
-    """a / max(x, 2⁻²⁴)."""
-    return divide(a, maximum(x, scalar_like(x, SMALLEST_PROBABILITY)))
+    """a / x, x a probability."""
+    return divide(a, _at_least(x, LEAST[x.spec.dtype].divisor))
+
+
+def _ratio_of_complement(a: Operand, x: Operand) -> Operand:
+    """a / (1 - x)."""
+    least = LEAST[x.spec.dtype]
+    return divide(a, _at_least(_complement(x), max(least.complement, least.divisor)))
 
 
 def _complement(x: Operand) -> Operand:
@@ -225,8 +258,8 @@ def _binary_gradient(call: Applied[BinaryCrossEntropyAttrs], gradients: Gradient
     assert g is not None
     x, target = call.inputs
     weight, part = call.attrs.positive_weight, _per_element(g, x, call.attrs.reduction)
-    by_x = subtract(_ratio(_complement(target), _complement(x)), _ratio(affine(target, weight), x))
-    by_target = subtract(_log(_complement(x)), affine(_log(x), weight)) if call.needed[1] else None
+    by_x = subtract(_ratio_of_complement(_complement(target), x), _ratio(affine(target, weight), x))
+    by_target = subtract(_log_of_complement(x), affine(_log(x), weight)) if call.needed[1] else None
     return (multiply(part, by_x), None if by_target is None else multiply(part, by_target))
 
 

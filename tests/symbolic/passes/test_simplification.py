@@ -8,7 +8,7 @@ from tests.symbolic.interpreter import interpret
 
 from nnc import ops
 from nnc.core.command import Command
-from nnc.core.dtype import F16, F32, F64
+from nnc.core.dtype import F16, F32, F64, TOLERANCE, DType
 from nnc.core.spec import spec
 from nnc.errors import VerificationError
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
@@ -19,7 +19,7 @@ from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.algebra import ALGEBRA, EITHER, IDEMPOTENT
-from nnc.symbolic.passes.fusion import FUSION
+from nnc.symbolic.passes.fusion import FUSION, LOGITS
 from nnc.symbolic.passes.transfer import TRANSFERS
 from nnc.symbolic.rewrite import Match, Rule, rewrite
 
@@ -65,7 +65,7 @@ BUILDERS = {
 }
 
 
-@pytest.mark.parametrize("rule", [*ALGEBRA, *TRANSFERS, *FUSION], ids=lambda rule: rule.name.replace(" ", "-"))
+@pytest.mark.parametrize("rule", [*ALGEBRA, *TRANSFERS, *FUSION, *LOGITS], ids=lambda rule: rule.name.replace(" ", "-"))
 def test_every_rule_fires_and_keeps_the_value(rule: Rule) -> None:
     graph = SymbolicGraph()
     x = graph.input(ROWS, "x")
@@ -76,6 +76,34 @@ def test_every_rule_fires_and_keeps_the_value(rule: Rule) -> None:
     assert faults(graph) == ()
     for got, want in zip(values_of(graph, [y], [x]), before, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_simplify_keeps_the_loss_of_a_far_logit(dtype: DType, target: float) -> None:
+    logits = np.array([-1000.0, -100.0, -30.0, -15.0, 0.0, 15.0, 30.0, 100.0])[:, None]
+    graph = SymbolicGraph()
+    x, t = graph.input(spec((8, 1), dtype), "x"), graph.input(spec((8, 1), dtype), "t")
+    two, labels = graph.input(spec((8, 2), dtype), "two"), graph.input(spec((8,), "i32"), "labels")
+    losses = [
+        ops.binary_cross_entropy(ops.sigmoid(x), t),
+        ops.categorical_cross_entropy(ops.softmax(two), labels),
+    ]
+    values = {
+        x: logits,
+        t: np.full((8, 1), target),
+        two: np.concatenate([logits, np.zeros((8, 1))], 1),
+        labels: np.full(8, 1 - int(target), np.int32),
+    }
+    before = interpret(graph, losses, values)
+    reports = simplify(graph, losses)
+    assert {name for report in reports for name in report.fired} >= {"softmax into loss"}
+    tolerance = TOLERANCE[dtype]
+    for got, want in zip(interpret(graph, losses, values), before, strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance.relative, atol=tolerance.absolute)
+    # At -30 the loss is what it would be without any rounding.
+    assert before[0][2] == pytest.approx(30.0 if target else 0.0, abs=1e-6)
+    assert before[1][2] == pytest.approx(30.0 if target else 0.0, abs=1e-6)
 
 
 def test_case_34_a_duplicated_sum_is_computed_once() -> None:

@@ -9,13 +9,14 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import sigmoid
 from nnc.backends.reference.softmaxes import one_hot
+from nnc.core.dtype import dtype_of
 from nnc.ops.loss import (
     BINARY_CROSS_ENTROPY,
     CATEGORICAL_CROSS_ENTROPY,
     LABEL_DISTRIBUTION,
+    LEAST,
     MEAN_SQUARED_ERROR,
     SIGMOID_BINARY_CROSS_ENTROPY,
-    SMALLEST_PROBABILITY,
     SMOOTH_L1,
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,
@@ -33,9 +34,9 @@ def reduced(elements: Array, reduction: LossReduction) -> Array:
     return np.asarray(total / count)
 
 
-def logarithm(x: Array) -> Array:
-    """ln max(x, 2⁻²⁴); nan stays nan."""
-    return np.asarray(np.log(np.maximum(x, SMALLEST_PROBABILITY)))
+def logarithm(x: Array, least: float) -> Array:
+    """ln max(x, least); nan stays nan."""
+    return np.asarray(np.log(np.maximum(x, least)))
 
 
 def distribution(labels: Array, classes: int, smoothing: float) -> Array:
@@ -62,7 +63,9 @@ def smooth_l1(attrs: SmoothL1Attrs, inputs: Inputs, outputs: Outputs) -> None:
 def binary_cross_entropy(attrs: BinaryCrossEntropyAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """loss[n] = ⊕ -(w · t · ln x + (1 - t) · ln (1 - x))."""
     x, target = (widen(array) for array in inputs)
-    positive, negative = attrs.positive_weight * target * logarithm(x), (1 - target) * logarithm(1 - x)
+    least = LEAST[dtype_of(outputs[0].dtype)]
+    positive = attrs.positive_weight * target * logarithm(x, least.probability)
+    negative = (1 - target) * logarithm(1 - x, least.complement)
     write(outputs[0], reduced(-positive - negative, attrs.reduction))
 
 
@@ -79,12 +82,12 @@ def sigmoid_binary_cross_entropy(attrs: BinaryCrossEntropyAttrs, inputs: Inputs,
 def categorical_cross_entropy(attrs: CategoricalCrossEntropyAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """loss[n…] = -sum_c t'[n…, c] · ln x[n…, c]."""
     x, target = (widen(array) for array in inputs)
-    classes = x.shape[-1]
+    classes, least = x.shape[-1], LEAST[dtype_of(outputs[0].dtype)].probability
     if target.dtype.kind == "f":
         wanted = (1 - attrs.smoothing) * target + attrs.smoothing / classes
     else:
         wanted = distribution(target, classes, attrs.smoothing)
-    write(outputs[0], np.asarray(-np.sum(wanted * logarithm(x), axis=-1, dtype=np.float64)))
+    write(outputs[0], np.asarray(-np.sum(wanted * logarithm(x, least), axis=-1, dtype=np.float64)))
 
 
 def label_distribution(attrs: LabelDistributionAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -1,11 +1,18 @@
-"""Fusion into operators that exist: bias into products, logarithm into softmax, softmax and sigmoid into losses."""
+"""Fusion into operators that exist: bias into products, logarithm into softmax, softmax into losses.
+
+`LOGITS` is not among `FUSION`: where sigmoid(x) rounds to 1, the loss of it is that of 1, and the loss from x itself is
+another number, nearer to what was meant. Whoever wants that asks for it.
+"""
 
 from __future__ import annotations
 
+from math import log
+
 from nnc.core.command import Command
 from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, SIGMOID_BINARY_CROSS_ENTROPY
-from nnc.ops.pointwise import ADD, LOG, SIGMOID
+from nnc.ops.fill import scalar_like
+from nnc.ops.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, LEAST, SIGMOID_BINARY_CROSS_ENTROPY
+from nnc.ops.pointwise import ADD, LOG, SIGMOID, minimum
 from nnc.ops.products import GEMM
 from nnc.ops.softmaxes import SOFTMAX, log_softmax, softmax_cross_entropy
 from nnc.symbolic.ir import ExecSymbol, Symbol
@@ -43,18 +50,19 @@ def _log_of_softmax(match: Match) -> Replacement | None:
 
 
 def _softmax_into_loss(match: Match) -> Replacement | None:
-    """-ln softmax(x)[label] from x itself; no probability is too small for its logarithm."""
+    """-ln softmax(x)[label] from x itself, no more than the loss of the least probability."""
     inner = match.producer(0, SOFTMAX)
     labels = match.input(1)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
     if labels.spec.dtype.is_float or match.command.attrs.smoothing:
         return None
-    return softmax_cross_entropy(match.graph.symbol(inner.inputs[0]), labels)[:1]
+    loss = softmax_cross_entropy(match.graph.symbol(inner.inputs[0]), labels)[0]
+    return (minimum(loss, scalar_like(loss, -log(LEAST[loss.spec.dtype].probability))),)
 
 
 def _sigmoid_into_loss(match: Match) -> Replacement | None:
-    """The binary cross entropy of sigmoid(x) from x itself."""
+    """The binary cross entropy of sigmoid(x) from x itself, which no rounding to 0 or 1 bounds."""
     inner = match.producer(0, SIGMOID)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
@@ -66,5 +74,5 @@ FUSION: tuple[Rule, ...] = (
     Rule("bias", ADD, _bias),
     Rule("log of softmax", LOG, _log_of_softmax),
     Rule("softmax into loss", CATEGORICAL_CROSS_ENTROPY, _softmax_into_loss),
-    Rule("sigmoid into loss", BINARY_CROSS_ENTROPY, _sigmoid_into_loss),
 )
+LOGITS: tuple[Rule, ...] = (Rule("sigmoid into loss", BINARY_CROSS_ENTROPY, _sigmoid_into_loss),)

@@ -32,7 +32,8 @@ class Report:
 
 
 # What `benchmarks/symbolic.py networks` finds to take away nodes, and no time. Left out are batch-norm folding, which
-# scales weights in each run unless `precompute` does it before, and loop invariants, which live longer than they did.
+# scales weights in each run unless `precompute` does it before, loop invariants, which live longer than they did, and
+# losses from logits, whose values are others where a probability rounds to 1.
 DEFAULT = (
     Pass.BRANCHES,
     Pass.CONSTANTS,

@@ -13,7 +13,7 @@ from nnc.symbolic.passes.algebra import ALGEBRA
 from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
 from nnc.symbolic.passes.branches import BRANCHES
 from nnc.symbolic.passes.constants import CONSTANTS
-from nnc.symbolic.passes.fusion import FUSION
+from nnc.symbolic.passes.fusion import FUSION, LOGITS
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
@@ -76,6 +76,7 @@ class Pass(Enum):
         "rematerialization", lambda graph, wanted: Counter(repeated=rematerialize(graph, wanted))
     )
     INVARIANTS = counting("loop invariants", lambda graph, wanted: Counter(hoisted=hoist(graph)))
+    LOGITS = rewriting("losses from logits", LOGITS)
 
     def __reduce_ex__(self, protocol: object, /) -> tuple[Callable[[str], Pass], tuple[str]]:
         # By name: Python would pickle the value, which is a function.
