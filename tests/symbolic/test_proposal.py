@@ -28,10 +28,10 @@ from nnc.ops.pointwise import SQRT, SQUARE
 from nnc.ops.reduction import REDUCE_NORM
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, faults, prune, verify
-from nnc.symbolic.compiler.liveness import find_lives, fold_inplace
-from nnc.symbolic.compiler.memory import lay_out
-from nnc.symbolic.compiler.needs import needs_of, peak_bytes
-from nnc.symbolic.compiler.order import choose_order
+from nnc.symbolic.compiler.order.choose import choose_order
+from nnc.symbolic.compiler.order.uses import peak_bytes, uses_of
+from nnc.symbolic.compiler.place.liveness import find_live_ranges, fold_inplace
+from nnc.symbolic.compiler.place.memory import lay_out
 from nnc.symbolic.gradient import relevant
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.fusion import FUSION
@@ -297,11 +297,11 @@ def test_m23_order_lives_and_plan_need_no_backend() -> None:
     graph, x, w, y = by_hand()
     (slope,) = backward(graph, [y], [w])
     execs = graph.needed_for([slope.key])
-    needs = needs_of(graph, execs, (x.key, w.key), (slope.key,))
-    order = choose_order(graph, execs, needs, {})
+    uses = uses_of(graph, execs, (x.key, w.key), (slope.key,))
+    order = choose_order(graph, execs, uses, {})
     assert sorted(order) == sorted(execs)
-    assert peak_bytes(order, needs) <= peak_bytes(execs, needs)
-    lives = find_lives(graph, order, needs, frozenset((x.key, w.key)))
+    assert peak_bytes(order, uses) <= peak_bytes(execs, uses)
+    lives = find_live_ranges(graph, order, uses, frozenset((x.key, w.key)))
     apart = len(lives.blocks())
     assert fold_inplace(graph, order, lives) == apart - len(lives.blocks()) > 0
     plan = lay_out(lives, {root: graph.label(root) for root in lives.of}).plan

@@ -22,7 +22,7 @@ from nnc.errors import FormatError, MemoryLimitError, NotDifferentiableError, Sy
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
 from nnc.planning.solvers import local
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, faults, jvp, minimize
-from nnc.symbolic.compiler import shuffle, window
+from nnc.symbolic.compiler.order import shuffle, window
 from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.passes import Pass, simplify

@@ -12,9 +12,9 @@ from tests.fuzz.graphs.case import Case, Fault
 from nnc.errors import VerificationError
 from nnc.planning import Plan, Problem, faults
 from nnc.symbolic import Compiled, compile
-from nnc.symbolic.compiler.liveness import Lives
-from nnc.symbolic.compiler.memory import ArenaLayout, lay_out
-from nnc.symbolic.compiler.ownership import check_reads
+from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.place.liveness import LiveRanges
+from nnc.symbolic.compiler.place.memory import ArenaLayout, lay_out
 
 # Damages of each kind to a plan or to a graph's lives.
 TIMES = 3
@@ -163,7 +163,7 @@ def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
     return "inside another"
 
 
-def _judged(compiled: Compiled, lives: Lives) -> tuple[ArenaLayout, bool]:
+def _judged(compiled: Compiled, lives: LiveRanges) -> tuple[ArenaLayout, bool]:
     """The plan of these lives, and whether the check of reads, as debug runs make it, refuses it."""
     planned = compiled.planned
     layout = lay_out(lives, {root: planned.graph.label(root) for root in lives.of})

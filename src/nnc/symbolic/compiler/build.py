@@ -33,16 +33,16 @@ from nnc.errors import IndexRangeError, LayoutError
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.compiler.liveness import Hosting, ends_at
-from nnc.symbolic.compiler.ownership import check_reads
-from nnc.symbolic.compiler.planned import PlannedGraph
-from nnc.symbolic.compiler.rooms import (
-    Room,
-    Rooms,
+from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
+from nnc.symbolic.compiler.place.concatenation import copied_parts
+from nnc.symbolic.compiler.place.liveness import OuterMemory, ends_at
+from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.place.slots import (
+    Slot,
+    Slots,
     trips,
 )
-from nnc.symbolic.compiler.subrange import copied_parts
-from nnc.symbolic.compiler.watch import Watch, watch
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
 from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
 
@@ -51,44 +51,44 @@ _COPY = Command(COPY, NoAttrs())
 
 @dataclass(slots=True, eq=False)
 class _MovingOperand:
-    """The rooms of a loop in its concrete graph: for each room and spec a place; `memory` gives the first ones."""
+    """The slots of a loop in its concrete graph: for each slot and spec a place; `memory` gives the first ones."""
 
-    rooms: Rooms
+    slots: Slots
     body: ConcreteGraph
     memory: Callable[[int, TensorSpec], Place]
-    _made: dict[tuple[Room, TensorSpec], Place] = field(default_factory=dict)
-    _first: dict[tuple[Room, TensorSpec], Carry] = field(default_factory=dict)
-    _exchanged: set[Room] = field(default_factory=set)
+    _made: dict[tuple[Slot, TensorSpec], Place] = field(default_factory=dict)
+    _first: dict[tuple[Slot, TensorSpec], Carry] = field(default_factory=dict)
+    _exchanged: set[Slot] = field(default_factory=set)
 
-    def place(self, room: Room, spec: TensorSpec) -> Place:
-        """Where a value of this room lies, as of the step that is being added."""
-        if (room, spec) not in self._made:
-            ring = self.rooms.ring(room)
-            if len(ring) == 1 and not self.rooms.passed:
-                self._made[room, spec] = self.memory(room, spec)
-            for one in ring:
+    def place(self, slot: Slot, spec: TensorSpec) -> Place:
+        """Where a value of this slot lies, as of the step that is being added."""
+        if (slot, spec) not in self._made:
+            cycle = self.slots.cycle(slot)
+            if len(cycle) == 1 and not self.slots.passed:
+                self._made[slot, spec] = self.memory(slot, spec)
+            for one in cycle:
                 if (one, spec) not in self._made:
                     assert one not in self._exchanged
                     self._made[one, spec] = self._first[one, spec] = Carry(self.memory(one, spec))
-        return self._made[room, spec]
+        return self._made[slot, spec]
 
-    def exchange(self, branches: Sequence[Mapping[Room, Room]], specs: Iterable[TensorSpec]) -> list[Phi]:
-        """From this step on each room has the memory that the taken branch says, each where it was before."""
-        moved = sorted({room for rooms in branches for room in rooms})
+    def exchange(self, branches: Sequence[Mapping[Slot, Slot]], specs: Iterable[TensorSpec]) -> list[Phi]:
+        """From this step on each slot has the memory that the taken branch says, each where it was before."""
+        moved = sorted({slot for slots in branches for slot in slots})
         phis = {}
         for spec in specs:
-            for room in moved:
-                if spec.nbytes <= self.rooms.sizes[room]:
-                    places = [self.place(rooms.get(room, room), spec) for rooms in branches]
-                    phis[room, spec] = Phi(places[0], *places)
+            for slot in moved:
+                if spec.nbytes <= self.slots.sizes[slot]:
+                    places = [self.place(slots.get(slot, slot), spec) for slots in branches]
+                    phis[slot, spec] = Phi(places[0], *places)
         self._made.update(phis)
         self._exchanged.update(moved)
         return list(phis.values())
 
     def close(self) -> None:
-        """Behind an iteration the pointers of each ring of rooms move on."""
-        for (room, spec), carry in self._first.items():
-            source = self.rooms.ring(room)[-1]
+        """Behind an iteration the pointers of each cycle of slots move on."""
+        for (slot, spec), carry in self._first.items():
+            source = self.slots.cycle(slot)[-1]
             self.body.carry_over(self._made[source, spec], carry)
 
 
@@ -96,7 +96,7 @@ class _MovingOperand:
 class GraphBuilder:
     """Makes a concrete graph of a planned whose arena begins at `base` of `storage`.
 
-    `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` rooms, and
+    `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end.
     """
 
@@ -118,21 +118,21 @@ class GraphBuilder:
         planned, layout = self.planned, self.planned.layout
         self._offsets = {id(life): self.base + offset for life, offset in layout.placed()}
         for root in planned.lives.of:
-            if root not in planned.rooms.of:
+            if root not in planned.slots.of:
                 self._root_place(root)
-        dead = self._dead_rooms() if SETTINGS.debug else {}
-        watch = self._watch() if SETTINGS.debug else None
-        first = () if watch is None else (self.concrete.add_noop(watch.start),)
+        dead = self._dead_slots() if SETTINGS.debug else {}
+        check = self._write_check() if SETTINGS.debug else None
+        first = () if check is None else (self.concrete.add_noop(check.start),)
         self._last = first
         for step, key in enumerate(planned.order):
             self._last = self._behind(step) or first
             self._pass_breakpoint(step)
-            if watch is not None:
-                self._append(self.concrete.add_noop(partial(watch.begin, step)))
+            if check is not None:
+                self._append(self.concrete.add_noop(partial(check.begin, step)))
             self._fill(step)
             self._add_exec(step, planned.graph.execs[key], planned.inner.get(key, ()))
-            if watch is not None:
-                self._append(self.concrete.add_noop(partial(watch.end, step)))
+            if check is not None:
+                self._append(self.concrete.add_noop(partial(check.end, step)))
             for root in dead.get(step, ()):
                 place = self._memory(root, workspace_spec(planned.lives.of[root].nbytes))
                 self._append(self.concrete.add(_poison(place), [], [place]))
@@ -157,13 +157,13 @@ class GraphBuilder:
 
     def _memory(self, root: TensorKey, spec: TensorSpec) -> Place:
         """The place of a root, as elements of `spec`."""
-        room = self.planned.rooms.of.get(root)
-        if room is None:
+        slot = self.planned.slots.of.get(root)
+        if slot is None:
             lives = self.planned.lives
             offset = self._offsets.get(id(lives.of[root]), 0) + lives.shifts.get(root, 0)
             return Tensor(spec, self.storage, offset)
         assert self.moving is not None
-        return self.moving.place(room, spec)
+        return self.moving.place(slot, spec)
 
     def _behind(self, step: int) -> tuple[ConcreteKey, ...]:
         """The nodes that the first node of a step waits for."""
@@ -207,28 +207,28 @@ class GraphBuilder:
             self.concrete.connect(earlier, key, "order")
         self._last = (key,)
 
-    def _dead_rooms(self) -> dict[int, list[TensorKey]]:
-        """A root of each block in a room that nobody needs any more, by the step after which that is so."""
+    def _dead_slots(self) -> dict[int, list[TensorKey]]:
+        """A root of each block in a slot that nobody needs any more, by the step after which that is so."""
         dead: dict[int, list[TensorKey]] = {}
-        for root in self.planned.rooms.of:
+        for root in self.planned.slots.of:
             life = self.planned.lives.of[root]
             if life.roots[0] == root:
                 dead.setdefault(life.upper - 1, []).append(root)
         return dead
 
-    def _watch(self) -> Watch:
+    def _write_check(self) -> WriteCheck:
         """Over the arena, and over the guards around one that has its storage for itself."""
         planned, memory, base = self.planned, self.storage.bytes, self.base
         check_reads(planned.graph, planned.order, planned.lives, planned.layout.placed(), planned.kept)
         if self.is_body:
             memory, base = memory[base : base + planned.nbytes], 0
-        return watch(memory, base, planned.graph, planned.order, planned.lives, planned.layout.placed())
+        return checked_writes(memory, base, planned.graph, planned.order, planned.lives, planned.layout.placed())
 
     def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
         workspace, attrs = self.planned.lives.workspaces.get(step), record.command.attrs
         at = 0 if workspace is None else self._offsets[id(workspace)]
         if isinstance(attrs, WhileAttrs):
-            self._add_while(record, attrs, bodies[0], at, self.planned.lives.hosts[step], step)
+            self._add_while(record, attrs, bodies[0], at, self.planned.lives.outer[step], step)
         elif isinstance(attrs, CaseAttrs):
             self._add_case(record, attrs, bodies, at, step)
         elif step in self.planned.lives.in_place:
@@ -246,14 +246,14 @@ class GraphBuilder:
     # ---- loops
 
     def _add_while(
-        self, record: ExecSymbol, attrs: WhileAttrs, planned: PlannedGraph, at: int, hosting: Hosting, step: int
+        self, record: ExecSymbol, attrs: WhileAttrs, planned: PlannedGraph, at: int, outer: OuterMemory, step: int
     ) -> None:
         body = ConcreteGraph(backend=planned.backend, name=record.name or "while")
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        moving = self._moving_rooms(planned, hosting, body, at + planned.nbytes)
+        moving = self._moving_slots(planned, outer, body, at + planned.nbytes)
         places: dict[TensorKey, Place] = dict(zip(attrs.body.parameters, inputs, strict=True))
-        resident = _resident(attrs, planned.rooms, hosting, record)
+        resident = _resident(attrs, planned.slots, outer, record)
         for key in attrs.body.parameters[: attrs.carried]:
             if key in resident:
                 del places[key]
@@ -274,27 +274,27 @@ class GraphBuilder:
         self._append(self.concrete.while_loop(body, test, breakpoints=breakpoints, name=record.name))
         self.copy(body.count, outputs[0])
         for kept, output, place in zip(attrs.kept, record.outputs[1:], outputs[1:], strict=True):
-            if not kept.rows and output not in hosting.found and not self._is_unread(output, step):
+            if not kept.rows and output not in outer.found and not self._is_unread(output, step):
                 self.copy(builder.place(kept.symbol), place)
 
     def _is_unread(self, key: TensorKey, step: int) -> bool:
         life = self.planned.lives.of.get(key)
         return life is not None and ends_at(life, step)
 
-    def _moving_rooms(self, planned: PlannedGraph, hosting: Hosting, body: ConcreteGraph, at: int) -> _MovingOperand:
-        """The rooms of a loop; memories that no block around it gives lie one behind the other from `at` on."""
+    def _moving_slots(self, planned: PlannedGraph, outer: OuterMemory, body: ConcreteGraph, at: int) -> _MovingOperand:
+        """The slots of a loop; memories that no block around it gives lie one behind the other from `at` on."""
         offsets = {}
-        for memory, size in enumerate(planned.rooms.sizes):
-            if memory not in hosting.roots:
+        for memory, size in enumerate(planned.slots.sizes):
+            if memory not in outer.roots:
                 offsets[memory] = at
                 at += size
 
         def first(memory: int, spec: TensorSpec) -> Place:
             if memory in offsets:
                 return Tensor(spec, self.storage, offsets[memory])
-            return self._memory(hosting.roots[memory], spec)
+            return self._memory(outer.roots[memory], spec)
 
-        return _MovingOperand(planned.rooms, body, first)
+        return _MovingOperand(planned.slots, body, first)
 
     def _write_rows(self, *, of_parameters: bool) -> None:
         """Copy values of this iteration to their rows: of parameters, or of what it computes."""
@@ -327,7 +327,7 @@ class GraphBuilder:
     ) -> None:
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        passed = self.planned.rooms.passed.get(step, tuple({} for _ in bodies))
+        passed = self.planned.slots.passed.get(step, tuple({} for _ in bodies))
         phis = self._pass(passed)
         choice = _choice(attrs.function or _integer, len(attrs.branches), attrs.otherwise is not None)
         node = self.concrete.case_of(choice, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
@@ -345,7 +345,7 @@ class GraphBuilder:
             self.concrete.set_case(node, index, branch)
 
     def _pass(self, passed: Sequence[Mapping[TensorKey, TensorKey]]) -> list[Phi]:
-        """Outputs that are operands handed on are where these are, and the rooms of both change memory."""
+        """Outputs that are operands handed on are where these are, and the slots of both change memory."""
         outputs = sorted({output for handed in passed for output in handed})
         if not outputs or self.moving is None:
             return []
@@ -353,22 +353,22 @@ class GraphBuilder:
         for output in outputs:
             places = [self.place(handed.get(output, output)) for handed in passed]
             phis[output] = Phi(places[0], *places)
-        of = self.planned.rooms.of
+        of = self.planned.slots.of
         pairs = [[(of[output], of[operand]) for output, operand in handed.items()] for handed in passed]
         changes = [dict((*some, *((operand, output) for output, operand in some))) for some in pairs]
-        rooms = self.moving.exchange(changes, sorted(self._specs_in_rooms(), key=str))
+        slots = self.moving.exchange(changes, sorted(self._specs_in_slots(), key=str))
         self.places.update(phis)
-        return [*phis.values(), *rooms]
+        return [*phis.values(), *slots]
 
-    def _specs_in_rooms(self) -> set[TensorSpec]:
-        """The specs that rooms may be asked for: of roots in them, of roots in rooms of loops inside, and bytes."""
+    def _specs_in_slots(self) -> set[TensorSpec]:
+        """The specs that slots may be asked for: of roots in them, of roots in slots of loops inside, and bytes."""
         specs, sizes = set[TensorSpec](), set[int]()
         waiting = [self.planned]
         while waiting:
             planned = waiting.pop()
             waiting.extend(inner for bodies in planned.inner.values() for inner in bodies)
-            specs.update(planned.graph.tensors[root].spec for root in planned.rooms.of)
-            sizes.update(planned.rooms.sizes, (planned.lives.of[root].nbytes for root in planned.rooms.of))
+            specs.update(planned.graph.tensors[root].spec for root in planned.slots.of)
+            sizes.update(planned.slots.sizes, (planned.lives.of[root].nbytes for root in planned.slots.of))
         sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
 
@@ -386,16 +386,16 @@ def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
     return root.view(graph.tensors[key].spec, region.offset, region.strides)
 
 
-def _resident(attrs: WhileAttrs, rooms: Rooms, hosting: Hosting, record: ExecSymbol) -> frozenset[TensorKey]:
-    """The carried symbols that lie in their rooms from the first iteration on."""
+def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecSymbol) -> frozenset[TensorKey]:
+    """The carried symbols that lie in their slots from the first iteration on."""
     body, found = attrs.body, set[TensorKey]()
-    if rooms.passed:
+    if slots.passed:
         return frozenset()
     carried = body.parameters[: attrs.carried]
     given = {
         key
         for key, initial in zip(carried, record.inputs, strict=False)
-        if key in rooms.of and hosting.roots.get(rooms.of[key]) == initial
+        if key in slots.of and outer.roots.get(slots.of[key]) == initial
     }
     for key in given:
         links = [key]

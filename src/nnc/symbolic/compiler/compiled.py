@@ -18,11 +18,11 @@ from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
 from nnc.errors import MemoryLimitError, ShapeError, SymbolError
 from nnc.planning import Plan, Problem
-from nnc.symbolic.compiler.budget import Budget
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
-from nnc.symbolic.compiler.memory import MemoryStatement
-from nnc.symbolic.compiler.planned import PlannedGraph
-from nnc.symbolic.compiler.watch import GUARD, POISON
+from nnc.symbolic.compiler.check.writes import GUARD, POISON
+from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 
 # From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.

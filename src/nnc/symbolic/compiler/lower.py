@@ -9,8 +9,7 @@ from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import SymbolError, UsageError
-from nnc.symbolic.compiler.bodies import plan_bodies, scratch_bytes
-from nnc.symbolic.compiler.budget import Compilation, Plans, checked_limit, within
+from nnc.symbolic.compiler.check.writes import exec_text
 from nnc.symbolic.compiler.compiled import (
     Arena,
     Bindings,
@@ -21,14 +20,15 @@ from nnc.symbolic.compiler.compiled import (
     own_all,
     tidy,
 )
-from nnc.symbolic.compiler.concurrency import run_side_by_side
-from nnc.symbolic.compiler.liveness import Life, carried_roots, enforced_carries
-from nnc.symbolic.compiler.memory import MemoryStatement
-from nnc.symbolic.compiler.needs import needs_of
-from nnc.symbolic.compiler.order import choose_order, orderable, predecessors
-from nnc.symbolic.compiler.planned import PlannedGraph
-from nnc.symbolic.compiler.sharing import TRIALS, Sharing
-from nnc.symbolic.compiler.watch import exec_text
+from nnc.symbolic.compiler.order.choose import choose_order, orderable, predecessors
+from nnc.symbolic.compiler.order.uses import uses_of
+from nnc.symbolic.compiler.place.bodies import plan_bodies, scratch_bytes
+from nnc.symbolic.compiler.place.concurrency import run_side_by_side
+from nnc.symbolic.compiler.place.liveness import LiveRange, carried_roots, enforced_carries
+from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.place.sharing import TRIALS, Sharing
+from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verification import verify
 
@@ -133,20 +133,20 @@ def _compile(
     execs = graph.needed_for([*wanted, *carries], known)
     carries.update(enforced_carries(graph, execs, known, carries))
     direct = carried_roots(graph, carries, bound)
-    direct = orderable(graph, execs, needs_of(graph, execs, (), ()), direct) if direct else direct
+    direct = orderable(graph, execs, uses_of(graph, execs, (), ()), direct) if direct else direct
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
     inner = plan_bodies(graph, execs, asked.backend)
     scratch = scratch_bytes(graph, execs, inner, asked.backend)
-    needs = needs_of(graph, execs, bound, kept, scratch)
-    order = choose_order(graph, execs, needs, direct)
-    sharing = Sharing(graph, order, needs, frozenset(bound), frozenset(kept), inner, scratch, capacity)
+    uses = uses_of(graph, execs, bound, kept, scratch)
+    order = choose_order(graph, execs, uses, direct)
+    sharing = Sharing(graph, order, uses, frozenset(bound), frozenset(kept), inner, scratch, capacity)
     concurrency, (lives, layout) = None, sharing.choose(trials)
     serial = layout
     if asked.streams > 1:
-        before = predecessors(graph, execs, needs, direct)
-        concurrency = run_side_by_side(order, before, needs, sharing.unfolded(), asked.streams)
+        before = predecessors(graph, execs, uses, direct)
+        concurrency = run_side_by_side(order, before, uses, sharing.unfolded(), asked.streams)
         lives, layout = sharing.choose(trials, concurrency)
     kept_or_bound = frozenset([*kept, *bound])
     planned = PlannedGraph(graph, order, lives, layout, inner, asked.backend, kept_or_bound, concurrency=concurrency)
@@ -154,8 +154,8 @@ def _compile(
     workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
     statement = _statement(planned, outside, serial.plan.arena_bytes, workspace)
     compiled = Compiled(planned, Bindings(bound, direct, copies), asked.choices, statement, Arena(statement.arena))
-    slack = max((scratch[key] + sum(needs.nbytes[root] for root in needs.writes[key]) for key in inner), default=0)
-    return compiled, Compilation(graph, execs, needs, direct, slack)
+    slack = max((scratch[key] + sum(uses.nbytes[root] for root in uses.writes[key]) for key in inner), default=0)
+    return compiled, Compilation(graph, execs, uses, direct, slack)
 
 
 def _arena_bytes(compiled: Compiled) -> int:
@@ -208,7 +208,7 @@ def _statement(planned: PlannedGraph, outside: Collection[TensorKey], serial: in
     )
 
 
-def _peak_text(planned: PlannedGraph, life: Life) -> str:
+def _peak_text(planned: PlannedGraph, life: LiveRange) -> str:
     """The first tensor of a block, or whose workspace it is, and the user's line."""
     if not life.roots:
         return f"workspace of {exec_text(planned.graph, planned.graph.execs[planned.order[life.lower]])}"

@@ -8,6 +8,7 @@ from enum import Enum
 
 from nnc.core.dtype import BF16, F16
 from nnc.graph import Changed, Transform
+from nnc.symbolic.compiler.repeat.cheap import rematerialize
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA
 from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
@@ -19,7 +20,6 @@ from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.pruning import prune
-from nnc.symbolic.passes.recompute import rematerialize
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.transfer import TRANSFERS
 from nnc.symbolic.rewrite import WANTED, Rule, rewrite

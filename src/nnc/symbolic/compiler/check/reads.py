@@ -1,0 +1,140 @@
+"""Each read of a plan, checked without running it: whose value is in the bytes at that moment?
+
+a root holds its bytes from its first writing (or from outside, or by its fill) until another block is written there
+an exec may write over what it reads where its operator allows that, and nowhere else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from nnc.errors import VerificationError
+from nnc.symbolic.compiler.check.writes import Span, exec_text
+from nnc.symbolic.compiler.order.inplace import shareable
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+
+
+def check_reads(
+    graph: SymbolicGraph,
+    order: Sequence[ExecKey],
+    lives: LiveRanges,
+    blocks: Iterable[tuple[LiveRange, int]],
+    kept: Iterable[TensorKey],
+) -> None:
+    """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold.
+
+    The roots `kept` are read at the end of the run.
+    """
+    bytes_of = {id(life): (offset, offset + life.nbytes) for life, offset in blocks}
+    spans = {
+        root: _span(graph, root, bytes_of[id(life)][0] + lives.shifts.get(root, 0))
+        for root, life in lives.of.items()
+        if id(life) in bytes_of
+    }
+    holders = _Holders(spans, lives.parts)
+    for life in lives.of.values():
+        if life.outside:
+            holders.take(life.roots[0], "what comes from outside")
+    for step, key in enumerate(order):
+        record = graph.execs[key]
+        text = exec_text(graph, record)
+        for root in lives.fills.get(step, ()):
+            holders.take(root, f"the fill before {text}")
+        read = graph.roots(record.inputs)
+        for root in sorted(read):
+            holders.check(graph, root, text)
+        outer = lives.outer.get(step, OuterMemory())
+        _check_sharing(graph, record, read, holders, text, outer)
+        if step in lives.workspaces and id(lives.workspaces[step]) in bytes_of:
+            scratch = bytes_of[id(lives.workspaces[step])]
+            _check_scratch(graph, record, scratch, holders, text)
+            holders.evict(scratch, f"the workspace of {text}")
+        for root in graph.roots(record.outputs):
+            holders.take(root, text)
+    for root in lives.fills.get(len(order), ()):
+        holders.take(root, "the fill at the end of the run")
+    for root in sorted(kept):
+        holders.check(graph, root, "the end of the run")
+
+
+@dataclass(slots=True)
+class _Holders:
+    """Which roots hold their bytes, and who has taken those of the others."""
+
+    spans: Mapping[TensorKey, Span]
+    parts: Mapping[TensorKey, TensorKey]
+    now: dict[TensorKey, None] = field(default_factory=dict)
+    taken_by: dict[TensorKey, str] = field(default_factory=dict)
+
+    def take(self, root: TensorKey, text: str) -> None:
+        """`root` is written; who else had bytes there has lost them. What is lost does not come back by a part."""
+        if root in self.spans and root not in self.now and root not in self.taken_by:
+            self.evict(self.spans[root], text, root)
+            self.now[root] = None
+
+    def evict(self, span: Span, text: str, by: TensorKey | None = None) -> None:
+        """These bytes are written, by a root that its own parts do not lose them to."""
+        for other in [other for other in self.now if _meet(self.spans[other], span)]:
+            if not self.is_part(other, by):
+                del self.now[other]
+                self.taken_by[other] = text
+
+    def is_part(self, root: TensorKey, whole: TensorKey | None) -> bool:
+        """True when `root` is a part of `whole`, or a part of its parts."""
+        while root in self.parts:
+            root = self.parts[root]
+            if root == whole:
+                return True
+        return False
+
+    def check(self, graph: SymbolicGraph, root: TensorKey, text: str) -> None:
+        """VerificationError when `root` does not hold its bytes."""
+        if root not in self.spans or root in self.now:
+            return
+        lost = self.taken_by.get(root)
+        why = f"whose bytes {lost} has written over" if lost else "which nothing has written before"
+        raise VerificationError(f"memory plan: {text} reads {graph.label(root)}, {why}")
+
+
+def _check_sharing(
+    graph: SymbolicGraph,
+    record: ExecSymbol,
+    read: Iterable[TensorKey],
+    holders: _Holders,
+    text: str,
+    outer: OuterMemory,
+) -> None:
+    """What an exec writes over while it reads it, and twice; a loop may end where it began."""
+    written = holders.spans.keys() & graph.roots(record.outputs)
+    for one, other in combinations(sorted(written), 2):
+        if _meet(holders.spans[one], holders.spans[other]):
+            raise VerificationError(
+                f"memory plan: {text} writes {graph.label(one)} and {graph.label(other)} to the same bytes"
+            )
+    allowed = {*shareable(graph, record), *((root, result) for result, root in outer.found.items())}
+    for root in sorted(read):
+        for other in sorted(written):
+            if root == other or (root, other) in allowed or holders.is_part(root, other):
+                continue
+            if root in holders.spans and _meet(holders.spans[root], holders.spans[other]):
+                raise VerificationError(
+                    f"memory plan: {text} writes over {graph.label(root)}, which it reads out of step"
+                )
+
+
+def _check_scratch(graph: SymbolicGraph, record: ExecSymbol, scratch: Span, holders: _Holders, text: str) -> None:
+    """The workspace is beside everything that its exec uses."""
+    for root in sorted(graph.roots((*record.inputs, *record.outputs))):
+        if root in holders.spans and _meet(holders.spans[root], scratch):
+            raise VerificationError(f"memory plan: the workspace of {text} lies on {graph.label(root)}, which it uses")
+
+
+def _span(graph: SymbolicGraph, root: TensorKey, begin: int) -> Span:
+    return (begin, begin + graph.tensors[root].spec.nbytes)
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]

@@ -1,0 +1,60 @@
+"""Random local search for an order with a lower peak; the random numbers and the work are fixed, so the result is too.
+
+move around the peak, in a stretch [start, stop) of the order:
+    put off   the first exec, with all that depend on it, goes behind the others
+    hurry     the last exec, with all that it depends on, goes in front of the others
+a move stays when neither the peak nor the number of steps at it grows
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from nnc.symbolic.compiler.order.uses import Profile, Uses
+from nnc.symbolic.ir import ExecKey
+
+Before = Mapping[ExecKey, set[ExecKey]]
+Order = tuple[ExecKey, ...]
+
+SEED = 0
+REACH = 48
+MOVES = 400
+
+
+def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order:
+    """`order`, rearranged as long as its peak is above `enough` bytes and there are moves left."""
+    generator = random.Random(SEED)
+    profile = Profile(order, uses)
+    for _ in range(MOVES):
+        peak = max(profile.during, default=0)
+        if peak <= enough:
+            break
+        step = profile.during.index(peak)
+        start = max(step - generator.randrange(REACH), 0)
+        stop = min(step + 1 + generator.randrange(REACH), len(order))
+        part = tuple(profile.order[start:stop])
+        moved = _put_off(part, before) if generator.randrange(2) else _hurry(part, before)
+        if moved == part:
+            continue
+        found, known = profile.stretch(start, moved), profile.during[start:stop]
+        # What lies outside of the stretch has the same bytes in both.
+        if (max(found), found.count(peak)) <= (peak, known.count(peak)):
+            profile.put(start, moved, found)
+    return tuple(profile.order)
+
+
+def _put_off(part: Order, before: Before) -> Order:
+    late = {part[0]}
+    for key in part[1:]:
+        if not late.isdisjoint(before[key]):
+            late.add(key)
+    return (*(key for key in part if key not in late), *(key for key in part if key in late))
+
+
+def _hurry(part: Order, before: Before) -> Order:
+    early = {part[-1]}
+    for key in reversed(part):
+        if key in early:
+            early |= before[key]
+    return (*(key for key in part if key in early), *(key for key in part if key not in early))

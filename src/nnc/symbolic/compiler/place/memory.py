@@ -1,0 +1,117 @@
+"""The memory plan of a compilation, checked, and the statement that users read before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nnc.core.storage import ALIGNMENT
+from nnc.errors import MemoryLimitError, VerificationError
+from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
+from nnc.symbolic.ir import TensorKey
+
+# How often the planner's searches put a block somewhere: about a second, and a tenth where many plans are compared.
+PLACES = 50_000
+PLACES_OF_A_TRIAL = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaLayout:
+    """Where each block lies: `plan.offsets[i]` for `blocks[i]`, which the planner knows as `problem.blocks[i]`.
+
+    That is in the arena of the block's kind of memory; the arenas of all kinds follow each other.
+    """
+
+    blocks: tuple[LiveRange, ...]
+    problem: Problem
+    plan: Plan
+
+    def placed(self) -> tuple[tuple[LiveRange, int], ...]:
+        """Each block with its offset from the beginning of the first arena."""
+        starts, start = {}, 0
+        for memory in self.problem.memories:
+            starts[memory] = start
+            start += self.plan.arenas[memory]
+        offsets = zip(self.blocks, self.problem.blocks, self.plan.offsets, strict=True)
+        return tuple((life, starts[block.memory] + offset) for life, block, offset in offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatement:
+    """Bytes of a compiled graph, known before anything is allocated.
+
+    `arena` holds activations, gradients on the way, workspace, inputs and outputs; `lower_bound` is what any
+    plan of this order needs; `without_reuse` is what one buffer per tensor would take. `bound` counts the
+    tensors that live outside: weights, optimizer state and scalars. On several `streams` what runs side by side shares
+    no bytes: `one_stream` is the arena of the same order on one.
+
+    `inputs` and `outputs` are those tensors in the arena that come from outside and that are there behind the run;
+    `arenas` are the parts of the arena by kind of memory. `copies_saved` are the inputs of concatenations that are
+    computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold most of the bytes at the peak,
+    largest first, with the lines that made them.
+    """
+
+    arena: int
+    lower_bound: int
+    without_reuse: int
+    workspace: int
+    bound: int
+    optimal: bool
+    peak_step: int
+    peak_tensors: tuple[str, ...]
+    streams: int = 1
+    one_stream: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    arenas: Mapping[str, int] = field(default_factory=dict, hash=False)
+    copies_saved: int = 0
+    copied_bytes_saved: int = 0
+
+    def __str__(self) -> str:
+        share = self.arena / self.without_reuse if self.without_reuse else 1.0
+        return (
+            f"arena {self.arena} B (lower bound {self.lower_bound} B, "
+            f"without reuse {self.without_reuse} B, {share:.0%}), workspace {self.workspace} B, "
+            f"bound tensors {self.bound} B{self._price()}; "
+            f"peak at step {self.peak_step}: " + ", ".join(self.peak_tensors)
+        )
+
+    def _price(self) -> str:
+        """What running side by side costs."""
+        if self.streams == 1:
+            return ""
+        return f", {self.streams} streams (on one: arena {self.one_stream} B)"
+
+
+def lay_out(
+    lives: LiveRanges,
+    names: Mapping[TensorKey, str],
+    interference: Callable[[Sequence[LiveRange]], Interference] | None = None,
+    capacity: int | None = None,
+    places: int = PLACES,
+) -> ArenaLayout:
+    """Plan the blocks; VerificationError when the independent check finds a fault in the solver's plan.
+
+    LiveRanges in steps say which blocks may share bytes, unless an `interference` graph of them does. A plan within the
+    `capacity`, in bytes, is good enough; MemoryLimitError when none is found.
+    """
+    blocks = lives.blocks()
+    problem = Problem(
+        tuple(
+            Block(block_name(life, names), life.nbytes, life.lower, life.upper, ALIGNMENT, memory=life.memory)
+            for life in blocks
+        ),
+        None if interference is None else interference(blocks),
+    )
+    if capacity is not None and (bound := lower_bound(problem)) > capacity:
+        raise MemoryLimitError("plan", got=f"blocks of {bound} bytes at the peak", need=f"at most {capacity} bytes")
+    plan = solve(problem, capacity=capacity, places=places)
+    if broken := faults(problem, plan):
+        raise VerificationError("memory plan: " + "; ".join(broken))
+    return ArenaLayout(blocks, problem, plan)
+
+
+def block_name(life: LiveRange, names: Mapping[TensorKey, str]) -> str:
+    """The first tensor of a block, as texts show it."""
+    return names[life.roots[0]] if life.roots else f"workspace of step {life.lower}"

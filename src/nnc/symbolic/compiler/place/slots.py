@@ -1,0 +1,288 @@
+"""Slots: the memory that the values of a loop's body live in by turns, so that carried values never move.
+
+    memory of slot moves[r] in iteration t + 1 = memory of slot r in iteration t
+
+All iterations compute in the same slots. Behind each of them the slots change their memories, such that the memory of
+a next value is that of the carried value's slot. A slot is shared by values of one size whose lives do not overlap, so
+there are as many slots of a size as values of it are alive at once: the fewest that are possible. The cycles of
+`moves` are what NNC unrolls a loop for.
+
+A memory may be a block of the graph around: that of an initial value which nobody reads any more, or that of a result
+which is found there when the number of iterations is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nnc.concrete import CountBelow
+from nnc.core.storage import ALIGNMENT
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
+from nnc.symbolic.control import CaseAttrs, WhileAttrs
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+
+Slot = int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """Bytes per slot, the slot of each root that has one, and whose memory becomes whose. Slot r begins in memory r.
+
+    `passed` are, by step of a `case..of` and by branch, the outputs that are an operand handed on: each changes memory
+    with it when the branch is taken, so which memory is whose behind the loop depends on the run.
+    """
+
+    sizes: tuple[int, ...] = ()
+    of: Mapping[TensorKey, Slot] = field(default_factory=dict)
+    moves: tuple[Slot, ...] = ()
+    passed: Mapping[int, tuple[Mapping[TensorKey, TensorKey], ...]] = field(default_factory=dict)
+
+    def cycle(self, slot: Slot) -> tuple[Slot, ...]:
+        """The slot, the one that gets its memory next, and so on."""
+        found = [slot]
+        while self.moves[found[-1]] != slot:
+            found.append(self.moves[found[-1]])
+        return tuple(found)
+
+    def memory(self, slot: Slot, turn: int) -> int:
+        """The memory of a slot in an iteration."""
+        cycle = self.cycle(slot)
+        return cycle[-turn % len(cycle)]
+
+
+def trips(attrs: WhileAttrs) -> int | None:
+    """The number of whole iterations where it is known."""
+    return attrs.limit if isinstance(attrs.test, CountBelow) else None
+
+
+def computed_places(attrs: WhileAttrs) -> tuple[int, ...]:
+    """Positions of carried values that an iteration computes, be it for a later one than the next."""
+    body = attrs.body
+    carried = body.parameters[: attrs.carried]
+    found = {place for place in range(attrs.carried) if body.results[place] not in body.parameters}
+    while True:
+        keys = {carried[place] for place in found}
+        grown = found | {place for place in range(attrs.carried) if body.results[place] in keys}
+        if grown == found:
+            return tuple(sorted(found))
+        found = grown
+
+
+def live_through(attrs: WhileAttrs, graph: SymbolicGraph, lives: LiveRanges, tested: int) -> None:
+    """Lengthen the lives of what is read at the breakpoint behind `tested` steps, and of what joins another block."""
+    end = lives.steps + 1
+    body, sources = attrs.body, [attrs.body.results[place] for place in computed_places(attrs)]
+    for place in computed_places(attrs):
+        key = body.parameters[place]
+        life = lives.of.setdefault(key, LiveRange([key], 0, 1, graph.tensors[key].spec.nbytes, outside=True))
+        if key in sources or sources.count(body.results[place]) > 1:
+            life.upper = end
+    for key in (*attrs.asked(), *attrs.exits(), *(key for key in attrs.stacked() if key in body.parameters)):
+        read = lives.of.get(graph.root(key))
+        if read is not None:
+            read.upper = max(read.upper, tested + 1 if tested < lives.steps else end)
+
+
+def join_equals(attrs: WhileAttrs, lives: LiveRanges) -> None:
+    """Carried values with the same next value are one block from the second iteration on."""
+    first: dict[TensorKey, TensorKey] = {}
+    for place in computed_places(attrs):
+        key = attrs.body.parameters[place]
+        other = first.setdefault(attrs.body.results[place], key)
+        if other != key:
+            lives.of[other].roots.append(key)
+            lives.of[key] = lives.of[other]
+
+
+def assign_slots(attrs: WhileAttrs, order: Sequence[ExecKey], lives: LiveRanges) -> Slots:
+    """Slots for all blocks as large as a carried one, and for smaller ones where a slot is free."""
+    places = computed_places(attrs)
+    pairs = [(lives.of[attrs.body.results[place]], lives.of[attrs.body.parameters[place]]) for place in places]
+    classes = {aligned(life.nbytes) for pair in pairs for life in pair} - {0}
+    wanted = {id(source): target for source, target in pairs}
+    work = _SlotAssignment()
+    distinct = {id(life): life for life in lives.of.values() if life.nbytes}
+    ordered = sorted(distinct.values(), key=lambda life: (life.lower, -life.upper, life.roots[0]))
+    for life in ordered:
+        if aligned(life.nbytes) in classes:
+            target = wanted.get(id(life))
+            work.put(life, None if target is None else work.slot_of.get(id(target)))
+    for life in sorted(ordered, key=lambda life: -life.nbytes):
+        if aligned(life.nbytes) not in classes:
+            work.squeeze(life)
+    moves = _permutation(work.sizes, [(work.slot_of[id(a)], work.slot_of[id(b)]) for a, b in pairs if a.nbytes])
+    slots = {root: work.slot_of[id(life)] for root, life in lives.of.items() if id(life) in work.slot_of}
+    return Slots(tuple(work.sizes), slots, moves, _passed(attrs.body.graph, order, lives, slots, work.sizes))
+
+
+def _passed(
+    graph: SymbolicGraph,
+    order: Sequence[ExecKey],
+    lives: LiveRanges,
+    slots: Mapping[TensorKey, Slot],
+    sizes: Sequence[int],
+) -> dict[int, tuple[Mapping[TensorKey, TensorKey], ...]]:
+    """Operands of branches that end there, and go on as outputs which begin there."""
+    found: dict[int, tuple[Mapping[TensorKey, TensorKey], ...]] = {}
+    for step, key in enumerate(order):
+        record = graph.execs[key]
+        attrs = record.command.attrs
+        if not isinstance(attrs, CaseAttrs):
+            continue
+        operands = record.inputs[attrs.chosen :]
+        ending = {
+            operand
+            for operand in operands
+            if operand is not None
+            and operand in slots
+            and record.inputs.count(operand) == 1
+            and ends_at(lives.of[operand], step)
+        }
+        branches: list[Mapping[TensorKey, TensorKey]] = []
+        for _, body in attrs.bodies():
+            handed: dict[TensorKey, TensorKey] = {}
+            for output, result in zip(record.outputs, body.results, strict=True):
+                operand = operands[body.parameters.index(result)] if result in body.parameters else None
+                if operand is None or operand not in ending or operand in handed.values() or output not in slots:
+                    continue
+                begins = lives.of[output].lower == step and lives.of[output] is not lives.of[operand]
+                if begins and sizes[slots[operand]] == sizes[slots[output]]:
+                    handed[output] = operand
+            branches.append(handed)
+        if any(branches):
+            found[step] = tuple(branches)
+    return found
+
+
+@dataclass(slots=True)
+class _SlotAssignment:
+    """The slots so far, with the lives of those who are in them."""
+
+    sizes: list[int] = field(default_factory=list)
+    inside: list[list[LiveRange]] = field(default_factory=list)
+    slot_of: dict[int, Slot] = field(default_factory=dict)
+
+    def put(self, life: LiveRange, preferred: Slot | None) -> None:
+        """Into the preferred slot if it is free, else into the first free one of the size, else into a new one."""
+        size = aligned(life.nbytes)
+        order = range(len(self.sizes)) if preferred is None else (preferred, *range(len(self.sizes)))
+        free = (slot for slot in order if self.sizes[slot] == size and self._is_free(slot, life))
+        found = next(free, None)
+        if found is None:
+            found = len(self.sizes)
+            self.sizes.append(size)
+            self.inside.append([])
+        self._enter(found, life)
+
+    def squeeze(self, life: LiveRange) -> None:
+        """Into the smallest slot that is large enough and free."""
+        possible = [slot for slot, size in enumerate(self.sizes) if size >= life.nbytes and self._is_free(slot, life)]
+        if possible:
+            self._enter(min(possible, key=lambda slot: self.sizes[slot]), life)
+
+    def _is_free(self, slot: Slot, life: LiveRange) -> bool:
+        return all(other.upper <= life.lower or life.upper <= other.lower for other in self.inside[slot])
+
+    def _enter(self, slot: Slot, life: LiveRange) -> None:
+        self.inside[slot].append(life)
+        self.slot_of[id(life)] = slot
+
+
+def _permutation(sizes: Sequence[int], pairs: Iterable[tuple[Slot, Slot]]) -> tuple[Slot, ...]:
+    """Source → target for each pair; the others stay where they can, or take what is left of their size."""
+    moves = dict(pairs)
+    taken = set(moves.values())
+    assert len(taken) == len(moves)
+    for slot in range(len(sizes)):
+        if slot not in moves and slot not in taken:
+            moves[slot] = slot
+            taken.add(slot)
+    for slot, size in enumerate(sizes):
+        if slot not in moves:
+            moves[slot] = next(other for other in range(len(sizes)) if other not in taken and sizes[other] == size)
+            taken.add(moves[slot])
+    return tuple(moves[slot] for slot in range(len(sizes)))
+
+
+# ---- memories that the graph around gives
+
+
+def use_outer_memory(
+    record: ExecSymbol, step: int, slots: Slots, lives: LiveRanges, is_over: Callable[[TensorKey], bool]
+) -> OuterMemory:
+    """Which blocks around a loop its slots may begin in, and which results are where they are wanted when it ends.
+
+    `is_over` tells whether a root's block may be written from `step` on, as far as others are concerned.
+    """
+    attrs = record.command.attrs
+    assert isinstance(attrs, WhileAttrs)
+    inputs = [key for key in record.inputs if key is not None]
+    blocks = [id(lives.of[key]) for key in inputs if key in lives.of]
+    free = [
+        (place, key)
+        for place, key in enumerate(inputs[: attrs.carried])
+        if key in lives.of and blocks.count(id(lives.of[key])) == 1 and is_over(key)
+    ]
+    work = _OuterBlocks(attrs, slots, lives, dict(free))
+    for place, key in free:
+        slot = slots.of.get(attrs.body.parameters[place])
+        if slot is not None and slot not in work.roots and aligned(lives.of[key].nbytes) == slots.sizes[slot]:
+            work.roots[slot] = key
+    turns = None if slots.passed else trips(attrs)
+    for output, kept in zip(record.outputs[1:], attrs.kept, strict=True):
+        if turns is not None and not kept.rows:
+            work.place(output, step, kept.symbol, turns)
+    for slot, root in work.roots.items():
+        # Others in the slot may be larger by what alignment leaves free.
+        lives.of[root].nbytes = slots.sizes[slot]
+    return OuterMemory(work.roots, work.found)
+
+
+@dataclass(slots=True, eq=False)
+class _OuterBlocks:
+    """The blocks around a loop: initial values that may be overwritten, by place; what gives memory, by memory; and
+    the roots in whose blocks results are found.
+    """
+
+    attrs: WhileAttrs
+    slots: Slots
+    lives: LiveRanges
+    free: Mapping[int, TensorKey]
+    roots: dict[int, TensorKey] = field(default_factory=dict)
+    found: dict[TensorKey, TensorKey] = field(default_factory=dict)
+
+    def place(self, output: TensorKey, step: int, symbol: TensorKey, turns: int) -> None:
+        """Let `output` be where `symbol` is after so many turns, if it can."""
+        life, parameters = self.lives.of.get(output), self.attrs.body.parameters
+        if life is None or life.lower != step or life.roots[0] != output:
+            return
+        slot, left = self.slots.of.get(symbol), turns
+        while symbol in parameters[: self.attrs.carried] and left:
+            symbol = self.attrs.body.results[parameters.index(symbol)]
+            left -= 1
+        if symbol in parameters:
+            if parameters.index(symbol) in self.free:
+                self._take_over(self.free[parameters.index(symbol)], output)
+        elif slot is not None and aligned(life.nbytes) == self.slots.sizes[slot]:
+            memory = self.slots.memory(slot, turns)
+            if memory in self.roots:
+                self._take_over(self.roots[memory], output)
+            else:
+                self.roots[memory] = self.found[output] = output
+
+    def _take_over(self, root: TensorKey, output: TensorKey) -> None:
+        """Let the block of `root` be that of a result, unless another one has it."""
+        if root in self.found.values():
+            return
+        self.found[output] = root
+        old, new = self.lives.of[root], self.lives.of[output]
+        old.roots.extend(new.roots)
+        old.upper, old.nbytes = new.upper, max(old.nbytes, new.nbytes)
+        for one in new.roots:
+            self.lives.of[one] = old
+
+
+def aligned(nbytes: int) -> int:
+    """Bytes up to where another block may begin."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

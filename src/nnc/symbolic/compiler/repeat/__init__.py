@@ -1,0 +1,1 @@
+"""What runs again instead of being kept: schedules with repeats, the search for them, and a limit on memory."""

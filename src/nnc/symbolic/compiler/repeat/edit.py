@@ -1,0 +1,165 @@
+"""What an edit of a schedule would cost, from the schedule that is there: only roots that it touches live otherwise.
+
+some runs go, others come in front of a position;  during' = during, stretched, with the lives of touched roots anew
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnc.symbolic.compiler.repeat.schedule import NEVER, Bytes, Events, ReplaySchedule, Root, Span, Step, shared_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """An edited schedule as far as its costs go: its runs, bytes at each position, and the work of runs that repeat."""
+
+    steps: Sequence[Step]
+    during: Bytes
+    extra: int
+
+    @property
+    def peak(self) -> int:
+        """max over positions of the bytes alive."""
+        return int(self.during.max(initial=0))
+
+
+def edited(
+    schedule: ReplaySchedule, gone: Collection[int], position: int = 0, steps: Sequence[Step] = ()
+) -> Trial | None:
+    """Without the repeats at the positions `gone`, and with `steps` run again in front of `position`.
+
+    None where a root would be read whose memory is somebody else's by then.
+    """
+    return _Edit(schedule, gone, position, steps, again=True).trial()
+
+
+def moved(schedule: ReplaySchedule, place: int, position: int) -> Trial | None:
+    """With the first run of a step, which is at `place`, in front of `position`.
+
+    None where a step would run in front of one that must come before it, or read what is not there.
+    """
+    step, before = schedule.steps[place], schedule.program.before
+    passed = schedule.steps[place + 1 : position]
+    if any(schedule.runs[earlier][0] >= position for earlier in before[step]):
+        return None
+    if any(other == step or step in before[other] for other in passed):
+        return None
+    return _Edit(schedule, (place,), position, (step,), again=False).trial()
+
+
+class _Edit:
+    """`gone` and `position` are positions in the old schedule, `start` is that of the fresh runs in the new one."""
+
+    def __init__(
+        self, old: ReplaySchedule, gone: Collection[int], position: int, steps: Sequence[Step], *, again: bool
+    ) -> None:
+        self.old = old
+        self.again = again
+        self.program = old.program
+        self.gone = sorted(gone)
+        self.position = position
+        self.fresh = steps
+        self.start = position - bisect_left(self.gone, position)
+        self.steps = [*old.steps[:position], *steps, *old.steps[position:]]
+        for place in reversed(self.gone):
+            del self.steps[place + (len(steps) if place >= position else 0)]
+        self.lives: dict[Root, list[Span]] = {}
+
+    def trial(self) -> Trial | None:
+        """The costs of the edit."""
+        old, program = self.old, self.program
+        reads, births = self._fresh_events()
+        change = np.zeros(len(self.steps) + 1, np.int64)
+        places = set(range(self.start, self.start + len(self.fresh)))
+        for root in reads.keys() | births.keys() | self._touched_by_gone():
+            events = self._events(root, births.get(root, ()), reads.get(root, ()))
+            if self._is_read_in_vain(root, events):
+                return None
+            before, after = self._moved_lives(root), old.lives_of(root, events, len(self.steps))
+            self.lives[root] = after
+            for sign, lives in ((-1, before), (1, after)):
+                for birth, last in lives:
+                    change[birth] += sign * program.nbytes[root]
+                    change[last + 1] -= sign * program.nbytes[root]
+                    places.update((birth, last))
+        through = [int(old.through[self.position])] * len(self.fresh) if self.fresh else []
+        alive = self._stretched(old.alive, through) + np.cumsum(change)[:-1]
+        own = self._stretched(old.own, [program.own_bytes(step, again=self.again) for step in self.fresh])
+        shared = self._stretched(old.shared, [0] * len(self.fresh))
+        for at in places:
+            if at < len(self.steps):
+                shared[at] = shared_bytes(program, self.steps[at], at, self._lives)
+        added = sum(program.work[step] for step in self.fresh)
+        saved = sum(program.work[old.steps[place]] for place in self.gone)
+        return Trial(self.steps, alive + own - shared, old.extra + added - saved)
+
+    # ---- positions
+
+    def _moved(self, position: int) -> int:
+        """Where the first run at or behind an old position is now."""
+        return position - bisect_left(self.gone, position) + (len(self.fresh) if position >= self.position else 0)
+
+    def _ended(self, position: int) -> int:
+        """Where the last run at or before an old position is now."""
+        return position - bisect_right(self.gone, position) + (len(self.fresh) if position >= self.position else 0)
+
+    def _stretched(self, values: Bytes, fresh: Sequence[int]) -> Bytes:
+        """Values per position, without those that are gone and with fresh ones."""
+        kept = np.delete(values, self.gone) if self.gone else values
+        return np.insert(kept, [self.start] * len(fresh), fresh) if fresh else kept.copy()
+
+    # ---- roots
+
+    def _fresh_events(self) -> tuple[dict[Root, list[int]], dict[Root, list[int]]]:
+        """Reads and births of the fresh runs, per root."""
+        reads: dict[Root, list[int]] = {}
+        births: dict[Root, list[int]] = {}
+        for place, step in enumerate(self.fresh, self.start):
+            for root in self.program.roots_read(step, again=self.again):
+                reads.setdefault(root, []).append(place)
+            for root in self.program.roots_made(step, again=self.again):
+                births.setdefault(root, []).append(place)
+        return reads, births
+
+    def _touched_by_gone(self) -> set[Root]:
+        program, old = self.program, self.old
+        runs = [(old.steps[place], old.repeats[place]) for place in self.gone]
+        touched = [
+            (*program.roots_read(step, again=again), *program.roots_made(step, again=again)) for step, again in runs
+        ]
+        lost = () if self.again else (root for root, step in program.overwritten.items() if step in self.fresh)
+        return set[Root]().union(*touched, lost)
+
+    def _events(self, root: Root, births: Sequence[int], reads: Sequence[int]) -> Events:
+        """The events of a root with those that are added, without those that are gone."""
+        was, gone = self.old.events[root], self.gone
+        born = [place if place == NEVER else self._moved(place) for place in was.births if place not in gone]
+        read = sorted([*(self._moved(place) for place in was.reads if place not in gone), *reads])
+        return Events(read[:1] if root in self.program.pieces else sorted([*born, *births]), read)
+
+    def _is_read_in_vain(self, root: Root, events: Events) -> bool:
+        """Would the root be read in front of the first version, or behind the step that writes over it?"""
+        if not events.reads:
+            return False
+        if events.births and events.reads[0] < events.births[0]:
+            return True
+        step = self.program.overwritten.get(root)
+        return step is not None and events.reads[-1] > self._first_run(step)
+
+    def _first_run(self, step: Step) -> int:
+        """Where a step runs first."""
+        return self.start if not self.again and step in self.fresh else self._moved(self.old.runs[step][0])
+
+    def _lives(self, root: Root) -> list[Span]:
+        if root not in self.lives:
+            self.lives[root] = self._moved_lives(root)
+        return self.lives[root]
+
+    def _moved_lives(self, root: Root) -> list[Span]:
+        """The old lives of a root where its runs are now; one whose only run is gone ends before it begins."""
+        return [(self._moved(birth), self._ended(last)) for birth, last in self.old.lives[root]]

@@ -1,0 +1,104 @@
+"""The execs of a compilation as a `Program` of numbers, for the search of what to run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnc.ops.repetition import stand_ins
+from nnc.ops.work import work
+from nnc.symbolic.compiler.order.choose import predecessors
+from nnc.symbolic.compiler.order.uses import Uses
+from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, Root
+from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
+from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered:
+    """A program, and what its steps and roots are in the graph."""
+
+    program: Program
+    order: tuple[ExecKey, ...]
+    roots: tuple[TensorKey, ...]
+
+
+def number(
+    graph: SymbolicGraph, order: Sequence[ExecKey], uses: Uses, carries: Mapping[TensorKey, TensorKey]
+) -> Numbered:
+    """The execs in this order; each new value in `carries` is written over the old one."""
+    roots: dict[TensorKey, Root] = {}
+    for key in order:
+        for root in uses.touched(key):
+            roots.setdefault(root, len(roots))
+    steps = {key: step for step, key in enumerate(order)}
+    again = [_reads_again(graph, graph.execs[key]) for key in order]
+    before = predecessors(graph, order, uses, carries)
+    overwritten = {roots[old]: steps[graph.writers(new)[0]] for new, old in carries.items() if old in roots}
+    program = Program(
+        reads=[tuple(roots[root] for root in uses.reads[key]) for key in order],
+        again=[() if read is None else tuple(roots[root] for root in read) for read in again],
+        writes=[tuple(roots[root] for root in uses.writes[key]) for key in order],
+        pairs=[tuple((roots[one], roots[two]) for one, two in uses.pairs[key]) for key in order],
+        scratch=[uses.scratch.get(key, 0) for key in order],
+        work=[work_of(graph, graph.execs[key]) for key in order],
+        repeatable=[read is not None for read in again],
+        before=[frozenset(steps[source] for source in before[key]) for key in order],
+        nbytes=[uses.nbytes[root] for root in roots],
+        maker=[_maker(graph, root, uses, steps) for root in roots],
+        lasting=[root in uses.kept for root in roots],
+        overwritten=overwritten,
+    )
+    return Numbered(program, tuple(order), tuple(roots))
+
+
+def work_of(graph: SymbolicGraph, record: ExecSymbol) -> int:
+    """Floating-point operations of an exec: of all iterations of a loop that has a limit, and of the longest branch."""
+    attrs = record.command.attrs
+    inside = [
+        sum(work_of(body.graph, inner) for _, inner in body.graph.execs.items())
+        for _, body in bodies_of(record.command)
+    ]
+    if inside:
+        return max(inside) * (max(attrs.limit or 1, 1) if isinstance(attrs, WhileAttrs) else 1)
+    inputs = [None if key is None else graph.tensors[key].spec for key in record.inputs]
+    return work(record.command, inputs, [graph.tensors[key].spec for key in record.outputs])
+
+
+def instead_of(record: ExecSymbol) -> Mapping[int, int] | None:
+    """Outputs that stand in for inputs, by place, when an exec runs again (`nnc.ops.repetition`); None: it must not.
+
+    A loop or a branch may where all inside may, with nothing in the place of anything, and no Python function decides.
+    """
+    if not record.optimize:
+        return None
+    bodies, attrs = bodies_of(record.command), record.command.attrs
+    if not bodies:
+        return stand_ins(record.command)
+    if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonHolds):
+        return None
+    if isinstance(attrs, CaseAttrs) and attrs.function is not None:
+        return None
+    inside = [replace(inner, optimize=True) for _, body in bodies for _, inner in body.graph.execs.items()]
+    return {} if all(instead_of(inner) == {} for inner in inside) else None
+
+
+def inputs_again(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[TensorKey | None, ...]:
+    """The inputs of an exec that runs again, with the outputs that stand in."""
+    return tuple(record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
+
+
+def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
+    """The roots that an exec reads when it runs again; None where it must not."""
+    instead = instead_of(record)
+    if instead is None or any(graph.root(key) != key or len(graph.writers(key)) > 1 for key in record.outputs):
+        return None
+    return graph.roots(inputs_again(record, instead))
+
+
+def _maker(graph: SymbolicGraph, root: TensorKey, uses: Uses, steps: Mapping[ExecKey, int]) -> int:
+    """The step that writes all of a root which takes memory of its own; NEVER for any other root."""
+    writers = [key for key in graph.writers(root) if key in steps]
+    if len(writers) != 1 or not uses.nbytes[root] or root not in graph.execs[writers[0]].outputs:
+        return NEVER
+    return steps[writers[0]]
