@@ -35,53 +35,12 @@ from nnc.ops.rules import (
 )
 
 __all__ = [
-    "absolute",
-    "add",
-    "affine",
-    "cast",
-    "ceil",
-    "clamp",
-    "cos",
-    "divide",
-    "equal",
-    "erf",
-    "exp",
-    "expm1",
-    "floor",
-    "gelu",
-    "gelu_tanh",
-    "greater",
-    "greater_equal",
-    "is_nan",
-    "leaky_relu",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "not_equal",
-    "power",
-    "reciprocal",
-    "relu",
-    "round",
-    "sigmoid",
-    "sign",
-    "sin",
-    "softplus",
-    "sqrt",
-    "square",
-    "step",
-    "subtract",
-    "swish",
-    "tanh",
-    "where",
-]
+    "absolute", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "exp", "expm1", "floor",
+    "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal", "power",
+    "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract", "swish",
+    "tanh", "where",
+]  # fmt: skip
 
 # Integers of larger magnitude are not exact in f64, the type of an attribute.
 EXACT = 2**53
@@ -279,6 +238,11 @@ def _gelu_gate_slope(x: Operand) -> Operand:
     return affine(square(x), 3.0 * GATE * BEND, GATE)
 
 
+def _error_slope(x: Operand) -> Operand:
+    """d/dx erf x = 2/√π · e^(-x²)"""
+    return affine(exp(affine(square(x), -1.0)), 2.0 / math.sqrt(math.pi))
+
+
 def _gelu_slope(x: Operand) -> Operand:
     """d/dx x · Φ(x) = Φ(x) + x · φ(x), φ(x) = e^(-x²/2) / √(2π)"""
     distribution = affine(erf(affine(x, math.sqrt(0.5))), 0.5, 0.5)
@@ -332,9 +296,7 @@ SIGMOID = _unary(
 RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS, precision=FOLLOW)
 SIN = _unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
 COS = _unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
-ERF = _unary(
-    "erf", "y = erf x", lambda g, x, y: multiply(g, affine(exp(affine(square(x), -1.0)), 2.0 / math.sqrt(math.pi)))
-)
+ERF = _unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
 ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
 SIGN = _unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
@@ -443,52 +405,11 @@ GREATER = _predicate("greater", "y = a > b")
 GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
 
 OPERATORS = (
-    AFFINE,
-    CAST,
-    WHERE,
-    EXP,
-    LOG,
-    SQRT,
-    RECIPROCAL,
-    SQUARE,
-    TANH,
-    SIGMOID,
-    RELU,
-    SIN,
-    COS,
-    ERF,
-    ABSOLUTE,
-    SIGN,
-    STEP,
-    FLOOR,
-    CEIL,
-    ROUND,
-    EXPM1,
-    LOG1P,
-    SOFTPLUS,
-    SWISH,
-    GELU,
-    GELU_TANH,
-    IS_NAN,
-    LOGICAL_NOT,
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    DIVIDE,
-    MAXIMUM,
-    MINIMUM,
-    POWER,
-    PREFERENCE,
-    EQUAL,
-    NOT_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    LOGICAL_AND,
-    LOGICAL_OR,
-    LOGICAL_XOR,
-)
+    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ERF, ABSOLUTE, SIGN, STEP,
+    FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT, MULTIPLY,
+    DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
+    LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
+)  # fmt: skip
 
 _NONE = NoAttrs()
 

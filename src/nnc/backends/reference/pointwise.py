@@ -35,10 +35,13 @@ def binary(function: Callable[[Array, Array], Array]) -> ReferenceKernel:
     return kernel
 
 
-def erf(x: Array) -> Array:
-    """y = 2/√π · ∫₀ˣ e^(-t²) dt, by the C library."""
-    values = map(math.erf, x.ravel().tolist())
-    return np.fromiter(values, np.float64, x.size).reshape(x.shape)
+def by_library(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A function of the C library on every element."""
+
+    def apply(x: Array) -> Array:
+        return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+    return apply
 
 
 def relu(x: Array) -> Array:
@@ -61,8 +64,7 @@ def swish(x: Array) -> Array:
 
 def gelu(x: Array) -> Array:
     """y = x · ½ erfc(-x / √2), by the C library: for x ≪ 0 the difference 1 + erf(x / √2) would cancel."""
-    values = map(math.erfc, (x.ravel() * -math.sqrt(0.5)).tolist())
-    return x * 0.5 * np.fromiter(values, np.float64, x.size).reshape(x.shape)
+    return x * 0.5 * by_library(math.erfc)(x * -math.sqrt(0.5))
 
 
 def gelu_tanh(x: Array) -> Array:
@@ -149,7 +151,7 @@ ROWS: Rows = {
     ops.RELU: unary(relu),
     ops.SIN: unary(np.sin),
     ops.COS: unary(np.cos),
-    ops.ERF: unary(erf),
+    ops.ERF: unary(by_library(math.erf)),
     ops.ABSOLUTE: unary(np.abs),
     ops.SIGN: unary(sign),
     ops.STEP: unary(step),

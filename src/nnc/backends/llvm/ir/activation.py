@@ -48,13 +48,18 @@ def gelu(b: Builder, x: Value) -> Value:
     if x.type.scalar != F32:
         return x * library(b, "erfc", x * -math.sqrt(0.5)) * 0.5
     wide = b.cast(x, F64)
-    size = absolute(b, wide)
+    return b.cast(wide * _distribution(b, wide), F32)
+
+
+def _distribution(b: Builder, x: Value) -> Value:
+    """Φ(x) of f64, as accurate as f32 can hold"""
+    size = absolute(b, x)
     far = b.compare(">", size, Z_MOST)
-    z = b.choose(far, b.constant(Z_MOST, wide.type), size)
+    z = b.choose(far, b.constant(Z_MOST, x.type), size)
     inverse = _reciprocal(b, z + CENTER)
     tail = polynomial(b, (z - CENTER) * inverse, TAIL) * inverse * _bell(b, z)
-    tail = b.choose(far, b.zero(wide.type), tail)
-    return b.cast(wide * b.choose(b.compare("<", wide, 0.0), tail, 1.0 - tail), F32)
+    tail = b.choose(far, b.zero(x.type), tail)
+    return b.choose(b.compare("<", x, 0.0), tail, 1.0 - tail)
 
 
 def _reciprocal(b: Builder, x: Value) -> Value:
