@@ -35,11 +35,11 @@ from nnc.ops.rules import (
 )
 
 __all__ = [
-    "absolute", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "exp", "expm1", "floor",
-    "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal", "power",
-    "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract", "swish",
-    "tanh", "where",
+    "absolute", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
+    "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log",
+    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal",
+    "power", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract",
+    "swish", "tanh", "where",
 ]  # fmt: skip
 
 # Integers of larger magnitude are not exact in f64, the type of an attribute.
@@ -297,6 +297,7 @@ RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g
 SIN = _unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
 COS = _unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
 ERF = _unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
+ERFC = _unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
 ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
 SIGN = _unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
@@ -405,9 +406,9 @@ GREATER = _predicate("greater", "y = a > b")
 GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
 
 OPERATORS = (
-    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ERF, ABSOLUTE, SIGN, STEP,
-    FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT, MULTIPLY,
-    DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
+    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ERF, ERFC, ABSOLUTE, SIGN,
+    STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT,
+    MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
     LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
 )  # fmt: skip
 
@@ -482,6 +483,11 @@ def cos(x: T) -> T:
 def erf(x: T) -> T:
     """y = 2/√π · ∫₀ˣ e^(-t²) dt."""
     return apply(ERF, _NONE, x)
+
+
+def erfc(x: T) -> T:
+    """y = 1 - erf x, accurate where it is near 0 too."""
+    return apply(ERFC, _NONE, x)
 
 
 def absolute(x: T) -> T:

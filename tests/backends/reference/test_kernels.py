@@ -28,7 +28,20 @@ from nnc.ops.convolutions import (
 )
 from nnc.ops.movement import EMBED, EmbedAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
-from nnc.ops.pointwise import ADD, AFFINE, CAST, ERF, MULTIPLY, PREFERENCE, RELU, SIGN, STEP, AffineAttrs, CastAttrs
+from nnc.ops.pointwise import (
+    ADD,
+    AFFINE,
+    CAST,
+    ERF,
+    ERFC,
+    MULTIPLY,
+    PREFERENCE,
+    RELU,
+    SIGN,
+    STEP,
+    AffineAttrs,
+    CastAttrs,
+)
 from nnc.ops.pooling import (
     AVERAGE_POOL,
     AVERAGE_POOL_GRADIENT,
@@ -268,6 +281,7 @@ def test_a_label_outside_the_classes_has_no_loss(label: int) -> None:
 def test_pointwise_functions_without_a_numpy_name() -> None:
     x = np.array([-np.inf, -2.0, -0.0, 0.0, 0.5, np.inf, np.nan])
     close(run(ERF, NONE, x)[0], [-1, -0.9953222650189527, 0, 0, 0.5204998778130465, 1, np.nan])
+    close(run(ERFC, NONE, x * 10)[0], [2, 2, 1, 1, 1.5374597944280347e-12, 0, np.nan])
     np.testing.assert_array_equal(run(RELU, NONE, x)[0], [0, 0, 0, 0, 0.5, np.inf, np.nan])
     np.testing.assert_array_equal(run(SIGN, NONE, x)[0], [-1, -1, 0, 0, 1, 1, 0])
     np.testing.assert_array_equal(run(STEP, NONE, x)[0], [0, 0, 0, 0, 1, 1, 0])

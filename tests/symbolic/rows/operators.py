@@ -38,6 +38,7 @@ SMOOTH: tuple[Callable[[Any], Any], ...] = (
     ops.gelu_tanh,
     ops.swish,
     ops.erf,
+    ops.erfc,
     ops.square,
     lambda x: ops.exp(ops.tanh(x)),
     lambda x: ops.expm1(ops.sin(x)),

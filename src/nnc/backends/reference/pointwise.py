@@ -152,6 +152,7 @@ ROWS: Rows = {
     ops.SIN: unary(np.sin),
     ops.COS: unary(np.cos),
     ops.ERF: unary(by_library(math.erf)),
+    ops.ERFC: unary(by_library(math.erfc)),
     ops.ABSOLUTE: unary(np.abs),
     ops.SIGN: unary(sign),
     ops.STEP: unary(step),

@@ -37,6 +37,7 @@ WANTED = {
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": lambda x: ERF(x.astype(np.float64)).astype(np.longdouble),
+    "erfc": lambda x: ERFC(x.astype(np.float64)).astype(np.longdouble),
     "expm1": np.expm1,
     "log1p": np.log1p,
     "sqrt": np.sqrt,

@@ -51,6 +51,13 @@ def gelu(b: Builder, x: Value) -> Value:
     return b.cast(wide * _distribution(b, wide), F32)
 
 
+def erfc(b: Builder, x: Value) -> Value:
+    """2 · Φ(-√2 · x)"""
+    if x.type.scalar != F32:
+        return library(b, "erfc", x)
+    return b.cast(_distribution(b, b.cast(x, F64) * -math.sqrt(2.0)) * 2.0, F32)
+
+
 def _distribution(b: Builder, x: Value) -> Value:
     """Φ(x) of f64, as accurate as f32 can hold"""
     size = absolute(b, x)

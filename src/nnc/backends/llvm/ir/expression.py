@@ -91,6 +91,7 @@ OPERATIONS: dict[str, Operation] = {
     "tanh": _row(mathematics.tanh, 45.0, FLOATS),
     "sigmoid": _row(mathematics.sigmoid, 35.0, FLOATS),
     "erf": _row(mathematics.erf, 45.0, FLOATS),
+    "erfc": _row(activation.erfc, 80.0, FLOATS),
     "sin": _row(mathematics.sine, 30.0, FLOATS),
     "cos": _row(mathematics.cosine, 30.0, FLOATS),
     "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), takes=FLOATS),
