@@ -33,7 +33,7 @@ from nnc.symbolic.text import dump, parse
 
 Steps = tuple[Callable[[Symbol], Symbol], ...]
 # Bound by memory, and bound by arithmetic.
-CHEAP: Steps = (ops.relu, lambda y: ops.affine(y, 0.5, 0.1), ops.square, ops.absolute)
+CHEAP: Steps = (ops.relu, lambda y: ops.affine(y, 0.5, 0.1), ops.square, ops.abs)
 DEAR: Steps = (ops.tanh, ops.relu, ops.sigmoid, lambda y: ops.affine(y, 0.5, 0.1))
 
 

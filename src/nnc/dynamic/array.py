@@ -49,7 +49,7 @@ from nnc.ops.pointwise import (
     power,
     subtract,
 )
-from nnc.ops.products import gemm
+from nnc.ops.products import matmul
 from nnc.ops.reduction import reduce_max, reduce_mean, reduce_min
 
 P = ParamSpec("P")
@@ -135,11 +135,11 @@ class ArrayOperand(LiftingOperand):
 
     @located
     def __matmul__(self, other: object) -> Self:
-        return self._meet(product, self._times_number, other)
+        return self._meet(matmul, self._times_number, other)
 
     @located
     def __rmatmul__(self, other: object) -> Self:
-        return self._meet(product, self._times_number, other, swapped=True)
+        return self._meet(matmul, self._times_number, other, swapped=True)
 
     def _times_number(self, other: object) -> Self:
         raise ShapeError("matmul", got=f"{self.spec} and a number", need="at least one axis each", fix="use *")
@@ -286,16 +286,6 @@ class ArrayOperand(LiftingOperand):
     @abstractmethod
     def numpy(self) -> NDArray[np.generic]:
         """The elements; UsageError where there are none yet."""
-
-
-def product(a: T, b: T) -> T:
-    """a @ b, where an operand of one axis is a row on the left and a column on the right, as in NumPy."""
-    if not (a.shape and b.shape):
-        raise ShapeError("matmul", got=f"{a.spec}, {b.spec}", need="at least one axis each", fix="use *")
-    rows, columns = a.spec.rank > 1, b.spec.rank > 1
-    y = gemm(a if rows else reshape(a, (1, -1)), b if columns else reshape(b, (-1, 1)))
-    kept = (*y.shape[:-2], *y.shape[-2 : -1 if rows else -2], *(y.shape[-1:] if columns else ()))
-    return reshape(y, kept)
 
 
 def promoted(a: T, b: T) -> tuple[T, T]:

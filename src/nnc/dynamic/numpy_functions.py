@@ -17,9 +17,9 @@ from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.compose import einsum
 from nnc.ops.movement import concatenate, transpose
 from nnc.ops.operand import Operand
-from nnc.ops.order import cumulative_sum
+from nnc.ops.order import cumsum
 from nnc.ops.pointwise import (
-    absolute,
+    abs,
     ceil,
     clamp,
     cos,
@@ -52,7 +52,7 @@ Function = Callable[..., Any]
 UNARY: Mapping[np.ufunc, Function] = {
     np.negative: operator.neg,
     np.positive: operator.pos,
-    np.absolute: absolute,
+    np.absolute: abs,
     np.sign: sign,
     np.square: square,
     np.sqrt: sqrt,
@@ -175,7 +175,7 @@ def _clip(x: LiftingOperand, low: float | None = None, high: float | None = None
 
 
 def _cumsum(x: LiftingOperand, axis: int = -1) -> object:
-    return cumulative_sum(x, axis)
+    return cumsum(x, axis)
 
 
 def _einsum(equation: str, *operands: object) -> object:

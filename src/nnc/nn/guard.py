@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from nnc.core.dtype import F32, F64
-from nnc.ops import absolute, cast, less_equal, reduce_sum, sum_of, where
+from nnc.ops import abs, cast, less_equal, reduce_sum, sum_of, where
 from nnc.ops.fill import scalar_like
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import global_norm, steering_dtype
@@ -32,7 +32,7 @@ def guarded(
 
     Statistics may be renewed with what is not finite although the loss hides it behind a normalization.
     """
-    parts = (absolute(cast(one, norm.spec.dtype)) for one in (loss, *renewed))
+    parts = (abs(cast(one, norm.spec.dtype)) for one in (loss, *renewed))
     total = sum_of(norm, *(reduce_sum(part) for part in parts))
     healthy = less_equal(total, scalar_like(total, LARGEST[total.spec.dtype]))
     return {where(healthy, updated, old): old for updated, old in carry.items()}, total

@@ -13,7 +13,7 @@ from nnc.ops.fill import scalar_like
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import Operand, T
 from nnc.ops.pointwise import (
-    absolute,
+    abs,
     add,
     affine,
     divide,
@@ -27,7 +27,7 @@ from nnc.ops.pointwise import (
     square,
     subtract,
 )
-from nnc.ops.products import gemm
+from nnc.ops.products import matmul
 from nnc.ops.resize import flip
 
 Index = SupportsIndex | slice | EllipsisType | None
@@ -76,7 +76,7 @@ class ArithmeticOperand(Operand):
         return affine(self, -1.0)
 
     def __abs__(self) -> Self:
-        return absolute(self)
+        return abs(self)
 
     def __lt__(self, other: Self | float) -> Self:
         return less(self, _operand(other, self))
@@ -91,7 +91,7 @@ class ArithmeticOperand(Operand):
         return greater_equal(self, _operand(other, self))
 
     def __matmul__(self, other: Self) -> Self:
-        return gemm(self, other)
+        return matmul(self, other)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Self:
         """NumPy's basic indexing: integers, slices, `...` and None (a new axis of size 1).

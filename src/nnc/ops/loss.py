@@ -30,7 +30,7 @@ from nnc.ops.examples import INDICES, Example
 from nnc.ops.fill import scalar_like
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import (
-    absolute,
+    abs,
     add,
     affine,
     divide,
@@ -265,7 +265,7 @@ def _binary_gradient(call: Applied[BinaryCrossEntropyAttrs], gradients: Gradient
 
 def _softplus_of_negative(x: Operand) -> Operand:
     """ln (1 + e^-x) = max(-x, 0) + ln (1 + e^-|x|)."""
-    return add(relu(affine(x, -1.0)), log(affine(exp(affine(absolute(x), -1.0)), 1.0, 1.0)))
+    return add(relu(affine(x, -1.0)), log(affine(exp(affine(abs(x), -1.0)), 1.0, 1.0)))
 
 
 def _sigmoid_gradient(call: Applied[BinaryCrossEntropyAttrs], gradients: Gradients) -> Gradients:

@@ -20,7 +20,7 @@ from nnc.ops.indexing import scatter_along
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Inplace, Specs, check_kinds, operator
 
-__all__ = ["cumulative_sum", "sort", "top_k"]
+__all__ = ["cumsum", "sort", "top_k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,6 @@ def top_k(x: T, count: int, axis: int = -1, *, largest: bool = True) -> tuple[T,
     return values, index
 
 
-def cumulative_sum(x: T, axis: int = -1, *, exclusive: bool = False, reverse: bool = False) -> T:
+def cumsum(x: T, axis: int = -1, *, exclusive: bool = False, reverse: bool = False) -> T:
     """Running sum along `axis`."""
     return apply(CUMULATIVE_SUM, ScanAttrs(axis + x.spec.rank if axis < 0 else axis, exclusive, reverse), x)

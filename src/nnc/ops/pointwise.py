@@ -35,7 +35,7 @@ from nnc.ops.rules import (
 )
 
 __all__ = [
-    "absolute", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
+    "abs", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
     "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal",
     "power", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract",
@@ -87,7 +87,7 @@ def _same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(NUMBERS, x)
-    integral = all(value.is_integer() and abs(value) <= EXACT for value in (attrs.scale, attrs.shift))
+    integral = all(value.is_integer() and -EXACT <= value <= EXACT for value in (attrs.scale, attrs.shift))
     if not (x.dtype.is_float or integral):
         raise AttributeValueError("affine", got=f"{x}", need="integral scale and shift", fix="cast() x to a float type")
     return specs
@@ -490,7 +490,7 @@ def erfc(x: T) -> T:
     return apply(ERFC, _NONE, x)
 
 
-def absolute(x: T) -> T:
+def abs(x: T) -> T:
     """y = |x|; the derivative at 0 is 0."""
     return apply(ABSOLUTE, _NONE, x)
 

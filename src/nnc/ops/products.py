@@ -20,7 +20,7 @@ from nnc.ops.precision import LOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
 from nnc.ops.work import present
 
-__all__ = ["gemm"]
+__all__ = ["gemm", "matmul"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +104,13 @@ OPERATORS = (GEMM,)
 def gemm(a: T, b: T, bias: T | None = None, *, transpose_a: bool = False, transpose_b: bool = False) -> T:
     """y = a @ b + bias, batched over leading axes; `transpose_*` read the last two axes swapped."""
     return apply(GEMM, GemmAttrs(transpose_a, transpose_b), a, b, bias)
+
+
+def matmul(a: T, b: T) -> T:
+    """y = a @ b, batched over leading axes; one axis is a row on the left and a column on the right, as in NumPy."""
+    if not (a.shape and b.shape):
+        raise ShapeError("matmul", got=f"{a.spec}, {b.spec}", need="at least one axis each", fix="use *")
+    rows, columns = a.spec.rank > 1, b.spec.rank > 1
+    y = gemm(a if rows else reshape(a, (1, -1)), b if columns else reshape(b, (-1, 1)))
+    kept = (*y.shape[:-2], *y.shape[-2 : -1 if rows else -2], *(y.shape[-1:] if columns else ()))
+    return reshape(y, kept)

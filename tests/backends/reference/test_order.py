@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ops.eager import Eager
 
 from nnc.errors import AttributeValueError
-from nnc.ops.order import cumulative_sum, sort, top_k
+from nnc.ops.order import cumsum, sort, top_k
 
 examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 elements = st.lists(st.sampled_from([-2.0, -1.0, -0.0, 0.0, 1.0, 3.0, math.inf, -math.inf, math.nan]), max_size=9)
@@ -51,7 +51,7 @@ def test_the_ends_of_integer_types(dtype: str) -> None:
 def test_running_sums(shape: list[int], exclusive: bool, reverse: bool) -> None:
     x = np.random.default_rng(0).integers(-4, 5, shape).astype(np.float64)
     for axis in range(len(shape)):
-        y = cumulative_sum(Eager(x), axis, exclusive=exclusive, reverse=reverse).array
+        y = cumsum(Eager(x), axis, exclusive=exclusive, reverse=reverse).array
         for k in range(shape[axis]):
             near = k + (exclusive if reverse else not exclusive)
             part = range(near, shape[axis]) if reverse else range(near)
@@ -60,12 +60,12 @@ def test_running_sums(shape: list[int], exclusive: bool, reverse: bool) -> None:
 
 
 def test_an_exclusive_sum_is_not_spoilt_by_an_infinity_behind() -> None:
-    y = cumulative_sum(Eager(np.array([1.0, np.inf, 2.0])), 0, exclusive=True)
+    y = cumsum(Eager(np.array([1.0, np.inf, 2.0])), 0, exclusive=True)
     np.testing.assert_array_equal(y.array, [0, 1, np.inf])
 
 
 def test_narrow_integers_wrap() -> None:
-    y = cumulative_sum(Eager(np.array([100, 100, 100], np.int8)))
+    y = cumsum(Eager(np.array([100, 100, 100], np.int8)))
     np.testing.assert_array_equal(y.array, np.array([100, -56, 44], np.int8))
 
 
@@ -76,4 +76,4 @@ def test_misuse_is_refused() -> None:
     with pytest.raises(AttributeValueError, match="sort: got axis 2"):
         sort(x, 2)
     with pytest.raises(AttributeValueError, match="cumulative_sum: got axis -1"):
-        cumulative_sum(x, -3)
+        cumsum(x, -3)

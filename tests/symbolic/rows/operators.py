@@ -50,7 +50,7 @@ SMOOTH: tuple[Callable[[Any], Any], ...] = (
 KINKED: tuple[Callable[[Any], Any], ...] = (
     ops.relu,
     ops.relu,
-    ops.absolute,
+    ops.abs,
     ops.leaky_relu,
     ops.sign,
     ops.floor,
@@ -69,7 +69,7 @@ BINARY: tuple[Callable[[Any, Any], Any], ...] = (
 )
 FLOAT_BINARY: tuple[Callable[[Any, Any], Any], ...] = (
     lambda a, b: ops.divide(a, ops.affine(ops.square(b), 1.0, 0.5)),
-    lambda a, b: ops.power(ops.affine(ops.absolute(a), 1.0, 0.5), ops.tanh(b)),
+    lambda a, b: ops.power(ops.affine(ops.abs(a), 1.0, 0.5), ops.tanh(b)),
     lambda a, b: ops.scaled_add(a, b, 0.5, -1.5),
     lambda a, b: ops.mean_squared_error(a, b),
     lambda a, b: ops.smooth_l1(a, b),
@@ -188,7 +188,7 @@ def _ordered(scope: Scope, a: Operand, step: Step) -> Results:
     table: tuple[Callable[[], Results], ...] = (
         lambda: ops.sort(a, axis, descending=bool(step.option % 2)),
         lambda: ops.top_k(a, 1 + step.option % a.shape[axis], axis),
-        lambda: [ops.cumulative_sum(a, axis, exclusive=bool(step.option % 2))],
+        lambda: [ops.cumsum(a, axis, exclusive=bool(step.option % 2))],
         lambda: [ops.argmax(a, axis, keepdims=bool(step.option % 2))],
     )
     return table[step.second % len(table)]()
