@@ -39,8 +39,8 @@ from nnc.nn.model import KINDS
 from nnc.nn.zoo import NETWORKS, network
 
 OPTIMIZERS: dict[str, nn.Optimizer] = {
-    "sgd": nn.StochasticGradientDescent(1e-4, momentum=0.0),
-    "momentum": nn.StochasticGradientDescent(1e-4),
+    "sgd": nn.SGD(1e-4, momentum=0.0),
+    "momentum": nn.SGD(1e-4),
     "adam": nn.Adam(1e-4),
 }
 

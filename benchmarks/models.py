@@ -75,7 +75,7 @@ def labels(classes: int, *shape: int) -> Array:
 
 
 def model_of(layer: nn.Layer, x: Array, half: bool) -> nn.Model:
-    optimizer, precision = nn.StochasticGradientDescent(RATE, momentum=0.0), BF16 if half else None
+    optimizer, precision = nn.SGD(RATE, momentum=0.0), BF16 if half else None
     return nn.Model(layer, x.shape[1:], optimizer=optimizer, input_dtype=dtype_of(x.dtype), precision=precision)
 
 

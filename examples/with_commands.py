@@ -12,7 +12,7 @@ from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
 from nnc.nn.initializers import generator_for, he_uniform
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
@@ -29,7 +29,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     share = Tensor.from_numpy(np.full(batch_size, 1.0 / batch_size, np.float32))
     logits, probability, loss = new(spec((batch_size, 10))), new(spec((batch_size, 10))), new(spec((batch_size,)))
     weight_gradient, bias_gradient = new(weight.spec), new(bias.spec)
-    update = Command(SGD, SgdAttrs())
+    update = Command(SGD, SGDAttrs())
 
     graph = ConcreteGraph()
     forward = graph.add(Command(GEMM, GemmAttrs()), [x, weight, bias], [logits])

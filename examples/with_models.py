@@ -16,7 +16,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
         flatten=nn.Flatten(),
         head=nn.Dense(10),
     )
-    model = nn.Model(network, (8, 8, 1), optimizer=nn.StochasticGradientDescent(0.1, momentum=0.9), seed=0)
+    model = nn.Model(network, (8, 8, 1), optimizer=nn.SGD(0.1, momentum=0.9), seed=0)
     batches = Batches(digits.train, batch_size, seed=0)
     losses = []
     for _ in range(epochs):

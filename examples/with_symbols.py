@@ -11,7 +11,7 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
 from nnc.nn.initializers import generator_for, he_uniform, zeros
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, minimize
 
 SHAPES = {"conv.weight": (3, 3, 1, 8), "conv.bias": (8,), "head.weight": (128, 10), "head.bias": (10,)}
@@ -43,7 +43,7 @@ def build(batch: int, tensors: dict[str, Tensor], states: dict[str, Tensor]) -> 
     y = ops.max_pool(ops.relu(y), (2, 2), ops.window_of(2, stride=2))
     logits = ops.reshape(y, (batch, -1)) @ weights["head.weight"] + weights["head.bias"]
     loss = ops.reduce_mean(ops.softmax_cross_entropy(logits, labels)[0])
-    step = minimize(graph, Command(SGD, SgdAttrs(momentum=0.9)), [loss], list(weights.values()))
+    step = minimize(graph, Command(SGD, SGDAttrs(momentum=0.9)), [loss], list(weights.values()))
     given = {weights[path]: tensor for path, tensor in tensors.items()}
     given.update({update.states[0]: states[update.parameter.name] for update in step.updates})
     given[step.scalars["rate"]] = Tensor.from_numpy(np.float32(0.1))

@@ -9,7 +9,7 @@ from nnc.core.command import Command
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.nn.data import Batches, load
 from nnc.nn.initializers import generator_for, he_uniform, zeros
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 
 SHAPES = {"conv.weight": (3, 3, 1, 8), "conv.bias": (8,), "head.weight": (128, 10), "head.bias": (10,)}
 
@@ -19,7 +19,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     graph = DynamicGraph()
     parameters = [graph.variable(initial_value(path)) for path in SHAPES]
     states: list[tuple[Variable, ...]] = [(graph.constant(np.zeros(shape, np.float32)),) for shape in SHAPES.values()]
-    optimizer = Command(SGD, SgdAttrs(momentum=0.9))
+    optimizer = Command(SGD, SGDAttrs(momentum=0.9))
     batches = Batches(load("digits").train, batch_size, seed=0)
     losses = []
     for _ in range(epochs):

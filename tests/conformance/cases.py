@@ -60,7 +60,7 @@ from nnc.ops.convolutions import (
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.pointwise import (
     ABSOLUTE,
     ADD,
@@ -399,7 +399,7 @@ def _softmaxes() -> Iterator[Case]:
 
 def _optimizers() -> Iterator[Case]:
     rate, step = Argument((), constant(0.1), F32), Argument((), constant(3.0), F32)
-    sgds = (SgdAttrs(), SgdAttrs(0.9), SgdAttrs(0.9, 0.1, 0.01), SgdAttrs(0.9, 0.0, 0.01, nesterov=True))
+    sgds = (SGDAttrs(), SGDAttrs(0.9), SGDAttrs(0.9, 0.1, 0.01), SGDAttrs(0.9, 0.0, 0.01, nesterov=True))
     adams = (AdamAttrs(), AdamAttrs(0.8, 0.95, 1e-6, 0.01), AdamAttrs(0.8, 0.95, 1e-6, 0.01, decoupled=True))
     for shape in ((3, 5), (0,), (), (33,)):
         part, variance = Argument(shape), Argument(shape, positive)

@@ -19,7 +19,7 @@ from nnc.ops.optimizer import (
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
-    RmsPropAttrs,
+    RMSPropAttrs,
 )
 
 
@@ -32,7 +32,7 @@ def rows() -> Iterator[Case]:
             note = f"{number}"
             yield Case(GRADIENT_DESCENT, GradientDescentAttrs(decay), (w, w, rate), FLOATS, note)
             yield Case(LAMB, LambAttrs(decay=decay), (w, w, w, v, rate, step), FLOATS, note)
-            yield Case(RMSPROP, RmsPropAttrs(0.9, 0.5 * number, decay=decay), (w, w, w, v, rate), FLOATS, note)
+            yield Case(RMSPROP, RMSPropAttrs(0.9, 0.5 * number, decay=decay), (w, w, w, v, rate), FLOATS, note)
             yield Case(ADAGRAD, AdagradAttrs(1e-3, decay), (w, w, v, rate), FLOATS, note)
             yield Case(LION, LionAttrs(decay=decay), (w, w, w, rate), FLOATS, note)
         for decoupled in (False, True):

@@ -16,7 +16,7 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.dynamic import graph as graph_module
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.symbolic import verify
 
 
@@ -300,7 +300,7 @@ def test_integers_have_no_gradient(graph: DynamicGraph) -> None:
 def test_an_operator_without_gradient_names_its_line_at_every_call(graph: DynamicGraph) -> None:
     w, g, m = (graph.variable(np.ones(3)) for _ in range(3))
     rate = graph.constant(np.float64(0.1))
-    new = graph.execute(Command(SGD, SgdAttrs()), (g, w, m, rate))[0]  # eager update
+    new = graph.execute(Command(SGD, SGDAttrs()), (g, w, m, rate))[0]  # eager update
     for _ in range(2):
         with pytest.raises(NotDifferentiableError) as caught:
             graph.backward([new], [w])
@@ -505,7 +505,7 @@ def test_the_oldest_program_makes_room(
 # ---- training
 
 
-@pytest.mark.parametrize("command", [Command(SGD, SgdAttrs(0.9)), Command(ADAM, AdamAttrs())], ids=["sgd", "adam"])
+@pytest.mark.parametrize("command", [Command(SGD, SGDAttrs(0.9)), Command(ADAM, AdamAttrs())], ids=["sgd", "adam"])
 def test_a_training_loop_does_not_grow_the_record(
     graph: DynamicGraph, compilations: list[int], command: Command[object]
 ) -> None:

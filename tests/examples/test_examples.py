@@ -27,7 +27,7 @@ def test_variables_and_symbols_follow_the_model(train, by_models: list[float]) -
 
 def test_commands_follow_a_model_of_one_dense_layer() -> None:
     layer = nn.Sequential(flatten=nn.Flatten(), dense=nn.Dense(10))
-    model = nn.Model(layer, (8, 8, 1), optimizer=nn.StochasticGradientDescent(0.5, momentum=0.0), seed=0)
+    model = nn.Model(layer, (8, 8, 1), optimizer=nn.SGD(0.5, momentum=0.0), seed=0)
     batches = Batches(load("digits").train, 64, seed=0, drop_last=True)
     expected = [model.train_on_batch(batch.inputs, batch.labels)[0] for _ in range(2) for batch in batches]
     losses = with_commands.train(epochs=2)

@@ -72,7 +72,7 @@ LEAVES: Mapping[str, Draw] = {
     "Path": World.path,
     "Layer": World.layer,
     "Loss": lambda world: world.random.choice((nn.SoftmaxCrossEntropy, nn.MeanSquaredError))(),
-    "Optimizer": lambda world: world.random.choice((nn.Adam, nn.StochasticGradientDescent, nn.Lion))(),
+    "Optimizer": lambda world: world.random.choice((nn.Adam, nn.SGD, nn.Lion))(),
     "RateSchedule": lambda world: nn.Constant(0.1),
     "Model": lambda world: world.model,
     "K": World.key,

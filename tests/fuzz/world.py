@@ -29,7 +29,7 @@ from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.pointwise import ADD, EXP, MULTIPLY, RELU
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
@@ -64,7 +64,7 @@ COMMANDS: tuple[AnyCommand, ...] = (
     Command(GEMM, GemmAttrs()),
     Command(GEMM, GemmAttrs(transpose_b=True)),
     Command(REDUCE_SUM, ReduceAttrs((0,))),
-    Command(SGD, SgdAttrs()),
+    Command(SGD, SGDAttrs()),
     Command(ADAM, AdamAttrs()),
 )
 LAYERS: tuple[Callable[[], nn.Layer], ...] = (

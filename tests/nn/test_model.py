@@ -187,9 +187,9 @@ class NumpyAdam:
 @pytest.mark.parametrize(
     ("optimizer", "plain"),
     [
-        (nn.StochasticGradientDescent(0.1, momentum=0.0), NumpySgd(0.1, 0.0, 0.0, False)),
-        (nn.StochasticGradientDescent(0.1, momentum=0.8, decay=0.01), NumpySgd(0.1, 0.8, 0.01, False)),
-        (nn.StochasticGradientDescent(0.1, momentum=0.8, nesterov=True), NumpySgd(0.1, 0.8, 0.0, True)),
+        (nn.SGD(0.1, momentum=0.0), NumpySgd(0.1, 0.0, 0.0, False)),
+        (nn.SGD(0.1, momentum=0.8, decay=0.01), NumpySgd(0.1, 0.8, 0.01, False)),
+        (nn.SGD(0.1, momentum=0.8, nesterov=True), NumpySgd(0.1, 0.8, 0.0, True)),
         (nn.Adam(0.02), NumpyAdam(0.02, 0.9, 0.999, 1e-8, 0.0, False)),
         (nn.Adam(0.02, beta1=0.7, epsilon=1e-3, decay=0.1), NumpyAdam(0.02, 0.7, 0.999, 1e-3, 0.1, False)),
         (nn.Adam(0.02, decay=0.1, decoupled=True), NumpyAdam(0.02, 0.9, 0.999, 1e-8, 0.1, True)),
@@ -211,7 +211,7 @@ def test_training_is_that_of_a_numpy_loop(optimizer: nn.Optimizer, plain: NumpyS
 
 def test_schedules_steer_each_update() -> None:
     schedule = nn.Cosine(0.5, steps=10, end=0.1)
-    model = dense(dtype=F64, optimizer=nn.StochasticGradientDescent(schedule, momentum=0.0))
+    model = dense(dtype=F64, optimizer=nn.SGD(schedule, momentum=0.0))
     weights = model.state_dict()
     x, target = examples(8)
     for step in range(1, 13):
@@ -233,7 +233,7 @@ def test_the_same_training_gives_the_same_bits() -> None:
 
 
 def test_batches_of_any_size_share_parameters() -> None:
-    model = dense(optimizer=nn.StochasticGradientDescent(0.05))
+    model = dense(optimizer=nn.SGD(0.05))
     inputs, target = examples(10)
     losses = []
     for _ in range(20):
@@ -410,7 +410,7 @@ def test_memory_is_stated_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_training_step_copies_no_parameter() -> None:
-    for optimizer in (nn.Adam(), nn.StochasticGradientDescent()):
+    for optimizer in (nn.Adam(), nn.SGD()):
         assert classifier(optimizer=optimizer).training_step(8).compiled.bindings.copies == ()
 
 

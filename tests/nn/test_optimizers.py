@@ -9,6 +9,7 @@ import pytest
 
 from nnc.errors import AttributeValueError
 from nnc.nn import (
+    SGD,
     Adagrad,
     Adam,
     AdamW,
@@ -20,15 +21,14 @@ from nnc.nn import (
     PerParameter,
     RMSProp,
     Sequential,
-    StochasticGradientDescent,
     Tanh,
 )
 from nnc.nn.schedules import Constant
 
 OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
-    (StochasticGradientDescent(0.1), ("momentum",)),
-    (StochasticGradientDescent(0.1, momentum=0.0, decay=1e-4), ()),
-    (StochasticGradientDescent(0.1, nesterov=True, decay=1e-4), ("momentum",)),
+    (SGD(0.1), ("momentum",)),
+    (SGD(0.1, momentum=0.0, decay=1e-4), ()),
+    (SGD(0.1, nesterov=True, decay=1e-4), ("momentum",)),
     (Adam(0.02), ("moment", "variance")),
     (Adam(0.02, amsgrad=True), ("moment", "variance", "top")),
     (AdamW(0.02), ("moment", "variance")),
@@ -55,7 +55,7 @@ def test_a_model_learns(optimizer: Optimizer, states: tuple[str, ...]) -> None:
 
 
 BAD: tuple[Callable[[], Optimizer], ...] = (
-    lambda: StochasticGradientDescent(momentum=1.0),
+    lambda: SGD(momentum=1.0),
     lambda: Adam(beta1=1.0),
     lambda: Adam(epsilon=0.0),
     lambda: AdamW(beta2=-0.1),
@@ -83,7 +83,7 @@ def halves() -> tuple[np.ndarray, np.ndarray]:
 def test_parameters_have_optimizers_of_their_own() -> None:
     """Biases decay not, the first layer is frozen, and the second layer's weight has a rate of its own."""
     x, labels = halves()
-    plain, slow = AdamW(0.01, decay=0.5), StochasticGradientDescent(Constant(1e-3), momentum=0.5)
+    plain, slow = AdamW(0.01, decay=0.5), SGD(Constant(1e-3), momentum=0.5)
     optimizer = PerParameter(plain, (("0.*", None), ("*.bias", AdamW(0.01, decay=0.0)), ("2.weight", slow)))
     model = Model(Sequential(Dense(8), Tanh(), Dense(2), Dense(2)), (4,), optimizer=optimizer)
     assert optimizer.state_names() == ("moment", "variance")
@@ -103,7 +103,7 @@ def test_parameters_have_optimizers_of_their_own() -> None:
 
 def test_an_update_follows_no_longer_gradient_than_allowed() -> None:
     x, labels = halves()
-    optimizer = StochasticGradientDescent(1.0, momentum=0.0)
+    optimizer = SGD(1.0, momentum=0.0)
     steps = []
     for limit in (None, 0.01):
         model = Model(Sequential(Dense(8), Tanh(), Dense(2)), (4,), optimizer=optimizer, clip_norm=limit)

@@ -46,7 +46,7 @@ ROWS: tuple[tuple[Callable[..., object], str, tuple[object, ...]], ...] = (
     (lambda beta2: nn.AdamW(beta2=beta2), "beta2", (1.0, 2)),
     (lambda epsilon: nn.Adam(epsilon=epsilon), "epsilon", (0.0, INFINITE)),
     (lambda decay: nn.AdamW(decay=decay), "decay", (-0.01, NAN)),
-    (lambda momentum: nn.StochasticGradientDescent(momentum=momentum), "momentum", (1.0, NAN)),
+    (lambda momentum: nn.SGD(momentum=momentum), "momentum", (1.0, NAN)),
     (lambda alpha: nn.RMSProp(alpha=alpha), "alpha", (1.0,)),
     (lambda rate: nn.Lion(rate), "rate", (-1,)),
     (lambda rules: nn.PerParameter(nn.Adam(), rules), "rules", ("*.bias", (("*.bias", "Adam"),))),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nnc.errors import AttributeValueError
-from nnc.nn import Adam, Constant, Cosine, StochasticGradientDescent
+from nnc.nn import SGD, Adam, Constant, Cosine
 
 
 def test_a_constant_stays() -> None:
@@ -29,4 +29,4 @@ def test_optimizers_hand_the_rate_of_the_step_to_their_command() -> None:
     optimizer = Adam(Cosine(1.0, steps=10))
     assert optimizer.scalars(1) == {"rate": 1.0, "step": 1.0}
     assert optimizer.scalars(11) == {"rate": 0.0, "step": 11.0}
-    assert StochasticGradientDescent(0.5).scalars(7) == {"rate": 0.5}
+    assert SGD(0.5).scalars(7) == {"rate": 0.5}

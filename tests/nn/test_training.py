@@ -15,7 +15,7 @@ from nnc.nn.data import Batches, BatchState, DataSet
 def setting(count: int = 10, size: int = 4) -> tuple[nn.Model, Batches]:
     inputs = np.random.default_rng(0).standard_normal((count, 3)).astype(np.float32)
     data = DataSet("some", inputs, (inputs[:, 0] > 0).astype(np.int32), ("a", "b"))
-    model = nn.Model(nn.Dense(2), (3,), optimizer=nn.StochasticGradientDescent(0.5), backend="reference")
+    model = nn.Model(nn.Dense(2), (3,), optimizer=nn.SGD(0.5), backend="reference")
     return model, Batches(data, size, seed=2)
 
 

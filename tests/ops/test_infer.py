@@ -31,7 +31,7 @@ from nnc.ops.convolutions import (
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.operators import OPERATORS
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.pointwise import ADD, AFFINE, EXP, GREATER, LOG, MAXIMUM, RELU, WHERE, AffineAttrs
 from nnc.ops.pooling import (
     AVERAGE_POOL,
@@ -199,9 +199,9 @@ BAD = (
     Bad(SOFTMAX_CROSS_ENTROPY, NONE, (ROWS, spec((4,), "i32")), ShapeError, "need labels of shape [3]"),
     Bad(SOFTMAX_CROSS_ENTROPY_GRADIENT, NONE, (ROWS, ROWS, spec((3,), "i32")), ShapeError, "need g of shape [3]"),
     Bad(LABEL_DIFFERENCE, NONE, (spec((4,)), ROWS, spec((3,), "i32")), ShapeError, "need equal shapes"),
-    Bad(SGD, SgdAttrs(), (ROWS, ROWS, spec((3,)), spec(())), ShapeError, "need gradient and state as the parameter"),
-    Bad(SGD, SgdAttrs(), (ROWS, ROWS, ROWS, ROWS), ShapeError, "need scalars for rate and step"),
-    Bad(SGD, SgdAttrs(), (ROWS, ROWS, ROWS, spec((), "bool")), DTypeError, "got bool[]"),
+    Bad(SGD, SGDAttrs(), (ROWS, ROWS, spec((3,)), spec(())), ShapeError, "need gradient and state as the parameter"),
+    Bad(SGD, SGDAttrs(), (ROWS, ROWS, ROWS, ROWS), ShapeError, "need scalars for rate and step"),
+    Bad(SGD, SGDAttrs(), (ROWS, ROWS, ROWS, spec((), "bool")), DTypeError, "got bool[]"),
     Bad(ADAM, AdamAttrs(), (ROWS, ROWS, ROWS, ROWS, spec(())), ArityError, "need 6 (g, w, m, v, rate, step)"),
 )
 

@@ -30,8 +30,8 @@ from nnc.ops.optimizer import (
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
-    RmsPropAttrs,
-    SgdAttrs,
+    RMSPropAttrs,
+    SGDAttrs,
 )
 from nnc.ops.rules import INPLACE, infer
 
@@ -101,12 +101,12 @@ def lion(t: int, g: list[float], w: list[float], state: State) -> list[float]:
 
 RULES: tuple[tuple[str, AnyCommand, Rule], ...] = (
     ("gradient_descent", Command(GRADIENT_DESCENT, GradientDescentAttrs(DECAY)), gradient_descent),
-    ("sgd", Command(SGD, SgdAttrs(0.9, 0.0, DECAY, nesterov=True)), sgd),
+    ("sgd", Command(SGD, SGDAttrs(0.9, 0.0, DECAY, nesterov=True)), sgd),
     ("adam", Command(ADAM, AdamAttrs(0.9, 0.99, 1e-8, DECAY)), adam),
     ("adamw", Command(ADAM, AdamAttrs(0.9, 0.99, 1e-8, DECAY, decoupled=True)), adamw),
     ("amsgrad", Command(AMSGRAD, AdamAttrs(0.9, 0.99, 1e-8, DECAY)), amsgrad),
     ("lamb", Command(LAMB, LambAttrs(0.9, 0.99, 1e-6, DECAY)), lamb),
-    ("rmsprop", Command(RMSPROP, RmsPropAttrs(0.9, 0.5, 1e-8, DECAY)), rmsprop),
+    ("rmsprop", Command(RMSPROP, RMSPropAttrs(0.9, 0.5, 1e-8, DECAY)), rmsprop),
     ("adagrad", Command(ADAGRAD, AdagradAttrs(1e-10, DECAY)), adagrad),
     ("lion", Command(LION, LionAttrs(0.9, 0.99, DECAY)), lion),
 )

@@ -14,7 +14,7 @@ from nnc.core.dtype import F32, I32
 from nnc.core.spec import spec
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError, UsageError
 from nnc.ops.copy import COPY
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, faults, minimize, scope, while_loop
 
@@ -96,7 +96,7 @@ def shape_before_its_time(graph: SymbolicGraph, x: Symbol) -> None:
 def minimize_by_integers(graph: SymbolicGraph, x: Symbol) -> None:
     steps = graph.input(spec((4,), I32))
     loss = ops.reduce_sum(ops.cast(steps, F32))
-    minimize(graph, Command(SGD, SgdAttrs()), [loss], [steps])  # minimize_by_integers
+    minimize(graph, Command(SGD, SGDAttrs()), [loss], [steps])  # minimize_by_integers
 
 
 def scope_without_a_name(graph: SymbolicGraph, x: Symbol) -> None:

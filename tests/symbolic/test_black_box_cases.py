@@ -17,7 +17,7 @@ from nnc import ops
 from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.optimizer import ADAM, RMSPROP, SGD, AdamAttrs, RmsPropAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, RMSPROP, SGD, AdamAttrs, RMSPropAttrs, SGDAttrs
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, case_of, compile, minimize, verify
 
@@ -248,9 +248,9 @@ def test_case_29_gradients_of_a_concatenation_come_after_the_sum(graph: Symbolic
 
 
 OPTIMIZERS: dict[str, tuple[AnyCommand, float, float]] = {
-    "sgd": (Command(SGD, SgdAttrs(momentum=0.9)), 1e-3, 1e-6),
+    "sgd": (Command(SGD, SGDAttrs(momentum=0.9)), 1e-3, 1e-6),
     "adam": (Command(ADAM, AdamAttrs(beta2=0.98)), 2e-2, 1e-6),
-    "rmsprop": (Command(RMSPROP, RmsPropAttrs(alpha=0.9, momentum=0.9)), 1e-3, 1e-6),
+    "rmsprop": (Command(RMSPROP, RMSPropAttrs(alpha=0.9, momentum=0.9)), 1e-3, 1e-6),
     "adamw": (Command(ADAM, AdamAttrs(beta2=0.98, decoupled=True)), 2e-2, 1e-6),
 }
 

@@ -9,7 +9,7 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, AttributeValueError, ShapeError
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.pointwise import TANH
 from nnc.ops.products import GEMM
 from nnc.ops.reduction import REDUCE_MEAN
@@ -51,7 +51,7 @@ def test_s14_s15_gradients_and_updates_of_a_composed_loss() -> None:
     w = graph.input(spec((4,)), "w")
     (value,) = instantiate(loss, graph, w=w)
     (gradient,) = backward(graph, [value], [w])
-    step = minimize(graph, Command(SGD, SgdAttrs()), [value], [w])
+    step = minimize(graph, Command(SGD, SGDAttrs()), [value], [w])
     weights, state = Tensor.zeros(w.spec), Tensor.zeros(w.spec)
     given = {w: weights, step.updates[0].states[0]: state, step.scalars["rate"]: Tensor.from_numpy(np.float32(2.0))}
     compiled = compile(graph, [gradient], given=given, carry=step.carries(), backend="reference")

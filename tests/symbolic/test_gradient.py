@@ -17,7 +17,7 @@ from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolErr
 from nnc.graph import Op
 from nnc.ops.copy import COPY
 from nnc.ops.operators import OPERATORS
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.reads import gradient_reads
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable, example_of
@@ -379,7 +379,7 @@ def test_an_integer_has_no_gradient(graph: SymbolicGraph) -> None:
 def test_an_operator_without_gradient_names_its_own_line(graph: SymbolicGraph) -> None:
     x, w, m = inputs_of(graph, [(3,), (3,), (3,)])
     rate = graph.input(spec(()), "rate")
-    update = Command(SGD, SgdAttrs())
+    update = Command(SGD, SGDAttrs())
     from_update = graph.apply(update, [x, w, m, rate])[0]  # the update
     with pytest.raises(NotDifferentiableError, match="sgd") as caught:
         backward(graph, [ops.exp(from_update)], [x])

@@ -12,7 +12,7 @@ from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import spec
 from nnc.errors import AttributeValueError
 from nnc.ops.copy import COPY
-from nnc.ops.optimizer import ADAM, SGD, STATE_NAMES, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, STATE_NAMES, AdamAttrs, SGDAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Minimized, Symbol, SymbolicGraph, minimize, verify
 from nnc.symbolic.minimization import steering_dtype
@@ -21,7 +21,7 @@ from nnc.symbolic.minimization import steering_dtype
 @pytest.mark.parametrize(
     ("command", "states", "scalars"),
     [
-        (Command(SGD, SgdAttrs(0.9)), ["w.momentum"], ["rate"]),
+        (Command(SGD, SGDAttrs(0.9)), ["w.momentum"], ["rate"]),
         (Command(ADAM, AdamAttrs()), ["w.moment", "w.variance"], ["rate", "step"]),
     ],
     ids=["sgd", "adam"],
@@ -94,7 +94,7 @@ def test_every_optimizer_updates_as_its_command_alone_does(command: AnyCommand) 
 def test_a_command_for_each_parameter() -> None:
     graph = SymbolicGraph()
     (w, v), loss = quadratic(graph)
-    decaying, plain = Command(SGD, SgdAttrs(decay=0.5)), Command(ADAM, AdamAttrs())
+    decaying, plain = Command(SGD, SGDAttrs(decay=0.5)), Command(ADAM, AdamAttrs())
     done = minimize(graph, {w: decaying, v: plain}, [loss], [w, v])
     verify(graph)
     assert [len(update.states) for update in done.updates] == [1, 2]
@@ -127,7 +127,7 @@ def test_rates_are_computed_in_the_graph_and_may_differ() -> None:
     (w, v), loss = quadratic(graph)
     step = graph.input(spec((), F64), "step")
     rate = 0.1 / step
-    done = minimize(graph, Command(SGD, SgdAttrs()), [loss], [w, v], scalars={"rate": rate}, rates={v: rate / 10.0})
+    done = minimize(graph, Command(SGD, SGDAttrs()), [loss], [w, v], scalars={"rate": rate}, rates={v: rate / 10.0})
     verify(graph)
     assert done.scalars == {"rate": rate}
     values = {w: np.zeros(3), v: np.zeros(3), step: np.array(4.0)}
@@ -139,7 +139,7 @@ def test_gradients_of_further_inputs_come_along() -> None:
     graph = SymbolicGraph()
     x, w = graph.input(spec((2, 3), F64), "x"), graph.input(spec((3, 1), F64), "w")
     loss = ops.reduce_sum(ops.square(x @ w))
-    done = minimize(graph, Command(SGD, SgdAttrs()), [loss], [w], inputs=[x], clip_value=1e-3)
+    done = minimize(graph, Command(SGD, SGDAttrs()), [loss], [w], inputs=[x], clip_value=1e-3)
     (slope,) = done.input_gradients
     data, weights = np.arange(6.0).reshape(2, 3), np.array([[1.0], [0.5], [-1.0]])
     values = {x: data, w: weights, done.scalars["rate"]: np.array(1.0)}
@@ -154,7 +154,7 @@ def test_gradients_are_clipped_by_the_norm_of_all(dtype: DType, limit: float, sc
     graph = SymbolicGraph()
     w, v = (graph.input(spec((2,), dtype), name) for name in "wv")
     loss = ops.reduce_sum(w * 3.0) + ops.reduce_sum(v * 4.0)
-    done = minimize(graph, Command(SGD, SgdAttrs()), [loss], [w, v], clip_norm=limit / math.sqrt(0.5))
+    done = minimize(graph, Command(SGD, SGDAttrs()), [loss], [w, v], clip_norm=limit / math.sqrt(0.5))
     verify(graph)
     assert done.norm is not None
     values = {w: np.zeros(2), v: np.zeros(2), done.scalars["rate"]: np.array(1.0)}
@@ -167,7 +167,7 @@ def test_a_limit_may_be_a_tensor_and_no_gradient_stays_none() -> None:
     graph = SymbolicGraph()
     w = graph.input(spec((3,), F64), "w")
     limit = graph.input(spec((), F64), "limit")
-    done = minimize(graph, Command(SGD, SgdAttrs()), [ops.reduce_sum(ops.square(w))], [w], clip_norm=limit)
+    done = minimize(graph, Command(SGD, SGDAttrs()), [ops.reduce_sum(ops.square(w))], [w], clip_norm=limit)
     for value, expected in ((np.zeros(3), np.zeros(3)), (np.array([3.0, 0.0, 4.0]), np.array([0.6, 0.0, 0.8]))):
         values = {w: value, limit: np.array(1.0), done.scalars["rate"]: np.array(1.0)}
         np.testing.assert_allclose(stepped(graph, done, values, [done.updates[0].gradient])[0], expected)

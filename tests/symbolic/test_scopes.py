@@ -7,7 +7,7 @@ import pytest
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.symbolic import SymbolicGraph, minimize, scope
 from nnc.symbolic.text import dump
 
@@ -35,7 +35,7 @@ def test_a_state_is_named_after_its_parameter_alone() -> None:
     graph = SymbolicGraph()
     with scope("top"):
         w = graph.input(spec((3,)), "w")
-        done = minimize(graph, Command(SGD, SgdAttrs()), [ops.reduce_sum(w)], [w])
+        done = minimize(graph, Command(SGD, SGDAttrs()), [ops.reduce_sum(w)], [w])
     assert done.updates[0].states[0].name == "top.w.momentum"
 
 

@@ -35,6 +35,7 @@ from nnc.nn.layers import (
 from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
 from nnc.nn.model import Evaluation, Model, ModelMemory
 from nnc.nn.optimizers import (
+    SGD,
     Adagrad,
     Adam,
     AdamW,
@@ -43,7 +44,6 @@ from nnc.nn.optimizers import (
     Optimizer,
     PerParameter,
     RMSProp,
-    StochasticGradientDescent,
 )
 from nnc.nn.schedules import Constant, Cosine, RateSchedule
 from nnc.nn.training import Progress, fit
@@ -99,7 +99,7 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "SoftmaxCrossEntropy",
-    "StochasticGradientDescent",
+    "SGD",
     "Tanh",
     "TransformerBlock",
     "Upsample",

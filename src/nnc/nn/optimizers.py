@@ -9,25 +9,7 @@ from fnmatch import fnmatchcase
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.command import AnyCommand, Command
 from nnc.nn.schedules import Constant, RateSchedule
-from nnc.ops.optimizer import (
-    ADAGRAD,
-    ADAM,
-    AMSGRAD,
-    GRADIENT_DESCENT,
-    LAMB,
-    LION,
-    RMSPROP,
-    SCALAR_NAMES,
-    SGD,
-    STATE_NAMES,
-    AdagradAttrs,
-    AdamAttrs,
-    GradientDescentAttrs,
-    LambAttrs,
-    LionAttrs,
-    RmsPropAttrs,
-    SgdAttrs,
-)
+from nnc.ops import optimizer as ops
 
 
 class Optimizer(ABC):
@@ -53,16 +35,16 @@ class Optimizer(ABC):
         """Values of the command's scalar inputs at update `step` (1 at the first)."""
         schedule = self.rate if isinstance(self.rate, RateSchedule) else Constant(self.rate)
         values = {"rate": schedule.rate(step), "step": float(step)}
-        return {name: values[name] for name in SCALAR_NAMES[self.command().op]}
+        return {name: values[name] for name in ops.SCALAR_NAMES[self.command().op]}
 
     def state_names(self) -> tuple[str, ...]:
         """Names of the state tensors kept per parameter."""
-        return STATE_NAMES[self.command().op]
+        return ops.STATE_NAMES[self.command().op]
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class StochasticGradientDescent(Optimizer):
+class SGD(Optimizer):
     """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
 
     rate: Rate | RateSchedule = 0.01
@@ -73,8 +55,8 @@ class StochasticGradientDescent(Optimizer):
     def command(self) -> AnyCommand:
         """The sgd command, or gradient_descent, which keeps no state."""
         if not self.momentum:
-            return Command(GRADIENT_DESCENT, GradientDescentAttrs(self.decay))
-        return Command(SGD, SgdAttrs(self.momentum, 0.0, self.decay, self.nesterov))
+            return Command(ops.GRADIENT_DESCENT, ops.GradientDescentAttrs(self.decay))
+        return Command(ops.SGD, ops.SGDAttrs(self.momentum, 0.0, self.decay, self.nesterov))
 
 
 @checked
@@ -95,8 +77,8 @@ class Adam(Optimizer):
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command."""
-        attrs = AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled)
-        return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
+        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled)
+        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
 
 
 @checked
@@ -113,8 +95,8 @@ class AdamW(Optimizer):
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command, decoupled."""
-        attrs = AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, decoupled=True)
-        return Command(AMSGRAD if self.amsgrad else ADAM, attrs)
+        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, decoupled=True)
+        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
 
 
 @checked
@@ -130,7 +112,7 @@ class Lamb(Optimizer):
 
     def command(self) -> AnyCommand:
         """The lamb command."""
-        return Command(LAMB, LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
+        return Command(ops.LAMB, ops.LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
 
 
 @checked
@@ -146,7 +128,7 @@ class RMSProp(Optimizer):
 
     def command(self) -> AnyCommand:
         """The rmsprop command."""
-        return Command(RMSPROP, RmsPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
+        return Command(ops.RMSPROP, ops.RMSPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
 
 
 @checked
@@ -160,7 +142,7 @@ class Adagrad(Optimizer):
 
     def command(self) -> AnyCommand:
         """The adagrad command."""
-        return Command(ADAGRAD, AdagradAttrs(self.epsilon, self.decay))
+        return Command(ops.ADAGRAD, ops.AdagradAttrs(self.epsilon, self.decay))
 
 
 @checked
@@ -175,7 +157,7 @@ class Lion(Optimizer):
 
     def command(self) -> AnyCommand:
         """The lion command."""
-        return Command(LION, LionAttrs(self.beta1, self.beta2, self.decay))
+        return Command(ops.LION, ops.LionAttrs(self.beta1, self.beta2, self.decay))
 
 
 @checked

@@ -39,7 +39,7 @@ class GradientDescentAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class SgdAttrs:
+class SGDAttrs:
     """Momentum, its dampening, weight decay (L2) and Nesterov's look-ahead."""
 
     momentum: float = 0.0
@@ -70,7 +70,7 @@ class LambAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class RmsPropAttrs:
+class RMSPropAttrs:
     """Decay rate α of the mean square, momentum, ε, weight decay (L2)."""
 
     alpha: float = 0.99
@@ -112,7 +112,7 @@ def _infer_gradient_descent(attrs: GradientDescentAttrs, specs: Specs) -> Specs:
     return _infer_update("gradient_descent", 0, specs)
 
 
-def _infer_sgd(attrs: SgdAttrs, specs: Specs) -> Specs:
+def _infer_sgd(attrs: SGDAttrs, specs: Specs) -> Specs:
     return _infer_update("sgd", 1, specs)
 
 
@@ -128,7 +128,7 @@ def _infer_lamb(attrs: LambAttrs, specs: Specs) -> Specs:
     return _infer_update("lamb", 2, specs)
 
 
-def _infer_rmsprop(attrs: RmsPropAttrs, specs: Specs) -> Specs:
+def _infer_rmsprop(attrs: RMSPropAttrs, specs: Specs) -> Specs:
     return _infer_update("rmsprop", 2, specs)
 
 
@@ -160,14 +160,14 @@ GRADIENT_DESCENT = operator(
 )
 SGD = operator(
     "sgd",
-    SgdAttrs,
+    SGDAttrs,
     ("g", "w", "m", "rate"),
     ("w", "m"),
     infer=_infer_sgd,
     gradient=_REASON,
     inplace=_in_place(1),
     work=per_element(4),
-    example=Example(SgdAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
+    example=Example(SGDAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="m' = momentum · m + (1 - dampening)(g + decay · w); w' = w - rate · m'",
 )
 ADAM = operator(
@@ -208,14 +208,14 @@ LAMB = operator(
 )
 RMSPROP = operator(
     "rmsprop",
-    RmsPropAttrs,
+    RMSPropAttrs,
     ("g", "w", "m", "v", "rate"),
     ("w", "m", "v"),
     infer=_infer_rmsprop,
     gradient=_REASON,
     inplace=_in_place(2),
     work=per_element(8),
-    example=Example(RmsPropAttrs(), (*(MATRIX,) * 4, SCALAR), fixed=(4,)),
+    example=Example(RMSPropAttrs(), (*(MATRIX,) * 4, SCALAR), fixed=(4,)),
     doc="v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m' (Hinton 2012)",
 )
 ADAGRAD = operator(
@@ -258,12 +258,5 @@ STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     LION: ("moment",),
 }
 SCALAR_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
-    GRADIENT_DESCENT: ("rate",),
-    SGD: ("rate",),
-    ADAM: ("rate", "step"),
-    AMSGRAD: ("rate", "step"),
-    LAMB: ("rate", "step"),
-    RMSPROP: ("rate",),
-    ADAGRAD: ("rate",),
-    LION: ("rate",),
+    op: op.inputs[2 + len(states) :] for op, states in STATE_NAMES.items() if isinstance(op.inputs, tuple)
 }

@@ -27,7 +27,7 @@ from nnc.ops.convolutions import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.movement import EMBED, EmbedAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.pointwise import (
     ADD,
     AFFINE,
@@ -325,7 +325,7 @@ def test_embed() -> None:
 
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_sgd(nesterov: bool) -> None:
-    attrs = SgdAttrs(momentum=0.9, dampening=0.0 if nesterov else 0.2, decay=0.1, nesterov=nesterov)
+    attrs = SGDAttrs(momentum=0.9, dampening=0.0 if nesterov else 0.2, decay=0.1, nesterov=nesterov)
     w, m, slow_w, slow_m = np.array([1.0, -2.0]), np.zeros(2), [1.0, -2.0], [0.0, 0.0]
     for step in range(4):
         g = random(2, seed=step)

@@ -19,7 +19,7 @@ from nnc.core.dtype import BF16, F16, F64, DType
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, MemoryLimitError, NotDifferentiableError, SymbolError
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.planning.solvers import local
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, faults, jvp, minimize
 from nnc.symbolic.compiler.order import shuffle, window
@@ -248,7 +248,7 @@ def check_carried(case: Case, numbers: random.Random) -> None:
     parameters = [symbol for symbol in built.inputs if symbol.spec.dtype.is_float]
     if not losses or not parameters or len({symbol.spec.dtype for symbol in losses}) > 1:
         return
-    optimizer = Command(SGD, SgdAttrs(0.5)) if numbers.random() < 0.5 else Command(ADAM, AdamAttrs())
+    optimizer = Command(SGD, SGDAttrs(0.5)) if numbers.random() < 0.5 else Command(ADAM, AdamAttrs())
     try:
         minimized = minimize(built.graph, optimizer, losses, parameters)
     except NotDifferentiableError:

@@ -20,7 +20,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.stream import Signal, Stream
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.nn.data import Batches, DataSet
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 
 Answer = dict[str, bytes]
 EXAMPLES, SIZE, EPOCHS = 10, 4, 2
@@ -144,7 +144,7 @@ def eager(random: Random, folder: Path) -> Case:
             loss = ops.reduce_mean(error * error)
             gradients = graph.backward([loss], [weight])
             (weight,), states = graph.apply_gradients(
-                Command(SGD, SgdAttrs(momentum=0.9)), [weight], gradients, states, [0.1]
+                Command(SGD, SGDAttrs(momentum=0.9)), [weight], gradients, states, [0.1]
             )
         return {"weight": weight.numpy().tobytes()}
 

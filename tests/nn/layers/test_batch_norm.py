@@ -14,7 +14,7 @@ SHAPE = (4, 4, 2)
 
 def model(seed: int = 0) -> nn.Model:
     layer = nn.Sequential(conv=nn.Convolution(3), norm=nn.BatchNorm(), flatten=nn.Flatten(), head=nn.Dense(2))
-    return nn.Model(layer, SHAPE, optimizer=nn.StochasticGradientDescent(0.1), seed=seed, backend="reference")
+    return nn.Model(layer, SHAPE, optimizer=nn.SGD(0.1), seed=seed, backend="reference")
 
 
 def batch() -> tuple[np.ndarray, np.ndarray]:

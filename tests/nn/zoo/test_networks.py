@@ -14,7 +14,7 @@ from nnc.nn import Layer, Model
 from nnc.nn.zoo import GPT, NETWORKS, bert_base, digits_network, lstm_language_model, network, resnet20, unet
 from nnc.nn.zoo.language import BERT
 
-PLAIN = nn.StochasticGradientDescent(momentum=0.0)
+PLAIN = nn.SGD(momentum=0.0)
 STATUS = Path("/proc/self/status")
 
 
@@ -103,7 +103,7 @@ SMALL: dict[str, tuple[Layer, tuple[int, ...], DType]] = {
 
 def small(name: str, backend: str) -> Model:
     layer, shape, dtype = SMALL[name]
-    return Model(layer, shape, input_dtype=dtype, optimizer=nn.StochasticGradientDescent(0.01), backend=backend)
+    return Model(layer, shape, input_dtype=dtype, optimizer=nn.SGD(0.01), backend=backend)
 
 
 def batch_for(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, DTypeError, LayoutError, NncError, ShapeError, SymbolError
 from nnc.ops.copy import COPY
-from nnc.ops.optimizer import SGD, SgdAttrs
+from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.pointwise import EXP
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
@@ -195,7 +195,7 @@ def test_two_outputs_never_take_over_one_input(graph: SymbolicGraph) -> None:
         graph.input(spec(shape), name) for shape, name in (((4,), "x"), ((4,), "w"), ((4,), "m"), ((), "r"))
     )
     g = ops.exp(x)
-    weights, momentum = graph.apply(Command(SGD, SgdAttrs(0.5)), [g, w, m, rate])
+    weights, momentum = graph.apply(Command(SGD, SGDAttrs(0.5)), [g, w, m, rate])
     tensors = {w: Tensor.zeros(w.spec), m: Tensor.from_numpy(np.ones(4, np.float32)), rate: Tensor.zeros(rate.spec)}
     compiled = compile_reference(graph, [momentum], given=tensors)
     assert address(compiled, weights) != address(compiled, momentum)
@@ -476,7 +476,7 @@ def test_rebinding_moves_carried_memory_along(graph: SymbolicGraph) -> None:
 def test_a_training_step_updates_parameters_and_states_in_place(graph: SymbolicGraph) -> None:
     x, w = graph.input(spec((8, 4)), "x"), graph.input(spec((4, 2)), "w")
     loss = ops.reduce_mean(ops.square(x @ w))
-    done = minimize(graph, Command(SGD, SgdAttrs(0.9)), [loss], [w])
+    done = minimize(graph, Command(SGD, SGDAttrs(0.9)), [loss], [w])
     given = {w: Tensor.from_numpy(np.ones((4, 2), np.float32)), done.updates[0].states[0]: Tensor.zeros(w.spec)}
     given[done.scalars["rate"]] = Tensor.from_numpy(np.float32(0.1))
     compiled = compile_reference(graph, [loss], given=given, carry=done.carries())

@@ -20,8 +20,8 @@ from nnc.ops.optimizer import (
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
-    RmsPropAttrs,
-    SgdAttrs,
+    RMSPropAttrs,
+    SGDAttrs,
 )
 
 
@@ -36,7 +36,7 @@ def gradient_descent(attrs: GradientDescentAttrs, inputs: Inputs, outputs: Outpu
     write(outputs[0], w - scalar(inputs[2]) * (g + attrs.decay * w))
 
 
-def sgd(attrs: SgdAttrs, inputs: Inputs, outputs: Outputs) -> None:
+def sgd(attrs: SGDAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """m' = momentum · m + (1 - dampening) · (g + decay · w); w' = w - rate · m'; Nesterov's form looks ahead."""
     g, w, m = (widen(array) for array in inputs[:3])
     rate = scalar(inputs[3])
@@ -108,7 +108,7 @@ def lamb(attrs: LambAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[2], variance)
 
 
-def rmsprop(attrs: RmsPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
+def rmsprop(attrs: RMSPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m'."""
     g, w, m, v = (widen(array) for array in inputs[:4])
     slope = g + attrs.decay * w

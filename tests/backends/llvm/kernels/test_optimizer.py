@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import check, random, run, scalar_of
 
-from nnc.backends.llvm.kernels.optimizer import AdamRule, OptimizerUpdate, SgdRule
+from nnc.backends.llvm.kernels.optimizer import AdamRule, OptimizerUpdate, SGDRule
 
 
 @pytest.mark.parametrize(
-    "rule", [SgdRule(0.0, 0.0, 0.0, False), SgdRule(0.9, 0.1, 0.01, False), SgdRule(0.9, 0.0, 0.01, True)], ids=str
+    "rule", [SGDRule(0.0, 0.0, 0.0, False), SGDRule(0.9, 0.1, 0.01, False), SGDRule(0.9, 0.0, 0.01, True)], ids=str
 )
-def test_sgd(rule: SgdRule) -> None:
+def test_sgd(rule: SGDRule) -> None:
     g, w, m = (random((5003,), seed=seed) for seed in range(3))
     rate = np.array(0.1, np.float32)
     slope = g + rule.decay * w
@@ -41,6 +41,6 @@ def test_everything_may_be_updated_in_place() -> None:
     g, w, m = (random((100,), seed=seed) for seed in range(3))
     want = [w - np.float32(0.5) * (m * np.float32(0.9) + g), m * np.float32(0.9) + g]
     rate = np.array(0.5, np.float32)
-    run(OptimizerUpdate(SgdRule(0.9, 0.0, 0.0, False), scalar_of(w), 100, (scalar_of(rate),)), [g, w, m, rate], [w, m])
+    run(OptimizerUpdate(SGDRule(0.9, 0.0, 0.0, False), scalar_of(w), 100, (scalar_of(rate),)), [g, w, m, rate], [w, m])
     np.testing.assert_allclose(w, want[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(m, want[1], rtol=1e-6)

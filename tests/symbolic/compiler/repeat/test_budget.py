@@ -17,6 +17,7 @@ from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.nn import (
+    SGD,
     BatchNorm,
     Convolution,
     Dense,
@@ -25,7 +26,6 @@ from nnc.nn import (
     ReLU,
     Residual,
     Sequential,
-    StochasticGradientDescent,
 )
 from nnc.nn.zoo.language import GPT, lstm_language_model
 from nnc.ops import dropout, reduce_sum, sigmoid, tanh
@@ -268,7 +268,7 @@ def test_training_below_a_limit_is_the_same_training(name: str) -> None:
     is_text = name in {"gpt", "lstm"}
 
     def model(limit: int | None) -> Model:
-        optimizer = StochasticGradientDescent(0.1)
+        optimizer = SGD(0.1)
         dtype = {"input_dtype": I64} if is_text else {}
         return Model(layer, shape, optimizer=optimizer, backend="reference", memory_limit=limit, **dtype)
 

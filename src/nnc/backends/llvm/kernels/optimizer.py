@@ -26,7 +26,7 @@ from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SgdAttrs
+from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SGDAttrs
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
@@ -53,7 +53,7 @@ class GradientDescentRule:
 
 
 @dataclass(frozen=True, slots=True)
-class SgdRule:
+class SGDRule:
     """The numbers of stochastic gradient descent."""
 
     momentum: float
@@ -128,7 +128,7 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
 class OptimizerUpdate:
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
-    rule: GradientDescentRule | SgdRule | AdamRule
+    rule: GradientDescentRule | SGDRule | AdamRule
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]
@@ -174,8 +174,8 @@ def _gradient_descent(attrs: GradientDescentAttrs, inputs: Views, outputs: Views
     return OptimizerUpdate(GradientDescentRule(attrs.decay), out.scalar, out.elements, (inputs[2].scalar,))
 
 
-def _sgd(attrs: SgdAttrs, inputs: Views, outputs: Views) -> Generator:
-    rule = SgdRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)
+def _sgd(attrs: SGDAttrs, inputs: Views, outputs: Views) -> Generator:
+    rule = SGDRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)
     return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[3:]))
 
 
