@@ -36,6 +36,7 @@ class Findings:
     backends: dict[str, str]
     cache_folder: str | None
     cache_writable: bool
+    kept_programs: int
 
 
 def doctor(json: AsJson = False) -> int:
@@ -69,6 +70,7 @@ def examine() -> Findings:
         backends={backend.name: backend.absence() for backend in DISPATCHER.backends.values()},
         cache_folder=None if cache is None else str(cache),
         cache_writable=cache is not None and _can_write(cache),
+        kept_programs=SETTINGS.kept_programs,
     )
 
 
@@ -92,6 +94,7 @@ def _machine(found: Findings) -> Table:
             "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
             "platform": found.platform,
             "cache": "none (NNC_CACHE_DIR is empty)" if found.cache_folder is None else cache,
+            "programs kept": f"{found.kept_programs} by each model, and by each dynamic graph",
         },
     )
 

@@ -26,6 +26,7 @@ from nnc.concrete.multiview import (
     Taped,
     synchronize_to_multiview,
 )
+from nnc.concrete.pending import PendingRuns
 from nnc.concrete.report import Served
 from nnc.concrete.tape import Tape, TapeAccess, multiview_synchronize
 
@@ -40,6 +41,7 @@ __all__ = [
     "MultiviewKind",
     "Multiview",
     "NonZero",
+    "PendingRuns",
     "Phi",
     "Place",
     "PythonChoice",

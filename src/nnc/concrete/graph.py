@@ -32,10 +32,10 @@ from nnc.concrete.check import check_optional, check_outputs, check_places, spec
 from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Multiview, MultiviewKind, Place
-from nnc.concrete.pending import PendingRun, PendingRuns
+from nnc.concrete.pending import PendingRuns
 from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
 from nnc.concrete.report import Served, report
-from nnc.concrete.run import Context, execute
+from nnc.concrete.run import Context
 from nnc.concrete.schedule import Schedule
 from nnc.concrete.tape import Node, Tape, TapeAccess
 from nnc.concrete.text import dump, to_dot
@@ -76,6 +76,8 @@ class ConcreteGraph(Uncopied):
 
     Two handles on one body are equal. The claims of a `deterministic` graph are never measured: they are the first
     choices of the first backends, so that equal machines give equal bits.
+
+    Any thread may run it; runs that touch the same nodes take turns. Graphs over one memory have `runs` in common.
     """
 
     instead: ClassVar[str] = "build the graph again, on tensors of its own"
@@ -88,6 +90,7 @@ class ConcreteGraph(Uncopied):
         *,
         body: ConcreteBody | None = None,
         deterministic: bool = False,
+        runs: PendingRuns | None = None,
     ) -> None:
         self.body = body or ConcreteBody(name, counter=Counter(name), streams=StreamPool(name))
         self._dispatcher = dispatcher
@@ -95,7 +98,7 @@ class ConcreteGraph(Uncopied):
         self._deterministic = deterministic
         self._streams = 1
         self._prepared: dict[tuple[Keys | None, Keys | None, int], tuple[Prepared, frozenset[ExecKey]]] = {}
-        self._runs = PendingRuns()
+        self._runs = PendingRuns() if runs is None else runs
 
     @property
     def execs(self) -> Graph[Record, ExecDependency, ExecKey]:
@@ -313,16 +316,11 @@ class ConcreteGraph(Uncopied):
         """
         part = self._part(sources, destinations, schedule)
         prepared, keys = self._prepare(*part, self._streams if schedule is None else schedule.streams)
-        run = PendingRun(keys, Context(TapeAccess(tape)))
-        if stream is None:
-            self._run_here(prepared, run)
-            return None
-        run.signal = Signal("graph")
-        with Shield():
-            for signal in self._runs.begin(run, stream):
-                stream.submit(signal.settle)
-            stream.submit(partial(execute, prepared.plan, run.context))
-            return stream.emit(run.signal)
+        context = Context(TapeAccess(tape))
+        if stream is not None:
+            return self._runs.submit(self.body, keys, prepared.plan, context, stream)
+        self._runs.run(self.body, keys, prepared.plan, context)
+        return None
 
     def prepare(self) -> None:
         """Do what the first run of everything would begin with: load the kernels and lay out the programs."""
@@ -330,7 +328,7 @@ class ConcreteGraph(Uncopied):
 
     def cancel(self) -> None:
         """Ask all runs of this graph to stop before their next step; they end with CancelledError."""
-        self._runs.cancel()
+        self._runs.cancel(self.body)
 
     def schedule(
         self,
@@ -361,7 +359,8 @@ class ConcreteGraph(Uncopied):
         """
         if self._deterministic:
             raise UsageError("autotune", got="a deterministic graph", need="a graph whose claims may be measured")
-        return tune_bodies(self.body, self._dispatcher, self._backend, options or TuneOptions())
+        chosen = options or TuneOptions()
+        return self._runs.exclusively(lambda: tune_bodies(self.body, self._dispatcher, self._backend, chosen))
 
     # ---- text
 
@@ -467,11 +466,3 @@ class ConcreteGraph(Uncopied):
             self._prepared = {other: kept for other, kept in self._prepared.items() if kept[0].is_current}
             self._prepared[key] = found
         return found
-
-    def _run_here(self, prepared: Prepared, run: PendingRun) -> None:
-        try:
-            for signal in self._runs.begin(run, None):
-                signal.settle()
-            execute(prepared.plan, run.context)
-        finally:
-            self._runs.end(run)

@@ -8,6 +8,7 @@ A step is a program for fixed tensors, calls whose tensors are found at each run
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,10 +31,11 @@ KEPT_PROGRAMS = 256
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """One run: how places are found, and whether somebody has asked it to stop."""
+    """One run: how places are found, whether somebody has asked it to stop, and the threads of its other lanes."""
 
     access: TapeAccess = field(default_factory=TapeAccess)
     cancelled: bool = False
+    threads: set[int] = field(default_factory=set)
 
     def check(self) -> None:
         """CancelledError when the run is to stop."""
@@ -185,8 +187,13 @@ class _Crew:
                 self.signals[item.fires].set()
 
     def _work(self, lane: int) -> None:
+        thread = threading.get_ident()
+        if lane:
+            self.context.threads.add(thread)
         for item in self.plan.lanes[lane]:
             self._do(item)
+        if lane:
+            self.context.threads.discard(thread)
         self.finished[lane].set()
 
     def _do(self, item: Item) -> None:

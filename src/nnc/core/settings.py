@@ -11,12 +11,17 @@ from nnc.errors import UsageError
 
 @dataclass(slots=True)
 class Settings:
-    """Process-wide choices; `threads` 0 means that `NNC_THREADS` decides, and without it one worker per usable core."""
+    """Process-wide choices; `threads` 0 means that `NNC_THREADS` decides, and without it one worker per usable core.
+
+    `kept_programs` is how many compiled programs a model, and how many gradient programs a dynamic graph, keeps for
+    the next time; the one that was not used for longest goes first.
+    """
 
     threads: int = 0
     cache_folder: Path | None = None
     debug: bool = False
     environment_threads: str = ""
+    kept_programs: int = 32
 
     def worker_count(self) -> int:
         """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""

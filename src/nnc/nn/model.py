@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import F16, F32, DType
+from nnc.core.recent import RecentlyUsed
+from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
@@ -27,7 +30,7 @@ from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimizers import Adam, Optimizer
 from nnc.nn.training import Listener, fit
 from nnc.ops.operand import T
-from nnc.symbolic import Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
+from nnc.symbolic import Arena, Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import DEFAULT, Beforehand, Pass, Report, precompute, simplify
 from nnc.symbolic.passes.precision import lower_precision
@@ -47,6 +50,9 @@ class LayerSummary:
 class ModelMemory:
     """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
 
+    All steps of a model take turns in one arena. `arena` is what it has by the steps that were made so far, of which
+    `programs` are kept (at most `SETTINGS.kept_programs`); a step that needs more makes it grow.
+
     `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
     a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
     """
@@ -57,14 +63,18 @@ class ModelMemory:
     optimizer_state: int
     budget: Budget | None = None
     precision: DType | None = None
+    arena: int = 0
+    programs: int = 0
 
     @property
     def total(self) -> int:
         """Arena, weights and optimizer state together."""
-        return self.step.arena + self.weights + self.optimizer_state
+        return max(self.arena, self.step.arena) + self.weights + self.optimizer_state
 
     def __str__(self) -> str:
         beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
+        if self.programs:
+            beside += f"; {self.programs} programs share an arena of {self.arena} B"
         cost = "" if self.budget is None else f"; {self.budget}"
         precision = "" if self.precision is None else f"; products in {self.precision.name}"
         return f"{self.step}; {beside}{cost}{precision}"
@@ -72,7 +82,10 @@ class ModelMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelStep:
-    """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before."""
+    """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before.
+
+    Any thread may run it: steps that share an arena take turns.
+    """
 
     compiled: Compiled
     inputs: Symbol
@@ -81,7 +94,14 @@ class ModelStep:
     passes: tuple[Report, ...] = ()
 
     def run(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
-        """Write the batch, run, and give the results as arrays over the step's own memory."""
+        """Write the batch, run, and give the results: arrays of the caller's own."""
+        return self.compiled.exclusively(lambda: tuple(np.array(view) for view in self.views(inputs, target)))
+
+    def views(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
+        """The same without a copy: arrays over the arena, whose next run writes over them.
+
+        Nobody else runs in the arena until they are read if that is within `compiled.exclusively`.
+        """
         self.compiled.write(self.inputs, inputs)
         if self.target is not None:
             if target is None:
@@ -186,8 +206,15 @@ class Model:
         self.output_shape = self._output.shape[1:]
         self._rules = ExampleRules(self.input_shape, replace(self._output, shape=self.output_shape), self.loss)
         self.updates = 0
-        self._steps: dict[tuple[str, int], ModelStep] = {}
-        self._plans: dict[tuple[str, int], _Program] = {}
+        self._tables: dict[str, dict[str, Tensor]] = {}
+        self._start()
+
+    def _start(self) -> None:
+        """What programs are kept in: for all steps one arena, as large as the largest of them needs."""
+        self._arena = Arena(0)
+        self._steps: RecentlyUsed[tuple[str, int], ModelStep] = RecentlyUsed(_most_programs)
+        self._plans: RecentlyUsed[tuple[str, int], _Program] = RecentlyUsed(_most_programs)
+        self._making = threading.RLock()
 
     # ---- copies
 
@@ -197,19 +224,17 @@ class Model:
         What training changes in one is changed in the other; a copy (`copy`, `deepcopy`, `pickle`) has its own tensors.
         """
         shared = Model.__new__(Model)
-        shared.__setstate__(
-            {**self.__getstate__(), "parameters": self.parameters, "statistics": self.statistics, "updates": 0}
-        )
-        for name in ("states", "scalars"):
-            vars(shared).pop(name, None)
+        tables = {"parameters": self.parameters, "statistics": self.statistics}
+        shared.__setstate__({**self.__getstate__(), "_tables": tables, "updates": 0})
         return shared
 
     def __getstate__(self) -> dict[str, object]:
         """Options and tensors. Programs are bound to memory and made anew."""
-        return {name: value for name, value in vars(self).items() if name not in ("_steps", "_plans")}
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        vars(self).update(state, _steps={}, _plans={})
+        vars(self).update(state)
+        self._start()
 
     def __copy__(self) -> Model:
         return copy.deepcopy(self)
@@ -239,26 +264,38 @@ class Model:
         found = {path: self.optimizer.at(path) for path, row in self.specs.items() if row.trainable}
         return {path: optimizer for path, optimizer in found.items() if optimizer is not None}
 
-    @cached_property
+    @property
     def parameters(self) -> dict[str, Tensor]:
         """The tensors that are trained, by path."""
-        return {path: self._first(row) for path, row in self.specs.items() if row.trainable}
+        return self._table(
+            "parameters", lambda: {path: self._first(row) for path, row in self.specs.items() if row.trainable}
+        )
 
-    @cached_property
+    @property
     def statistics(self) -> dict[str, Tensor]:
         """The tensors that layers renew in training, by path."""
-        return {path: self._first(row) for path, row in self.specs.items() if not row.trainable}
+        return self._table(
+            "statistics", lambda: {path: self._first(row) for path, row in self.specs.items() if not row.trainable}
+        )
 
-    @cached_property
+    @property
     def states(self) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
-        return {name: Tensor.zeros(spec) for name, spec in self._state_specs().items()}
+        return self._table("states", lambda: {name: Tensor.zeros(spec) for name, spec in self._state_specs().items()})
 
-    @cached_property
+    @property
     def scalars(self) -> dict[str, Tensor]:
         """The numbers that steer the optimizer, by name."""
         steering = TensorSpec((), steering_dtype(self.dtype))
-        return {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)}
+        return self._table("scalars", lambda: {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)})
+
+    def _table(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Tensors that are made when they are first asked for, once, whichever thread asks."""
+        if name not in self._tables:
+            with self._making:
+                if name not in self._tables:
+                    self._tables[name] = make()
+        return self._tables[name]
 
     def _first(self, parameter: ParameterSpec) -> Tensor:
         """A tensor with its first values."""
@@ -367,32 +404,42 @@ class Model:
         statement, budget = compiled.memory(), compiled.budget
         if kind == "freeze":
             return ModelMemory(statement, sum(one.spec.nbytes for one in program.frozen), 0, 0, budget, precision)
+        arena, programs = self._largest_arena(), len(self._steps)
         weights = sum(row.spec.nbytes for row in self.specs.values())
         if kind != "train":
-            return ModelMemory(statement, weights, 0, 0, budget, precision)
+            return ModelMemory(statement, weights, 0, 0, budget, precision, arena, programs)
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
         state = sum(spec.nbytes for spec in self._state_specs().values())
-        return ModelMemory(statement, weights, gradients, state, budget, precision)
+        return ModelMemory(statement, weights, gradients, state, budget, precision, arena, programs)
 
     def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
         return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
 
     def _step(self, kind: str, batch: int) -> ModelStep:
         """The planned step over the model's tensors."""
-        if (kind, batch) not in self._steps:
+        return self._steps.get((kind, batch)) or self._make_step(kind, batch)
+
+    def _make_step(self, kind: str, batch: int) -> ModelStep:
+        with self._making:
             program = self._plan(kind, batch)
             homes = self.tensors() | (self.states | self.scalars if kind == "train" else {})
             bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-            self._steps[kind, batch] = replace(program.step, compiled=bound)
-        return self._steps[kind, batch]
+            step = replace(program.step, compiled=bound.in_arena_of(self._arena))
+            kept = self._steps.put((kind, batch), step)
+            self._arena.nbytes = self._largest_arena()
+            return kept
+
+    def _largest_arena(self) -> int:
+        """Bytes of the arena that all steps share."""
+        return max((step.compiled.memory().arena for step in self._steps.values()), default=0)
 
     def _plan(self, kind: str, batch: int) -> _Program:
         """The step without tensors: its memory is known, none of it is there."""
         if batch < 1:
             raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
-        if (kind, batch) not in self._plans:
-            self._plans[kind, batch] = self._within_limit(kind, batch)
-        return self._plans[kind, batch]
+        with self._making:
+            found = self._plans.get((kind, batch))
+            return self._plans.put((kind, batch), self._within_limit(kind, batch)) if found is None else found
 
     def _within_limit(self, kind: str, batch: int) -> _Program:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
@@ -505,14 +552,18 @@ class Model:
         targets = self._rules.checked_targets("train_on_batch", target, len(examples))
         step = self.training_step(len(examples))
         step.compiled.allocate()
-        with Shield(breakable=True):
-            for name, value in self.optimizer.scalars(self.updates + 1).items():
-                self.scalars[name].copy_from(value)
-            loss, score, *total = step.run(examples, targets)
-            self._check_finite(loss, *total)
-            self.updates += 1
-            done()
-        return float(loss.item()), float(score.item())
+
+        def update() -> tuple[float, float]:
+            with Shield(breakable=True):
+                for name, value in self.optimizer.scalars(self.updates + 1).items():
+                    self.scalars[name].copy_from(value)
+                loss, score, *total = step.views(examples, targets)
+                self._check_finite(loss, *total)
+                self.updates += 1
+                done()
+                return float(loss.item()), float(score.item())
+
+        return step.compiled.exclusively(update)
 
     def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic] | None = None) -> None:
         """NotFiniteError where an update was held back by the guard."""
@@ -576,8 +627,21 @@ class Model:
         examples = self._rules.checked_inputs("predict", inputs)
         result = np.empty((len(examples), *self.output_shape), self._output.dtype.numpy)
         for start, stop in _spans(len(examples), batch_size):
-            result[start:stop] = self.prediction_step(stop - start).run(examples[start:stop])[0]
+            step = self.prediction_step(stop - start)
+            step.compiled.exclusively(partial(_predict, step, examples[start:stop], result[start:stop]))
         return result
+
+
+# What a copy of a model does not take along.
+_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making"})
+
+
+def _predict(step: ModelStep, examples: NDArray[np.generic], result: NDArray[np.generic]) -> None:
+    result[...] = step.views(examples)[0]
+
+
+def _most_programs() -> int:
+    return SETTINGS.kept_programs
 
 
 def _named(tensors: Mapping[str, T], path: str) -> T:

@@ -1,6 +1,6 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
-from nnc.symbolic.compiler import Budget, Compiled, MemoryStatement, compile
+from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile
 from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import Gradients, backward
@@ -11,6 +11,7 @@ from nnc.symbolic.scopes import scope
 from nnc.symbolic.verification import faults, verify
 
 __all__ = [
+    "Arena",
     "AliasOf",
     "Budget",
     "Compiled",

@@ -27,9 +27,9 @@ compiled  what runs: tensors over one arena, a concrete graph
 lower     from what a caller asks to that
 """
 
-from nnc.symbolic.compiler.compiled import Compiled
+from nnc.symbolic.compiler.compiled import Arena, Compiled
 from nnc.symbolic.compiler.lower import compile
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
 
-__all__ = ["Budget", "Compiled", "MemoryStatement", "compile"]
+__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "compile"]

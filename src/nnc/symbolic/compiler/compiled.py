@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.concrete import ConcreteGraph, Place, Served, TuneOptions
+from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
-from nnc.errors import MemoryLimitError, ShapeError, SymbolError
+from nnc.errors import ShapeError, SymbolError
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
@@ -24,6 +25,8 @@ from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
+
+R = TypeVar("R")
 
 # From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
 LARGE = 1 << 24
@@ -73,15 +76,33 @@ class Bindings:
 
 @dataclass(slots=True, eq=False)
 class Arena:
-    """Memory for programs that run one after another; allocated when the first of them needs it."""
+    """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.
+
+    When `nbytes` has changed there is other memory at the next run, and programs are laid out anew when they run; what
+    was written into the old memory is lost. `turn` counts runs.
+    """
 
     nbytes: int
     storage: Storage | None = None
     base: int = 0
+    turn: int = 0
+    runs: PendingRuns = field(default_factory=PendingRuns)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reserve(self, nbytes: int) -> None:
+        """Let it have at least this many bytes from the next run on."""
+        with self.lock:
+            self.nbytes = max(self.nbytes, nbytes)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether there is memory, as much as asked for."""
+        return self.storage is not None and self.storage.nbytes == self.nbytes + 2 * self.base
 
     def allocate(self) -> Storage:
         """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
-        if self.storage is None:
+        if self.storage is None or not self.is_current:
+            self.storage = None
             self.base = GUARD if SETTINGS.debug else 0
             self.storage = Storage.allocate(self.nbytes + 2 * self.base, "arena")
             if SETTINGS.debug:
@@ -101,8 +122,11 @@ class Compiled(Uncopied):
     statement: MemoryStatement
     _arena: Arena
     copied: RepeatingCopy | None = None
+    _inputs: tuple[TensorKey, ...] = ()
     _tensors: dict[TensorKey, Tensor] = field(default_factory=dict)
     _concrete: ConcreteGraph | None = None
+    _storage: Storage | None = None
+    _written: dict[TensorKey, int] = field(default_factory=dict)
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
@@ -119,38 +143,32 @@ class Compiled(Uncopied):
 
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
-        if self._concrete is None:
-            concrete = self._build(self._arena.allocate())
-            tuning = self.choices.tuning
-            if tuning is not None:
-                concrete.autotune(tuning)
-            concrete.prepare()
-            tidy(self.statement)
-            # Last, so that what an interrupt broke off is done by the next call.
-            self._concrete = concrete
-        return self._concrete
+        concrete, arena = self._concrete, self._arena
+        if concrete is None or self._storage is not arena.storage or not arena.is_current:
+            concrete = self.exclusively(self._lay_out)
+        return concrete
 
     def clear(self) -> None:
         """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""
-        self._tensors, self._concrete = {}, None
-        self._arena = Arena(self.statement.arena)
 
-    def in_arena_of(self, other: Compiled) -> Compiled:
-        """The same program in the memory of `other`, such as for smaller shapes; the two must not run side by side.
+        def clear() -> None:
+            self._tensors, self._concrete, self._storage, self._written = {}, None, None, {}
+            self._arena = Arena(self.statement.arena)
 
-        MemoryLimitError when that memory is there already and too small.
+        self.exclusively(clear)
+
+    def in_arena_of(self, other: Compiled | Arena) -> Compiled:
+        """The same program in the memory of `other`, such as for other shapes; the two take turns.
+
+        That memory becomes as large as the largest program in it. Programs that ran in less are laid out anew.
         """
-        arena, need = other._arena, self.statement.arena
-        if arena.storage is None:
-            arena.nbytes = max(arena.nbytes, need)
-        elif arena.nbytes < need:
-            raise MemoryLimitError(
-                "arena",
-                got=f"a program of {need} bytes",
-                need=f"at most {arena.nbytes} bytes",
-                fix="share the arena before the first run",
-            )
-        return Compiled(self.planned, self.bindings, self.choices, self.statement, arena, self.copied)
+        arena = other._arena if isinstance(other, Compiled) else other
+        arena.reserve(self.statement.arena)
+        return self._moved(self.bindings, arena)
+
+    def exclusively(self, work: Callable[[], R]) -> R:
+        """What `work` gives (a write, a run and a read); nobody else runs a program in this arena meanwhile."""
+        return self._arena.runs.exclusively(work)
 
     def tensor(self, symbol: Symbol) -> Tensor:
         """The tensor that holds `symbol`; SymbolError when the plan gives it no memory."""
@@ -167,6 +185,16 @@ class Compiled(Uncopied):
 
         SymbolError for what each run makes itself: before the run its bytes are those of others.
         """
+        self.exclusively(lambda: self._write(symbol, value))
+
+    def _write(self, symbol: Symbol, value: ArrayLike) -> None:
+        array = as_array(value)
+        if array.shape != symbol.spec.shape:
+            raise ShapeError(
+                "write", got=f"{symbol.name or symbol} from shape {list(array.shape)}", need=str(symbol.spec)
+            )
+        if self._is_unneeded(symbol):
+            return
         tensor, lives = self.tensor(symbol), self.planned.lives
         root = self.planned.graph.root(self._own(symbol))
         if any(root in roots for roots in lives.fills.values()):
@@ -174,12 +202,17 @@ class Compiled(Uncopied):
         life = lives.of.get(root)
         if life is not None and life.nbytes and not (life.outside and life.roots[0] == root):
             raise SymbolError("write", got=f"{symbol}, which each run computes", need="an input that the run reads")
-        array = as_array(value)
-        if array.shape != tensor.shape:
-            raise ShapeError(
-                "write", got=f"{symbol.name or symbol} from shape {list(array.shape)}", need=str(tensor.spec)
-            )
         tensor.copy_from(array)
+        self._written[root] = self._arena.turn
+
+    def _is_unneeded(self, symbol: Symbol) -> bool:
+        """Whether it is an input of the graph that no wanted output depends on."""
+        graph = self.planned.graph if self.copied is None else self.copied.graph
+        root = graph.root(graph.own(symbol))
+        if graph.writers(root):
+            return False
+        here = root if self.copied is None else self.copied.tensors.get(root)
+        return here not in self.planned.lives.of and here not in self.bindings.tensors
 
     def rebind(self, tensors: Mapping[Symbol, Tensor]) -> Compiled:
         """The same program over other tensors for its given and bound symbols; the arena is shared."""
@@ -189,7 +222,7 @@ class Compiled(Uncopied):
             raise SymbolError("rebind", got=graph.label(key), need="a symbol that compile() was given or told to bind")
         bindings = self.bindings.renewed(named)
         check_bindings(graph, bindings.tensors)
-        return Compiled(self.planned, bindings, self.choices, self.statement, self._arena, self.copied)
+        return self._moved(bindings, self._arena)
 
     def report(self) -> tuple[Served, ...]:
         """Who runs each command, bodies included, and why backends that come before him do not; allocates the arena."""
@@ -197,7 +230,9 @@ class Compiled(Uncopied):
 
     def run(self, stream: Stream | None = None) -> Signal | None:
         """Execute once; with a stream, return at once with the signal that fires at the end."""
-        return self.allocate().run(stream)
+        concrete = self.allocate()
+        self._take_turn()
+        return concrete.run(stream)
 
     def __call__(self, values: Mapping[Symbol, ArrayLike], *outputs: Symbol) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return copies of `outputs`."""
@@ -210,14 +245,47 @@ class Compiled(Uncopied):
                     need="a symbol that holds its value after a run",
                     fix="list it in outputs",
                 )
-        for symbol, value in values.items():
-            self.write(symbol, value)
-        self.run()
-        return tuple(np.array(self.tensor(symbol).numpy()) for symbol in outputs)
+
+        def turn() -> tuple[np.ndarray, ...]:
+            for symbol, value in values.items():
+                self._write(symbol, value)
+            self.run()
+            return tuple(np.array(self.tensor(symbol).numpy()) for symbol in outputs)
+
+        return self.exclusively(turn)
+
+    def _take_turn(self) -> None:
+        """SymbolError for inputs that were not written since the last run in this arena; their bytes are others' now.
+
+        An input that is also an output keeps its value as long as no other program runs.
+        """
+        arena, written = self._arena, self._written
+        missing = [root for root in self._inputs if written.get(root) != arena.turn]
+        if missing:
+            names = ", ".join(map(self.planned.graph.label, missing))
+            need = "every input that outputs need written before each run"
+            raise SymbolError("run", got=f"no value for {names}", need=need, fix="write() it")
+        arena.turn += 1
+        written.clear()
+        written.update((root, arena.turn) for root in self._inputs if root in self.planned.kept)
 
     # ---- building
 
-    def _build(self, arena: Storage) -> ConcreteGraph:
+    def _lay_out(self) -> ConcreteGraph:
+        """The concrete graph over the arena as it is; nothing is kept of one that is not finished."""
+        self._arena.reserve(self.statement.arena)
+        storage = self._arena.allocate()
+        if self._concrete is None or self._storage is not storage:
+            tensors: dict[TensorKey, Tensor] = {}
+            concrete = self._build(storage, tensors)
+            if self.choices.tuning is not None:
+                concrete.autotune(self.choices.tuning)
+            concrete.prepare()
+            tidy(self.statement)
+            self._tensors, self._concrete, self._storage, self._written = tensors, concrete, storage, {}
+        return self._concrete
+
+    def _build(self, arena: Storage, tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
         planned = self.planned
         for root, tensor in self.bindings.tensors.items():
             if tensor is None:
@@ -227,16 +295,22 @@ class Compiled(Uncopied):
                     need="every given symbol bound",
                     fix="rebind()",
                 )
-            self._tensors[root] = tensor
-        places: dict[TensorKey, Place] = {**self._tensors}
-        concrete = ConcreteGraph(backend=planned.backend, deterministic=self.choices.deterministic)
+            tensors[root] = tensor
+        places: dict[TensorKey, Place] = {**tensors}
+        concrete = ConcreteGraph(
+            backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
+        )
         builder = GraphBuilder(planned, arena, self._arena.base, places, concrete).build()
         for new, old in self.bindings.copies:
             builder.copy(builder.place(new), builder.place(old))
         # Nothing moves outside of loops.
-        self._tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
+        tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
         concrete.set_default_streams(planned.streams)
         return concrete
+
+    def _moved(self, bindings: Bindings, arena: Arena) -> Compiled:
+        """The same program over other memory."""
+        return Compiled(self.planned, bindings, self.choices, self.statement, arena, self.copied, self._inputs)
 
     def _own(self, symbol: Symbol) -> TensorKey:
         """The key, in the graph that runs, of a symbol of the graph that was compiled."""

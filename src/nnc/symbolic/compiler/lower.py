@@ -153,8 +153,9 @@ def _compile(
     outside = frozenset(bound) - frozenset(direct)
     workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
     statement = _statement(planned, outside, serial.plan.arena_bytes, workspace)
-    compiled = Compiled(planned, Bindings(bound, direct, copies), asked.choices, statement, Arena(statement.arena))
     slack = max((scratch[key] + sum(uses.nbytes[root] for root in uses.writes[key]) for key in inner), default=0)
+    bindings, arena = Bindings(bound, direct, copies), Arena(statement.arena)
+    compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
     return compiled, Compilation(graph, execs, uses, direct, slack)
 
 

@@ -31,6 +31,11 @@ class PlannedGraph:
     concurrency: Concurrency | None = None
     slots: Slots = field(default_factory=Slots)
 
+    def inputs(self) -> tuple[TensorKey, ...]:
+        """The roots in the arena whose value comes from outside before each run."""
+        lives = self.lives.of
+        return tuple(root for root, life in lives.items() if life.outside and life.nbytes and life.roots[0] == root)
+
     @property
     def streams(self) -> int:
         """How many streams the execs are on."""

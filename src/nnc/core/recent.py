@@ -1,0 +1,55 @@
+"""A table that keeps what was used last, for caches that must not grow for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class RecentlyUsed(Generic[K, V]):
+    """At most `most()` values, asked at each `put`; the one that nobody has asked for longest goes first.
+
+    Any thread may use it.
+
+    >>> table = RecentlyUsed(lambda: 2)
+    >>> for key in "abc":
+    ...     _ = table.put(key, key.upper())
+    >>> table.get("a"), table.get("b"), table.get("c")
+    (None, 'B', 'C')
+    """
+
+    __slots__ = ("_lock", "_most", "_table")
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._table: dict[K, V] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value, which now is the one used last; None when it is not there."""
+        with self._lock:
+            value = self._table.pop(key, None)
+            if value is not None:
+                self._table[key] = value
+            return value
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value, unless there is one: which it is."""
+        with self._lock:
+            kept = self._table.pop(key, value)
+            self._table[key] = kept
+            while len(self._table) > max(self._most(), 1):
+                del self._table[next(iter(self._table))]
+            return kept
+
+    def values(self) -> tuple[V, ...]:
+        """All of them, the one used last at the end."""
+        with self._lock:
+            return tuple(self._table.values())
+
+    def __len__(self) -> int:
+        return len(self._table)
