@@ -14,7 +14,7 @@ from nnc.backends.llvm.frame.access import StridedAccess
 from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
 from nnc.backends.llvm.ir.target import host_target
-from nnc.backends.llvm.run.branches import Range
+from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
@@ -60,10 +60,10 @@ def steps(array: Array) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-def extent(array: Array) -> Range:
+def extent(array: Array) -> AddressRange:
     """The memory that an array touches."""
     low, high = np.lib.array_utils.byte_bounds(array)
-    return Range(low, high)
+    return AddressRange(low, high)
 
 
 def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[ZeroedMemory]) -> Launch:

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 from nnc.planning.instance import Instance
-from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, Edge, flow_sizes, precedence, settled
+from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 
 
 def test_three_blocks_pass_their_bytes_on() -> None:
     """Sizes 3, 5, 4 in an edge of 8: the second takes 2 from the source, the third all of its 4 from the second."""
-    graph = AllocationGraph([3, 5, 4], edges=[Edge(SOURCE, SINK, 10, 8)], arena=18)
+    graph = AllocationGraph([3, 5, 4], edges=[FlowEdge(SOURCE, SINK, 10, 8)], arena=18)
     graph.insert((0, 1, 2), graph.edges[0])
     assert graph.edges == [
-        Edge(SOURCE, SINK, 15, 3),
-        Edge(SOURCE, 0, 10, 3),
-        Edge(0, 1, 10, 3),
-        Edge(SOURCE, 1, 13, 2),
-        Edge(1, 2, 10, 4),
-        Edge(2, SINK, 10, 4),
-        Edge(1, SINK, 14, 1),
+        FlowEdge(SOURCE, SINK, 15, 3),
+        FlowEdge(SOURCE, 0, 10, 3),
+        FlowEdge(0, 1, 10, 3),
+        FlowEdge(SOURCE, 1, 13, 2),
+        FlowEdge(1, 2, 10, 4),
+        FlowEdge(2, SINK, 10, 4),
+        FlowEdge(1, SINK, 14, 1),
     ]
     assert graph.offsets == {0: 10, 1: 10, 2: 10}
     assert graph.arena == 18
@@ -26,12 +26,12 @@ def test_what_is_left_of_each_flows_to_the_head() -> None:
     graph = AllocationGraph([6, 2, 4])
     graph.insert((0, 1, 2), None)
     assert graph.edges == [
-        Edge(SOURCE, 0, 0, 6),
-        Edge(0, 1, 0, 2),
-        Edge(1, 2, 0, 2),
-        Edge(0, 2, 2, 2),
-        Edge(2, SINK, 0, 4),
-        Edge(0, SINK, 4, 2),
+        FlowEdge(SOURCE, 0, 0, 6),
+        FlowEdge(0, 1, 0, 2),
+        FlowEdge(1, 2, 0, 2),
+        FlowEdge(0, 2, 2, 2),
+        FlowEdge(2, SINK, 0, 4),
+        FlowEdge(0, SINK, 4, 2),
     ]
     assert graph.arena == 6
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from nnc.planning import Block, Interference, Problem, faults, lower_bound, solve
 from nnc.planning.instance import Instance
-from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, Edge
-from nnc.planning.solvers.seed_text import Facts, Step, rounds
+from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge
+from nnc.planning.solvers.seed_text import SizeFacts, Step, rounds
 
 
 def steps(instance: Instance, *, literal: bool = False) -> tuple[list[Step], AllocationGraph]:
-    facts = Facts.of(instance)
+    facts = SizeFacts.of(instance)
     graph = AllocationGraph(facts.size)
     return list(rounds(facts, graph, literal=literal)), graph
 
 
-def edges(*rows: tuple[int, int, int, int]) -> tuple[Edge, ...]:
-    return tuple(Edge(*row) for row in rows)
+def edges(*rows: tuple[int, int, int, int]) -> tuple[FlowEdge, ...]:
+    return tuple(FlowEdge(*row) for row in rows)
 
 
 CHAIN = Instance([0, 1, 2, 3], [2, 3, 4, 5], [4, 2, 4, 2], [1] * 4)
@@ -41,8 +41,8 @@ def test_a_chain() -> None:
     assert [(step.chosen, step.edge) for step in done] == [
         ((b,), None),
         ((a,), None),
-        ((x,), Edge(SOURCE, b, 0, 4)),
-        ((c,), Edge(a, SINK, 4, 2)),
+        ((x,), FlowEdge(SOURCE, b, 0, 4)),
+        ((c,), FlowEdge(a, SINK, 4, 2)),
     ]
     assert done[0].edges == edges((SOURCE, b, 0, 4), (b, SINK, 0, 4))
     assert done[1].edges == edges((SOURCE, b, 0, 4), (b, SINK, 0, 4), (SOURCE, a, 4, 2), (a, SINK, 4, 2))
@@ -86,10 +86,10 @@ def test_a_tuple_of_three_and_partial_reuse() -> None:
     ]
     assert [(step.chosen, step.edge) for step in done] == [
         ((u, t, v), None),
-        ((p,), Edge(u, v, 2, 2)),
-        ((q,), Edge(u, v, 3, 1)),
-        ((r,), Edge(p, v, 2, 1)),
-        ((w,), Edge(u, SINK, 4, 4)),
+        ((p,), FlowEdge(u, v, 2, 2)),
+        ((q,), FlowEdge(u, v, 3, 1)),
+        ((r,), FlowEdge(p, v, 2, 1)),
+        ((w,), FlowEdge(u, SINK, 4, 4)),
     ]
     opened = ((SOURCE, u, 0, 8), (u, t, 0, 2), (t, v, 0, 2))
     assert done[0].edges == edges(*opened, (u, v, 2, 2), (v, SINK, 0, 4), (u, SINK, 4, 4))

@@ -13,7 +13,7 @@ from nnc.backends.llvm.frame.row import KernelRow, View, view_of
 from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.kernels.movement import move
 from nnc.backends.llvm.kernels.table import ROWS
-from nnc.backends.llvm.run.branches import Range
+from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
@@ -33,7 +33,7 @@ class LaunchOperand:
 
     view: View
     address: int
-    extent: Range
+    extent: AddressRange
 
 
 def operand_of(tensor: Tensor) -> LaunchOperand:
@@ -42,7 +42,7 @@ def operand_of(tensor: Tensor) -> LaunchOperand:
     strides = base.strides if tensor.is_contiguous else tensor.strides
     size = base.scalar.size
     reach = sum((length - 1) * stride for length, stride in zip(base.shape, strides, strict=True) if length)
-    extent = Range(tensor.address, tensor.address + (reach + 1) * size if base.elements else tensor.address)
+    extent = AddressRange(tensor.address, tensor.address + (reach + 1) * size if base.elements else tensor.address)
     return LaunchOperand(View(base.scalar, base.shape, strides), tensor.address, extent)
 
 
@@ -72,8 +72,8 @@ class Draft:
     generator: Generator
     kernel: LlvmKernel | None
     addresses: tuple[int, ...]
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    reads: tuple[AddressRange, ...]
+    writes: tuple[AddressRange, ...]
 
     @property
     def is_fresh(self) -> bool:
@@ -97,7 +97,7 @@ class Assembly:
     engine: Engine
     drafts: list[Draft] = field(default_factory=list)
     memory: list[ZeroedMemory] = field(default_factory=list)
-    room: Range | None = None
+    room: AddressRange | None = None
     spare: list[ZeroedMemory] = field(default_factory=list)
     used: list[ZeroedMemory] = field(default_factory=list)
     checks: list[IndexCheck] = field(default_factory=list)
@@ -162,9 +162,9 @@ class Assembly:
         view = operand.view
         size = view.elements * view.scalar.size
         if self.room is not None and self.room.end - self.room.begin >= aligned(size):
-            begin, self.room = self.room.begin, Range(self.room.begin + aligned(size), self.room.end)
+            begin, self.room = self.room.begin, AddressRange(self.room.begin + aligned(size), self.room.end)
             return LaunchOperand(
-                View(view.scalar, view.shape, contiguous(view.shape)), begin, Range(begin, begin + size)
+                View(view.scalar, view.shape, contiguous(view.shape)), begin, AddressRange(begin, begin + size)
             )
         fitting = [memory for memory in self.spare if memory.nbytes >= size]
         found = min(fitting, key=lambda memory: memory.nbytes, default=None)
@@ -188,7 +188,7 @@ class Assembly:
         generator: Generator,
         inputs: Sequence[LaunchOperand],
         outputs: Sequence[LaunchOperand],
-        room: Range | None,
+        room: AddressRange | None,
     ) -> None:
         addresses = [operand.address for operand in (*inputs, *outputs)]
         reads = tuple(operand.extent for operand in inputs)
@@ -200,9 +200,9 @@ class Assembly:
         generator: Generator,
         kernel: LlvmKernel | None,
         addresses: list[int],
-        reads: tuple[Range, ...],
-        writes: list[Range],
-        room: Range | None,
+        reads: tuple[AddressRange, ...],
+        writes: list[AddressRange],
+        room: AddressRange | None,
     ) -> None:
         size = generator.workspace(self.engine.target) if kernel is None else kernel.workspace_bytes
         if size:
@@ -211,26 +211,26 @@ class Assembly:
             writes.append(taken)
         self.drafts.append(Draft(generator, kernel, tuple(addresses), reads, tuple(writes)))
 
-    def _workspace(self, size: int, planned: Range | None) -> Range:
+    def _workspace(self, size: int, planned: AddressRange | None) -> AddressRange:
         """The memory that the caller planned; other memory where strides make the kernel want more."""
         if planned is not None and planned.end - planned.begin >= size:
-            return Range(planned.begin, planned.begin + size)
+            return AddressRange(planned.begin, planned.begin + size)
         return self._allocate(size).extent
 
 
-def _split(workspace: Tensor | None, size: int) -> tuple[Range | None, Range | None]:
+def _split(workspace: Tensor | None, size: int) -> tuple[AddressRange | None, AddressRange | None]:
     """The first `size` bytes, and those behind."""
     if workspace is None:
         return None, None
     whole = _extent(workspace)
     middle = min(whole.begin + size, whole.end)
-    return Range(whole.begin, middle), Range(middle, whole.end)
+    return AddressRange(whole.begin, middle), AddressRange(middle, whole.end)
 
 
-def _extent(tensor: Tensor) -> Range:
+def _extent(tensor: Tensor) -> AddressRange:
     """The memory of a contiguous tensor."""
     address = tensor.address
-    return Range(address, address + tensor.spec.nbytes)
+    return AddressRange(address, address + tensor.spec.nbytes)
 
 
 def is_dense(view: View) -> bool:

@@ -19,7 +19,7 @@ SOURCE = -1
 SINK = -2
 
 
-class Edge(NamedTuple):
+class FlowEdge(NamedTuple):
     """The bytes `[start, start + weight)` of the arena go from block `tail` to block `head`."""
 
     tail: int
@@ -33,11 +33,11 @@ class AllocationGraph:
     """The edges by age, the offsets of the blocks inserted, and the bytes that the source hands out."""
 
     size: list[int]
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[FlowEdge] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)
     arena: int = 0
 
-    def insert(self, members: Sequence[int], edge: Edge | None) -> None:
+    def insert(self, members: Sequence[int], edge: FlowEdge | None) -> None:
         """Put blocks, in order of time, into `edge`, or into a new one from source to sink if it is `None`.
 
         All of them begin where the edge begins. Each takes its bytes from those who hold them: the blocks before it
@@ -45,7 +45,7 @@ class AllocationGraph:
         """
         largest = max(self.size[i] for i in members)
         if edge is None:
-            edge = Edge(SOURCE, SINK, self.arena, largest)
+            edge = FlowEdge(SOURCE, SINK, self.arena, largest)
             self.arena += largest
         else:
             self.edges.remove(edge)
@@ -66,7 +66,7 @@ class AllocationGraph:
 
     def _connect(self, tail: int, head: int, start: int, weight: int) -> None:
         if weight > 0:
-            self.edges.append(Edge(tail, head, start, weight))
+            self.edges.append(FlowEdge(tail, head, start, weight))
 
 
 def flow_sizes(instance: Instance) -> list[int]:

@@ -14,7 +14,7 @@ did not fit are looked at again after a new edge, which is the only time that th
 from __future__ import annotations
 
 from nnc.planning.instance import Effort, Instance, Layout
-from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, Edge, flow_sizes, precedence, settled
+from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 from nnc.planning.solvers.normalize import conflicts
 
 Group = tuple[int, ...]
@@ -62,8 +62,8 @@ def _groups(instance: Instance, before: list[int]) -> list[Group]:
 
 
 def _nearest(
-    instance: Instance, edges: list[Edge], group: Group, needed: int, before: list[int], after: list[int]
-) -> Edge | None:
+    instance: Instance, edges: list[FlowEdge], group: Group, needed: int, before: list[int], after: list[int]
+) -> FlowEdge | None:
     """The edge that holds `needed` bytes and whose ends are nearest; first those to the sink, then from the source."""
     dead, unborn = before[group[0]], after[group[0]]
     for i in group[1:]:
@@ -71,7 +71,7 @@ def _nearest(
     far = instance.steps + 1
     birth, death = min(instance.lower[i] for i in group), max(instance.upper[i] for i in group)
     best: tuple[int, int, int] | None = None
-    found: Edge | None = None
+    found: FlowEdge | None = None
     for edge in edges:
         to_sink, from_source = edge.head == SINK, edge.tail == SOURCE
         if edge.weight < needed or (to_sink and from_source):

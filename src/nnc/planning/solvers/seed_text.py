@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnc.planning.instance import Effort, Instance, Layout
-from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, Edge, flow_sizes, precedence, settled
+from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 from nnc.planning.solvers.normalize import conflicts
 
 LARGEST_TUPLE = 3
@@ -30,12 +30,12 @@ class Step:
 
     candidates: tuple[tuple[int, ...], ...]
     chosen: tuple[int, ...]
-    edge: Edge | None
-    edges: tuple[Edge, ...]
+    edge: FlowEdge | None
+    edges: tuple[FlowEdge, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SizeFacts:
     """What the rounds read: sizes, how many blocks each one meets, whom it meets, who is dead before and born after."""
 
     size: list[int]
@@ -45,7 +45,7 @@ class Facts:
     after: list[int]
 
     @classmethod
-    def of(cls, instance: Instance) -> Facts:
+    def of(cls, instance: Instance) -> SizeFacts:
         """The facts of an instance, time rows as bits."""
         before, after = precedence(instance)
         everyone = (1 << instance.count) - 1
@@ -64,7 +64,7 @@ def seed_literal(instance: Instance, effort: Effort) -> Layout:
 
 
 def _run(instance: Instance, effort: Effort, *, literal: bool) -> Layout:
-    facts = Facts.of(instance)
+    facts = SizeFacts.of(instance)
     graph = AllocationGraph(facts.size)
     for _ in rounds(facts, graph, literal=literal):
         if effort.expired:
@@ -72,7 +72,7 @@ def _run(instance: Instance, effort: Effort, *, literal: bool) -> Layout:
     return settled(instance, graph)
 
 
-def rounds(facts: Facts, graph: AllocationGraph, *, literal: bool = False) -> Iterator[Step]:
+def rounds(facts: SizeFacts, graph: AllocationGraph, *, literal: bool = False) -> Iterator[Step]:
     """Insert everything into `graph`, one candidate per step."""
     left = set(range(len(facts.size)))
     while left:
@@ -89,7 +89,7 @@ def rounds(facts: Facts, graph: AllocationGraph, *, literal: bool = False) -> It
         yield Step(tuple(ordered), chosen, edge, tuple(graph.edges))
 
 
-def candidates(facts: Facts, left: set[int]) -> list[tuple[int, ...]]:
+def candidates(facts: SizeFacts, left: set[int]) -> list[tuple[int, ...]]:
     """The tuples of up to three blocks of `left`, in the order in which they are tried."""
     most = max(facts.degree[i] for i in left)
     by_size = sorted(left, key=lambda i: (-facts.size[i], -facts.degree[i], i))
@@ -109,21 +109,21 @@ def candidates(facts: Facts, left: set[int]) -> list[tuple[int, ...]]:
     return sorted(found, key=lambda members: (-_largest(facts, members), -_interference(facts, members), members))
 
 
-def _largest(facts: Facts, members: tuple[int, ...]) -> int:
+def _largest(facts: SizeFacts, members: tuple[int, ...]) -> int:
     return max(facts.size[i] for i in members)
 
 
-def _interference(facts: Facts, members: tuple[int, ...]) -> int:
+def _interference(facts: SizeFacts, members: tuple[int, ...]) -> int:
     return sum(facts.degree[i] for i in members)
 
 
-def _lightest(facts: Facts, edges: list[Edge], members: tuple[int, ...], *, literal: bool) -> Edge | None:
+def _lightest(facts: SizeFacts, edges: list[FlowEdge], members: tuple[int, ...], *, literal: bool) -> FlowEdge | None:
     """The lightest edge, then the oldest, that all of `members` fit into: after its tail, before its head."""
     before, after = facts.before[members[0]], facts.after[members[0]]
     for i in members[1:]:
         before, after = before & facts.before[i], after & facts.after[i]
     needed = _largest(facts, members)
-    best: Edge | None = None
+    best: FlowEdge | None = None
     for edge in edges:
         dummies = (edge.tail == SOURCE) + (edge.head == SINK)
         if edge.weight < needed or dummies > (0 if literal else 1) or (best is not None and best.weight <= edge.weight):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.backends.llvm.harness import Array, launch, pool
 from tests.backends.llvm.run.test_runtime import ITEMS, DoubleAndOne, climb
 
-from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, Range, Stretch, Task, stretches
+from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, AddressRange, Stretch, Task, stretches
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 
 SMALL = 3000.0
@@ -20,7 +20,7 @@ SMALL = 3000.0
 
 def chain(*words: int, cost: float = SMALL) -> list[Task]:
     """Tasks of which each reads the word before and writes its own."""
-    places = [Range(word, word + 1) for word in words]
+    places = [AddressRange(word, word + 1) for word in words]
     return [Task((source,), (target,), cost, cost < 4000) for source, target in pairwise(places)]
 
 
@@ -39,14 +39,16 @@ def test_two_chains_are_two_shares_in_whatever_order_they_come() -> None:
 
 def test_what_joins_them_comes_behind() -> None:
     left, right = chain(0, 1, 2, 3), chain(10, 11, 12, 13)
-    join = Task((Range(3, 4), Range(13, 14)), (Range(20, 21),), SMALL, alone=True)
+    join = Task((AddressRange(3, 4), AddressRange(13, 14)), (AddressRange(20, 21),), SMALL, alone=True)
     assert shared([*left, *right, join, *chain(20, 21, 22)]) == [Stretch(0, 6, ((0, 1, 2), (3, 4, 5)))]
 
 
 def test_what_reads_the_same_is_apart_and_what_writes_the_same_is_not() -> None:
-    reading = [Task((Range(0, 4),), (Range(8 + index, 9 + index),), SMALL, alone=True) for index in range(4)]
+    reading = [
+        Task((AddressRange(0, 4),), (AddressRange(8 + index, 9 + index),), SMALL, alone=True) for index in range(4)
+    ]
     assert shared(reading) == [Stretch(0, 4, ((0, 2), (1, 3)))]
-    assert not shared([Task((Range(0, 4),), (Range(8, 12),), SMALL, alone=True) for _ in range(4)])
+    assert not shared([Task((AddressRange(0, 4),), (AddressRange(8, 12),), SMALL, alone=True) for _ in range(4)])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def test_one_worker_shares_nothing() -> None:
     assert not shared([*chain(0, 1, 2, 3), *chain(10, 11, 12, 13)], workers=1)
 
 
-WORDS = st.lists(st.integers(0, 40), max_size=2).map(lambda words: tuple(Range(word, word + 1) for word in words))
+WORDS = st.lists(st.integers(0, 40), max_size=2).map(
+    lambda words: tuple(AddressRange(word, word + 1) for word in words)
+)
 TASKS = st.lists(st.builds(Task, WORDS, WORDS, st.sampled_from([300.0, 3000.0, 20_000.0, 90_000.0]), st.booleans()))
 
 

@@ -14,7 +14,7 @@ from tests.backends.llvm.harness import Array, jit, launch, pool
 from nnc.backends.llvm.frame.kernel import Phase, phase
 from nnc.backends.llvm.ir.builder import F32, Module, Type
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.run.branches import Range
+from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS, PROCESSORS
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, barriers, make_pool, places_of, steps_of
 
@@ -209,9 +209,9 @@ def test_workers_that_slept_have_the_processors_that_they_had() -> None:
 
 
 def test_ranges_that_touch_do_not_overlap() -> None:
-    assert not Range(0, 4).overlaps(Range(4, 8))
-    assert Range(0, 5).overlaps(Range(4, 8))
-    assert not Range(3, 3).overlaps(Range(4, 8))
+    assert not AddressRange(0, 4).overlaps(AddressRange(4, 8))
+    assert AddressRange(0, 5).overlaps(AddressRange(4, 8))
+    assert not AddressRange(3, 3).overlaps(AddressRange(4, 8))
 
 
 @pytest.mark.parametrize("started", [1, 2])

@@ -22,13 +22,13 @@ MEETING_NANOSECONDS, LEAST_NANOSECONDS, LEAST_PART = 1000.0, 1000.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class AddressRange:
     """Bytes [begin, end) of the process's memory."""
 
     begin: int
     end: int
 
-    def overlaps(self, other: Range) -> bool:
+    def overlaps(self, other: AddressRange) -> bool:
         """True when a byte is in both."""
         return self.begin < other.end and other.begin < self.end
 
@@ -37,8 +37,8 @@ class Range:
 class Task:
     """What a step touches, its nanoseconds on one worker, and whether the caller runs it alone."""
 
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    reads: tuple[AddressRange, ...]
+    writes: tuple[AddressRange, ...]
     cost: float
     alone: bool
 
@@ -51,7 +51,7 @@ class Task:
         return _touch(self.writes, other.reads) or _touch(self.writes, other.writes) or _touch(self.reads, other.writes)
 
 
-def _touch(left: Sequence[Range], right: Sequence[Range]) -> bool:
+def _touch(left: Sequence[AddressRange], right: Sequence[AddressRange]) -> bool:
     return any(a.overlaps(b) for a in left for b in right)
 
 
@@ -105,7 +105,7 @@ def _meetings(window: Sequence[Task]) -> list[list[int]]:
     touched = [(span, index, False) for index, task in enumerate(window) for span in task.reads]
     touched += [(span, index, True) for index, task in enumerate(window) for span in task.writes]
     found: list[list[int]] = [[] for _ in window]
-    alive: list[tuple[Range, int, bool]] = []
+    alive: list[tuple[AddressRange, int, bool]] = []
     for span, index, writes in sorted(touched, key=lambda row: row[0].begin):
         alive = [row for row in alive if row[0].end > span.begin]
         for other, earlier, wrote in alive:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nnc.backends.llvm.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.backends.llvm.run import interpreter
-from nnc.backends.llvm.run.branches import Range, Task, stretches
+from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.core.settings import usable_processors
 from nnc.core.shield import Shield
@@ -44,8 +44,8 @@ class Launch:
 
     kernel: NativeKernel
     addresses: tuple[int, ...]
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    reads: tuple[AddressRange, ...]
+    writes: tuple[AddressRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,9 @@ class ZeroedMemory:
         return self.data.view(np.int64)
 
     @property
-    def extent(self) -> Range:
+    def extent(self) -> AddressRange:
         """Where it lies."""
-        return Range(self.address, self.address + self.nbytes)
+        return AddressRange(self.address, self.address + self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

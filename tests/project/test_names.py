@@ -1,0 +1,69 @@
+"""One word, one thing: public names of classes and modules do not repeat, and no name hides a module."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import nnc
+
+PACKAGE = Path(nnc.__file__).parent
+# Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
+FAMILIES = ("ops", "backends", "nn/layers", "symbolic/passes", "cli")
+# What repeats on purpose, with the reason.
+CLASSES = {
+    "Arena": "of keys in the graph, of bytes in a compiled graph",
+    "Layout": "of axes in a tensor, of blocks in memory",
+    "Part": "of a memory problem, and of the search in it",
+    "Rule": "a rewrite, and what an argument has to be",
+}
+MODULES = {
+    "bodies": "of while and case_of in the graph, and where the compiler places them",
+    "digits": "the data and the network",
+    "graph": "of each layer",
+    "program": "that a dynamic graph compiles, and that the compiler repeats",
+    "schedule": "streams of a concrete graph, and when execs run again",
+    "serialize": "tensors, graphs, symbolic graphs",
+    "text": "of each layer's graph",
+}
+
+
+def is_family(path: Path) -> bool:
+    return any(path.is_relative_to(PACKAGE / family) for family in FAMILIES)
+
+
+def repeated(found: Mapping[str, list[Path]]) -> set[str]:
+    """Names that stand in two places, where not all but one of them are members of families."""
+    several = {name: [path for path in paths if not is_family(path)] for name, paths in found.items()}
+    return {name for name, paths in several.items() if len(paths) > 1}
+
+
+def test_public_classes_do_not_repeat_a_name() -> None:
+    found = defaultdict[str, list[Path]](list)
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                # A class is a member of a family only as a kernel or a layer: elsewhere its name is its own.
+                kernel = any(file.is_relative_to(PACKAGE / one) for one in ("backends/llvm/kernels", "nn/layers"))
+                found[node.name].append(file if kernel else PACKAGE / file.name)
+    assert repeated(found) == set(CLASSES)
+
+
+def test_public_modules_do_not_repeat_a_name() -> None:
+    found = defaultdict[str, list[Path]](list)
+    for file in PACKAGE.rglob("*.py"):
+        if file.stem != "__init__":
+            found[file.stem].append(file)
+    assert repeated(found) == set(MODULES)
+
+
+def test_no_package_hides_a_module_behind_its_name() -> None:
+    """`import a.b.c` gives the module, whatever a.b imports."""
+    for _, name, _ in pkgutil.walk_packages(nnc.__path__, "nnc."):
+        module = importlib.import_module(name)
+        package, _, leaf = name.rpartition(".")
+        assert getattr(importlib.import_module(package), leaf) is module, name
