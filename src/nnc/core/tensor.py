@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from nnc.core.conversion import check_values
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.pool import Pool
 from nnc.core.spec import Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
@@ -69,6 +70,7 @@ class Tensor:
         """A tensor over `value`'s own memory where NumPy can give it (no copy), else over a copy.
 
         A copy is made of lists, of elements in foreign byte order or off their alignment, and of negative strides.
+        Values that an integer `dtype` cannot hold are a DTypeError.
 
         >>> tensor = Tensor.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
         >>> print(tensor.spec, tensor.shares_memory)
@@ -79,6 +81,7 @@ class Tensor:
         if array.dtype.kind not in "biuf":
             # Text and complex numbers are refused; the types beyond NumPy's own, such as bf16, are known by name.
             dtype_of(array.dtype)
+        check_values("from_numpy", array, twin)
         with np.errstate(all="ignore"):
             array = array.astype(twin.numpy, copy=False)
         spec = TensorSpec(array.shape, twin, layout)
@@ -155,7 +158,10 @@ class Tensor:
         return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
 
     def copy_from(self, value: ArrayLike) -> None:
-        """Write `value` (same shape after broadcasting) into this tensor's memory; never floats into integers."""
+        """Write `value` (same shape after broadcasting) into this tensor's memory.
+
+        Never floats into integers, nor integers that the element type cannot hold: DTypeError, and nothing is written.
+        """
         source = as_array(value)
         if not self._array.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
@@ -165,6 +171,7 @@ class Tensor:
             raise DTypeError(
                 "copy_from", got=f"{source.dtype} into {self.spec}", need="whole numbers", fix="round first"
             )
+        check_values("copy_from", source, self.dtype)
         with np.errstate(all="ignore"):
             np.copyto(self._array, source, casting="unsafe")
 
