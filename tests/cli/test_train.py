@@ -235,7 +235,7 @@ class TestStopAndResume:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
 
-        monkeypatch.setattr("nnc.core.serialize.os.replace", replace)
+        monkeypatch.setattr("nnc.core.replacement.os.replace", replace)
         assert call("train", "digits", "--epochs", "2", "--resume").code == 143
         assert [file.name for file in folder.iterdir()] == [CHECKPOINT]
         assert sha256(folder / CHECKPOINT) == before
@@ -416,7 +416,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(call, folder, trained, monkeypatch
     def fsync(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnc.core.serialize.os.fsync", fsync)
+    monkeypatch.setattr("nnc.core.replacement.os.fsync", fsync)
     ran = call("train", "digits", "--epochs", "1", "--json")
     assert (ran.code, ran.out) == (2, "")
     assert "no space left on device" in ran.err

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -15,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnc.core.dtype import BF16, DTYPES, DType
-from nnc.core.serialize import METADATA, check_writable, load_tensors, save_tensors, write_atomically
+from nnc.core.serialize import MAX_HEADER_BYTES, MAX_TENSORS, METADATA, checksum, load_tensors, save_tensors
 from nnc.core.spec import Shape, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, UsageError
@@ -200,12 +198,46 @@ def test_a_file_without_a_whole_header_is_refused(tmp_path: Path, content: bytes
 
 
 def test_a_header_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
-    """A sparse file: 100 MB and one byte of header, none of which is on the disk."""
-    path = tmp_path / "f"
-    path.write_bytes((100_000_001).to_bytes(8, "little"))
-    os.truncate(path, 100_000_100)
-    with pytest.raises(FormatError, match="a header of 100000001 bytes"):
+    """A sparse file: a byte too much of header, none of which is on the disk."""
+    path, length = tmp_path / "f", MAX_HEADER_BYTES + 1
+    path.write_bytes(length.to_bytes(8, "little"))
+    os.truncate(path, length + 100)
+    with pytest.raises(FormatError, match=f"a header of {length:,} bytes; need at most .* Fix: split the file"):
         load_tensors(path)
+
+
+def test_more_tensors_than_can_be_read_soon_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_TENSORS >= 60_000
+    monkeypatch.setattr("nnc.core.serialize.MAX_TENSORS", 10)
+    nothing = {str(number): tensor_of(BF16, (0,)) for number in range(12)}
+    header = {name: entry("BF16", [0], [0, 0]) for name in nothing}
+    with pytest.raises(FormatError, match="got 12 tensors; need at most .* Fix: split the file"):
+        load_tensors(written(tmp_path / "f", header))
+    with pytest.raises(UsageError, match="got 12 tensors in a header of .* Fix: write several files"):
+        save_tensors(tmp_path / "g", nothing)
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_header_that_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"need at most .* {MAX_HEADER_BYTES:,} bytes of header"):
+        save_tensors(tmp_path / "f", {}, {"long": "x" * MAX_HEADER_BYTES})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_checksum_tells_names_types_shapes_and_elements_apart() -> None:
+    numbers = np.arange(4, dtype=np.int32)
+    contents = [
+        {"x": numbers},
+        {"y": numbers},
+        {"x": numbers + 1},
+        {"x": numbers.reshape(2, 2)},
+        {"x": numbers.view(np.float32)},
+        {"x": numbers[:2], "y": numbers[2:]},
+    ]
+    tensors = [{name: Tensor.from_numpy(array) for name, array in content.items()} for content in contents]
+    sums = [checksum(one) for one in tensors] + [checksum(tensors[0], "facts")]
+    assert len(set(sums)) == len(sums)
+    assert checksum({"x": Tensor.from_numpy(np.arange(8, dtype=np.int32)[::2] // 2)}) == sums[0]
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
@@ -241,75 +273,6 @@ def test_any_bytes_are_read_or_refused(
         except FormatError:
             continue
         assert all(tensor.spec.nbytes <= len(content) for tensor in tensors.values())
-
-
-# ---- writing whole or not at all
-
-
-def full(*arguments: object) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def interrupted(*arguments: object) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
-@pytest.mark.parametrize(("failure", "error"), [(full, UsageError), (interrupted, KeyboardInterrupt)])
-def test_a_failure_at_any_step_leaves_the_old_file_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, failure: Callable[..., None], error: type[BaseException]
-) -> None:
-    path = tmp_path / "f"
-    save_tensors(path, {"x": tensor_of(BF16, (3,))})
-    before = path.read_bytes()
-    monkeypatch.setattr(os, step, failure)
-    with pytest.raises(error):
-        save_tensors(path, {"x": tensor_of(BF16, (4,))})
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["f"]
-
-
-def test_a_disk_that_fills_up_while_writing_leaves_nothing(tmp_path: Path) -> None:
-    def filling() -> Iterator[bytes]:
-        yield b"first"
-        full()
-
-    with pytest.raises(UsageError, match=r"got no space left on device; need a file that can be written\. Fix: name"):
-        write_atomically(tmp_path / "f", filling())
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_that_cannot_be_flushed_does_not_undo_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nnc.core.serialize._sync_folder", full)
-    save_tensors(tmp_path / "f", {"x": tensor_of(BF16, (3,))})
-    assert set(load_tensors(tmp_path / "f").tensors) == {"x"}
-
-
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    for action in (lambda path: save_tensors(path, {}), check_writable):
-        with pytest.raises(UsageError, match="no such file or directory"):
-            action(tmp_path / "nowhere" / "f")
-    with pytest.raises(UsageError, match="a folder"):
-        check_writable(tmp_path)
-    with pytest.raises(UsageError):
-        save_tensors(tmp_path, {})
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_check_leaves_no_trace(tmp_path: Path) -> None:
-    check_writable(tmp_path / "f")
-    assert os.listdir(tmp_path) == []
-    (tmp_path / "f").write_text("old")
-    check_writable(tmp_path / "f")
-    assert (tmp_path / "f").read_text() == "old"
-
-
-def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
-    (tmp_path / "usual").write_text("")
-    save_tensors(tmp_path / "f", {})
-    assert (tmp_path / "f").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_the_name_of_the_metadata_is_no_name_for_a_tensor(tmp_path: Path) -> None:

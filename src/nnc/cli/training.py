@@ -11,7 +11,7 @@ from time import perf_counter
 
 from nnc.cli.recipes import RECIPES, Recipe
 from nnc.core.dispatch import DISPATCHER
-from nnc.core.serialize import check_writable
+from nnc.core.replacement import check_writable
 from nnc.errors import FormatError, UsageError
 from nnc.nn import (
     Evaluation,

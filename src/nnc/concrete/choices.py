@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Tensors
-from nnc.core.serialize import write_atomically
+from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError

@@ -2,38 +2,37 @@
 
     file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
 
-Writing goes to a temporary file in the same folder, is flushed to the disk and renamed over the old file, so a
-crash at any moment leaves the old or the new file. Reading maps the file into memory; nothing in it is executed,
-and every offset is checked against the shapes and the file's size before use.
+A file replaces an older one whole or not at all (`nnc.core.replacement`). Reading maps the file into memory; nothing
+in it is executed, and every offset is checked against the shapes and the file's size before use.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import json
 import math
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nnc.core.dtype import DTYPES, DType
+from nnc.core.replacement import Chunk, reason_of, write_atomically
 from nnc.core.spec import TensorSpec
 from nnc.core.storage import MAX_BYTES, Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 
-MAX_HEADER_BYTES = 100_000_000
+# A header of so many tensors is read in 4 s, and there are models of 60,000 tensors in one file.
+MAX_TENSORS = 100_000
+MAX_HEADER_BYTES = 1 << 25
 ALIGNMENT = 8
 METADATA = "__metadata__"
 
-Chunk = bytes | memoryview
-
 _NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in DTYPES}
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_LIMITS = f"at most {MAX_TENSORS:,} tensors and {MAX_HEADER_BYTES:,} bytes of header"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,13 @@ class TensorFile:
     metadata: Mapping[str, str]
 
 
-def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write all tensors, in order of name, and the metadata. The same content gives the same bytes."""
+def save_tensors(
+    path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, keep: int = 1
+) -> None:
+    """Write all tensors, in order of name, and the metadata. The same content gives the same bytes.
+
+    With `keep` older files are kept too (`write_atomically`). UsageError for more than a reader takes.
+    """
     header: dict[str, object] = {}
     if METADATA in tensors:
         raise UsageError("save", got=f"a tensor named {METADATA}", need="another name: the format keeps this one")
@@ -58,48 +62,26 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
         start = stop
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNMENT)
+    if len(tensors) > MAX_TENSORS or len(text) > MAX_HEADER_BYTES:
+        got, need = f"{len(tensors)} tensors in a header of {len(text)} bytes", f"{_LIMITS} in one file"
+        raise UsageError("save", got=got, need=need, fix="write several files")
     chunks: list[Chunk] = [len(text).to_bytes(8, "little"), text]
-    chunks += [
-        np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data for _, tensor in sorted(tensors.items())
-    ]
-    write_atomically(Path(path), chunks)
+    chunks += [_bytes_of(tensor) for _, tensor in sorted(tensors.items())]
+    write_atomically(Path(path), chunks, keep=keep)
 
 
-def write_atomically(path: Path, chunks: Iterable[Chunk]) -> None:
-    """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when it cannot be written."""
-    handle, temporary = _beside(path, ".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        # The new file is whole and in place; a file system that cannot flush a folder is no reason to say otherwise.
-        with contextlib.suppress(OSError):
-            _sync_folder(path.parent)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
+    """sha256 of what is said of the tensors, their names, specs and elements."""
+    digest = hashlib.sha256(facts.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.spec)]).encode())
+        digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
 
 
-def check_writable(path: Path) -> None:
-    """UsageError now rather than after hours of work when `path` could not be written."""
-    handle, probe = _beside(path, ".probe")
-    os.close(handle)
-    os.unlink(probe)
-
-
-def _beside(path: Path, suffix: str) -> tuple[int, str]:
-    """A new hidden file in the folder of `path`, which is to be a file: its handle and name."""
-    try:
-        if path.exists() and not path.is_file():
-            raise UsageError(str(path), got="a folder or a device", need="the name of a file")
-        return tempfile.mkstemp(prefix=f".{path.name}.", suffix=suffix, dir=path.parent)
-    except OSError as error:
-        raise _unwritable(path, error) from None
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The elements, one behind the other."""
+    return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
 
 
 def load_tensors(path: Path | str) -> TensorFile:
@@ -108,7 +90,7 @@ def load_tensors(path: Path | str) -> TensorFile:
     try:
         data = np.memmap(place, dtype=np.uint8, mode="r") if place.stat().st_size else np.empty(0, np.uint8)
     except OSError as error:
-        raise FormatError(str(place), got=_reason(error), need="a readable safetensors file") from None
+        raise FormatError(str(place), got=reason_of(error), need="a readable safetensors file") from None
     header, start = _header(place, data)
     metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
@@ -128,14 +110,18 @@ def _header(place: Path, data: np.ndarray) -> tuple[dict[str, object], int]:
     if len(data) < 8:
         raise _malformed(place, f"{len(data)} bytes")
     length = int.from_bytes(data[:8].tobytes(), "little")
-    if length > min(MAX_HEADER_BYTES, len(data) - 8):
+    if length > len(data) - 8:
         raise _malformed(place, f"a header of {length} bytes in a file of {len(data)}")
+    if length > MAX_HEADER_BYTES:
+        raise _too_large(place, f"a header of {length:,} bytes")
     try:
         header = json.loads(data[8 : 8 + length].tobytes().decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _malformed(place, f"a header that is not JSON ({type(error).__name__})") from None
     if not isinstance(header, dict):
         raise _malformed(place, "a header that is not an object")
+    if len(header) > MAX_TENSORS + 1:
+        raise _too_large(place, f"{len(header):,} tensors")
     return header, 8 + length
 
 
@@ -181,29 +167,11 @@ def _check_ranges(place: Path, ranges: list[tuple[int, int]], available: int) ->
         raise _malformed(place, f"{available - position} bytes behind the last tensor")
 
 
+def _too_large(place: Path, got: str) -> FormatError:
+    return FormatError(str(place), got=got, need=_LIMITS, fix="split the file")
+
+
 def _malformed(place: Path, got: str) -> FormatError:
     return FormatError(
         str(place), got=got, need="a whole safetensors file", fix="write the file again, or name another"
     )
-
-
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(str(path), got=_reason(error), need="a file that can be written", fix="name another folder")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

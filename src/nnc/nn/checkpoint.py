@@ -2,7 +2,8 @@
 
     model.<path>                 parameters and statistics
     optimizer.<path>.<state>     optimizer state
-    metadata "nnc"               JSON: format version, architecture, updates done, where the data stands
+    metadata "nnc"               JSON: format version, architecture, updates done, where the data stands, and
+                                 sha256 of all this and of the tensors
 
 The same state gives the same bytes. No time, host or path is stored.
 """
@@ -10,20 +11,29 @@ The same state gives the same bytes. No time, host or path is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import fields as dataclass_fields
 from itertools import takewhile
 from pathlib import Path
+from types import FunctionType
 
-from nnc.core.serialize import load_tensors, save_tensors
+from nnc.arguments import Count, checked
+from nnc.core.dtype import DType
+from nnc.core.serialize import TensorFile, checksum, load_tensors, save_tensors
+from nnc.core.shield import Shield
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError
+from nnc.nn.combine import LayerParts
 from nnc.nn.data import Batches, BatchState
 from nnc.nn.model import Model
 
-VERSION = 1
+VERSION = 2
 MAX_COUNT = 2**63
+SEAL = "sha256"
 CONTEXT = 18
+
+Facts = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +50,24 @@ def position_of(model: Model, batches: Batches) -> Position:
     return Position(model.updates, batches.state(), batches.size)
 
 
-def save_checkpoint(path: Path | str, model: Model, position: Position) -> None:
-    """Write the model, its optimizer state and the position; the old file stays until the new one is whole."""
-    facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
-    save_tensors(path, _tensors(model), {"nnc": json.dumps(facts, sort_keys=True)})
+@checked
+def save_checkpoint(path: Path | str, model: Model, position: Position, *, keep: Count = 1) -> None:
+    """Write the model, its optimizer state and the position; the old file stays until the new one is whole.
+
+    With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on.
+    """
+    tensors = _tensors(model)
+    facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
+    save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep)
+
+
+def sealed(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
+    """The facts as JSON, with the checksum of them and of the tensors."""
+    return json.dumps({**facts, SEAL: _seal(facts, tensors)}, sort_keys=True)
+
+
+def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
+    return checksum(tensors, json.dumps({name: facts[name] for name in facts if name != SEAL}, sort_keys=True))
 
 
 def load_checkpoint(path: Path | str, model: Model) -> Position:
@@ -56,15 +80,54 @@ def load_checkpoint(path: Path | str, model: Model) -> Position:
     for name, tensor in wanted.items():
         if (tensor.shape, tensor.dtype) != (file.tensors[name].shape, file.tensors[name].dtype):
             raise _foreign(path, f"{name} of {file.tensors[name].spec}, not {tensor.spec}")
-    for name, tensor in wanted.items():
-        tensor.copy_from(file.tensors[name].numpy())
-    model.updates = position.updates
+    _check_whole(path, file)
+    with Shield():
+        for name, tensor in wanted.items():
+            tensor.copy_from(file.tensors[name].numpy())
+        model.updates = position.updates
     return position
+
+
+def _check_whole(path: Path | str, file: TensorFile) -> None:
+    """FormatError unless the file is, bit by bit, what was written."""
+    facts = json.loads(file.metadata["nnc"])
+    if facts.get(SEAL) != _seal(facts, file.tensors):
+        raise _foreign(path, "a file that was damaged or changed: its checksum is another")
 
 
 def describe(model: Model) -> str:
     """The architecture as text: layers, input and optimizer, without values."""
-    return f"{model.layer!r} on {model.dtype}{list(model.input_shape)} by {model.optimizer!r}"
+    return f"{text_of(model.layer)} on {model.dtype}{list(model.input_shape)} by {text_of(model.optimizer)}"
+
+
+def text_of(value: object) -> str:
+    """What a layer or an optimizer is made of: `Dense(units=64, bias=True)`.
+
+    Not `repr`: that of dataclasses says `...` for ever once an interrupt has broken it off, and that of other objects
+    says where they lie.
+
+    >>> from nnc.nn.schedules import Cosine
+    >>> text_of(Cosine(0.1, 30))
+    'Cosine(start=0.1, steps=30, end=0.0)'
+    """
+    match value:
+        case LayerParts():
+            fields: Iterable[tuple[str, object]] = value.parts
+        case DType():
+            return value.name
+        case type() | FunctionType():
+            return value.__qualname__
+        case tuple() | list():
+            return "(" + ", ".join(map(text_of, value)) + ")"
+        case Mapping():
+            fields = [(text_of(key), part) for key, part in value.items()]
+        case _ if is_dataclass(value):
+            fields = [(field.name, getattr(value, field.name)) for field in dataclass_fields(value) if field.repr]
+        case _ if type(value).__repr__ is object.__repr__:
+            fields = sorted(getattr(value, "__dict__", {}).items())
+        case _:
+            return repr(value)
+    return f"{type(value).__qualname__}(" + ", ".join(f"{name}={text_of(part)}" for name, part in fields) + ")"
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, concatenate, sum_of
 
 
-class _LayerParts(Layer):
+class LayerParts(Layer):
     """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
 
     __slots__ = ("parts",)
@@ -29,7 +29,7 @@ class _LayerParts(Layer):
         return f"{type(self).__name__}(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
 
 
-class Sequential(_LayerParts):
+class Sequential(LayerParts):
     """Layers one after another. Names come from keywords, or are positions: `0`, `1`, …
 
     >>> from nnc.nn.layers import Dense, ReLU
@@ -46,7 +46,7 @@ class Sequential(_LayerParts):
         return x
 
 
-class Parallel(_LayerParts):
+class Parallel(LayerParts):
     """y = sum of part(x) over the parts."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Parallel(_LayerParts):
         return sum_of(*self._branches(scope, x))
 
 
-class Concatenate(_LayerParts):
+class Concatenate(LayerParts):
     """y = part(x) for each part, side by side on the last axis.
 
     >>> from nnc.nn.layers import Dense, Identity
@@ -71,7 +71,7 @@ class Concatenate(_LayerParts):
         return concatenate(self._branches(scope, x), -1)
 
 
-class Residual(_LayerParts):
+class Residual(LayerParts):
     """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016)."""
 
     __slots__ = ()
