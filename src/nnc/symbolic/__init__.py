@@ -8,6 +8,7 @@ from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, Sy
 from nnc.symbolic.minimization import Minimized, Update, minimize
 from nnc.symbolic.passes import prune
 from nnc.symbolic.scopes import scope
+from nnc.symbolic.text import dump
 from nnc.symbolic.verification import faults, verify
 
 __all__ = [
@@ -39,3 +40,5 @@ __all__ = [
     "verify",
     "while_loop",
 ]
+
+SymbolicGraph.written = dump

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, NewType
+from typing import Any, ClassVar, NamedTuple, NewType, Self
 
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
@@ -26,6 +26,7 @@ from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import CycleError, GraphError, ShapeError, SymbolError, UsageError
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.ops.arithmetic import ArithmeticOperand
+from nnc.ops.products import gemm
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
 from nnc.symbolic.region import Region, overlaps
@@ -103,6 +104,9 @@ class SymbolicGraph:
     shrink without end) gives them back. `enclosing` is the graph around a body that is being built, whose roots become
     inputs of the body where they are used (`captured`: theirs → ours).
     """
+
+    # The text that `nnc.symbolic.text` writes and reads: it stands above the graph, so the package sets it.
+    written: ClassVar[Callable[[SymbolicGraph], str]]
 
     def __init__(
         self, name: str = "", storage: StorageFactory = ListStorage, enclosing: SymbolicGraph | None = None
@@ -519,35 +523,12 @@ class SymbolicGraph:
         return tuple(made.values())
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterable[str]:
-        yield f"graph {self.name}".rstrip()
-        order = self.execs.toposort()
-        for key in self.inputs_of(order):
-            yield f"  {self.label(key)} = input"
-        for exec_key in order:
-            record = self.execs[exec_key]
-            outputs = ", ".join(self._written_label(key) for key in record.outputs)
-            inputs = ", ".join("–" if key is None else self._reference(key) for key in record.inputs)
-            yield f"  {outputs} = {record.command} <- {inputs}" + (f"  # {record.origin}" if record.origin else "")
-            for name, body in bodies_of(record.command):
-                yield from (f"    {line}" for line in body.lines(name))
+        return type(self).written(self)
 
     def label(self, key: TensorKey) -> str:
         """`%3 weight: f32[4, 3]`."""
         record = self.tensors[key]
         return f"%{key}{' ' + record.name if record.name else ''}: {record.spec}"
-
-    def _written_label(self, key: TensorKey) -> str:
-        record = self.tensors[key]
-        return self.label(key) if record.alias is None else f"{self._reference(key)}: {record.spec}"
-
-    def _reference(self, key: TensorKey) -> str:
-        record = self.tensors[key]
-        if record.alias is None:
-            return f"%{key}"
-        return f"%{record.alias.root}[{record.alias.offset}; {list(record.spec.shape)} by {list(record.alias.strides)}]"
 
 
 def outputs_named(command: AnyCommand) -> tuple[str, ...]:
@@ -610,6 +591,10 @@ class Symbol(ArithmeticOperand):
         """This symbol, with a name for texts and messages."""
         return self.graph.rename(self, name)
 
+    def __matmul__(self, other: Self) -> Self:
+        """As NumPy; a product of matrices where a spec is not there yet."""
+        return gemm(self, other) if AUTO is self.spec or AUTO is other.spec else super().__matmul__(other)
+
     def __bool__(self) -> bool:
         raise SymbolError(
             "truth",
@@ -636,12 +621,6 @@ class Body:
     graph: SymbolicGraph
     parameters: tuple[TensorKey, ...]
     results: tuple[TensorKey, ...]
-
-    def lines(self, name: str) -> Iterator[str]:
-        """The body as text."""
-        parameters, results = (", ".join(f"%{key}" for key in keys) for keys in (self.parameters, self.results))
-        yield f"{name} ({parameters}) -> ({results})"
-        yield from str(self.graph).splitlines()[1:]
 
     def __repr__(self) -> str:
         return f"Body({len(self.graph.execs)} execs)"
