@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -24,25 +23,23 @@ from nnc.errors import UsageError
 R = TypeVar("R")
 
 
-@dataclass(slots=True, eq=False)
 class PendingRun:
     """Nodes of a body (no body: a hold of everything) that are busy until it ends.
 
-    It ends with `signal` on `stream`; or else the thread that waits for it releases `busy`.
+    It ends with `signal` on `stream`; or else the thread that waits for it releases `busy`. What runs inside a hold
+    leaves its body and its context there meanwhile.
     """
 
-    body: ConcreteBody | None
-    keys: frozenset[ExecKey]
-    context: Context
-    signal: Signal | None = None
-    stream: Stream | None = None
-    thread: int = 0
-    busy: threading.Lock = field(default_factory=threading.Lock)
+    __slots__ = ("body", "busy", "context", "keys", "signal", "stream", "thread")
 
-    @property
-    def is_over(self) -> bool:
-        """True once its signal has fired."""
-        return self.signal is not None and self.signal.emitted
+    def __init__(self, body: ConcreteBody | None, keys: frozenset[ExecKey] | None, context: Context | None) -> None:
+        self.body = body
+        self.keys = keys
+        self.context = context
+        self.thread = 0
+        self.busy = threading.Lock()
+        self.signal: Signal | None = None
+        self.stream: Stream | None = None
 
     def wait(self) -> None:
         """Block until it has ended."""
@@ -54,36 +51,48 @@ class PendingRun:
 
     def meets(self, other: PendingRun) -> bool:
         """Whether the two touch the same memory."""
-        return self.body is not other.body or self.body is None or not self.keys.isdisjoint(other.keys)
+        if self.keys is None or other.keys is None or self.body is not other.body:
+            return True
+        return not self.keys.isdisjoint(other.keys)
 
     def works_on(self, thread: int) -> bool:
-        """Whether the thread is doing a part of it."""
-        return self.thread == thread or thread in self.context.threads
+        """Whether the thread is executing a part of it."""
+        return self.context is not None and (self.thread == thread or thread in self.context.threads)
 
 
 class PendingRuns:
     """The runs that have not ended, of a graph or of all graphs over one memory."""
 
-    __slots__ = ("_items", "_lock")
+    __slots__ = ("_hold", "_items", "_lock")
 
     def __init__(self) -> None:
         self._items: list[PendingRun] = []
         self._lock = threading.Lock()
+        # The hold that has everything to itself now; nobody else starts anything until it ends.
+        self._hold: PendingRun | None = None
 
     def run(self, body: ConcreteBody, keys: frozenset[ExecKey], plan: RunPlan, context: Context) -> None:
         """Execute a plan on the calling thread, behind its rivals."""
-        self._within(PendingRun(body, keys, context), lambda: execute(plan, context))
+        hold = self._own_hold()
+        if hold is None:
+            self._within(PendingRun(body, keys, context), lambda: execute(plan, context))
+            return
+        hold.body, hold.context = body, context
+        try:
+            execute(plan, context)
+        finally:
+            hold.body = hold.context = None
 
     def exclusively(self, work: Callable[[], R]) -> R:
         """What `work` gives. Nothing else runs meanwhile but what it runs on this thread."""
-        return self._within(PendingRun(None, frozenset(), Context()), work)
+        return work() if self._own_hold() is not None else self._within(PendingRun(None, None, None), work)
 
     def submit(
         self, body: ConcreteBody, keys: frozenset[ExecKey], plan: RunPlan, context: Context, stream: Stream
     ) -> Signal:
         """Execute a plan on a stream, behind its rivals; the signal that fires at the end."""
-        run = PendingRun(body, keys, context, Signal("graph"), stream)
-        assert run.signal is not None
+        run = PendingRun(body, keys, context)
+        run.signal, run.stream = Signal("graph"), stream
         # All at once, so that what a stream waits for is never behind it in its own queue.
         with Shield(), self._lock:
             for rival in self._rivals(run):
@@ -98,30 +107,20 @@ class PendingRuns:
         """Ask all runs of a body to stop."""
         with self._lock:
             for item in self._items:
-                if item.body is body:
-                    item.context.cancelled = True
+                context = item.context
+                if item.body is body and context is not None:
+                    context.cancelled = True
+
+    def _own_hold(self) -> PendingRun | None:
+        """The hold of the calling thread, unless it is inside a run."""
+        hold = self._hold
+        return hold if hold is not None and hold.context is None and hold.thread == threading.get_ident() else None
 
     def _rivals(self, run: PendingRun) -> list[PendingRun]:
-        if self._items:
-            self._items = [item for item in self._items if not item.is_over]
+        if not self._items:
+            return []
+        self._items = [item for item in self._items if item.signal is None or not item.signal.emitted]
         return [item for item in self._items if item.meets(run)]
-
-    def _begin(self, run: PendingRun) -> None:
-        me = run.thread = threading.get_ident()
-        run.busy.acquire()
-        with self._lock:
-            rivals = self._rivals(run)
-            if rivals and any(rival.body is not None and rival.works_on(me) for rival in rivals):
-                raise UsageError(
-                    "run",
-                    got="a call from inside a run of the same memory",
-                    need="a call from outside, such as behind the run",
-                    fix="compile another program for it, with memory of its own",
-                )
-            self._items.append(run)
-        if not any(rival.thread == me for rival in rivals):
-            for rival in rivals:
-                rival.wait()
 
     def _within(self, run: PendingRun, work: Callable[[], R]) -> R:
         try:
@@ -134,8 +133,28 @@ class PendingRuns:
             finally:
                 self._end(run)
 
-    def _end(self, run: PendingRun) -> None:
+    def _begin(self, run: PendingRun) -> None:
+        me = run.thread = threading.get_ident()
+        run.busy.acquire()
         with self._lock:
-            self._items = [item for item in self._items if item is not run]
-            if run.busy.locked():
+            rivals = self._rivals(run)
+            if rivals and any(rival.works_on(me) for rival in rivals):
+                raise UsageError(
+                    "run",
+                    got="a call from inside a run of the same memory",
+                    need="a call from outside, such as behind the run",
+                    fix="compile another program for it, with memory of its own",
+                )
+            self._items.append(run)
+        for rival in rivals:
+            rival.wait()
+        if run.keys is None:
+            self._hold = run
+
+    def _end(self, run: PendingRun) -> None:
+        if run.busy.locked():
+            with self._lock:
+                if self._hold is run:
+                    self._hold = None
+                self._items = [item for item in self._items if item is not run]
                 run.busy.release()

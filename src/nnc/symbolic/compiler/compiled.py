@@ -78,8 +78,8 @@ class Bindings:
 class Arena:
     """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.
 
-    When `nbytes` has changed there is other memory at the next run, and programs are laid out anew when they run; what
-    was written into the old memory is lost. `turn` counts runs.
+    When `nbytes` has changed and a program is laid out there is other memory, and programs that are in the old one are
+    laid out anew when they run; what was written there is lost. `turn` counts runs.
     """
 
     nbytes: int
@@ -90,18 +90,13 @@ class Arena:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reserve(self, nbytes: int) -> None:
-        """Let it have at least this many bytes from the next run on."""
+        """Let it have at least this many bytes when a program is laid out next."""
         with self.lock:
             self.nbytes = max(self.nbytes, nbytes)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether there is memory, as much as asked for."""
-        return self.storage is not None and self.storage.nbytes == self.nbytes + 2 * self.base
-
     def allocate(self) -> Storage:
         """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
-        if self.storage is None or not self.is_current:
+        if self.storage is None or self.storage.nbytes != self.nbytes + 2 * self.base:
             self.storage = None
             self.base = GUARD if SETTINGS.debug else 0
             self.storage = Storage.allocate(self.nbytes + 2 * self.base, "arena")
@@ -127,6 +122,7 @@ class Compiled(Uncopied):
     _concrete: ConcreteGraph | None = None
     _storage: Storage | None = None
     _written: dict[TensorKey, int] = field(default_factory=dict)
+    _targets: dict[TensorKey, tuple[TensorKey, Tensor | None]] = field(default_factory=dict)
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
@@ -143,8 +139,8 @@ class Compiled(Uncopied):
 
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
-        concrete, arena = self._concrete, self._arena
-        if concrete is None or self._storage is not arena.storage or not arena.is_current:
+        concrete = self._concrete
+        if concrete is None or self._storage is not self._arena.storage:
             concrete = self.exclusively(self._lay_out)
         return concrete
 
@@ -152,7 +148,7 @@ class Compiled(Uncopied):
         """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""
 
         def clear() -> None:
-            self._tensors, self._concrete, self._storage, self._written = {}, None, None, {}
+            self._tensors, self._concrete, self._storage, self._written, self._targets = {}, None, None, {}, {}
             self._arena = Arena(self.statement.arena)
 
         self.exclusively(clear)
@@ -189,12 +185,25 @@ class Compiled(Uncopied):
 
     def _write(self, symbol: Symbol, value: ArrayLike) -> None:
         array = as_array(value)
-        if array.shape != symbol.spec.shape:
+        self.allocate()
+        graph = self._asked_graph
+        key = symbol.key if isinstance(symbol, Symbol) and symbol.graph is graph else graph.own(symbol)
+        if key not in self._targets:
+            self._targets[key] = self._target(graph.symbol(key))
+        root, tensor = self._targets[key]
+        shape = symbol.spec.shape if tensor is None else tensor.spec.shape
+        if array.shape != shape:
             raise ShapeError(
                 "write", got=f"{symbol.name or symbol} from shape {list(array.shape)}", need=str(symbol.spec)
             )
+        if tensor is not None:
+            tensor.copy_from(array)
+            self._written[root] = self._arena.turn
+
+    def _target(self, symbol: Symbol) -> tuple[TensorKey, Tensor | None]:
+        """The root that a write of the symbol changes, and the memory; none for an input that outputs do not need."""
         if self._is_unneeded(symbol):
-            return
+            return symbol.key, None
         tensor, lives = self.tensor(symbol), self.planned.lives
         root = self.planned.graph.root(self._own(symbol))
         if any(root in roots for roots in lives.fills.values()):
@@ -202,12 +211,16 @@ class Compiled(Uncopied):
         life = lives.of.get(root)
         if life is not None and life.nbytes and not (life.outside and life.roots[0] == root):
             raise SymbolError("write", got=f"{symbol}, which each run computes", need="an input that the run reads")
-        tensor.copy_from(array)
-        self._written[root] = self._arena.turn
+        return root, tensor
+
+    @property
+    def _asked_graph(self) -> SymbolicGraph:
+        """The graph that was compiled, of whose symbols callers speak."""
+        return self.planned.graph if self.copied is None else self.copied.graph
 
     def _is_unneeded(self, symbol: Symbol) -> bool:
         """Whether it is an input of the graph that no wanted output depends on."""
-        graph = self.planned.graph if self.copied is None else self.copied.graph
+        graph = self._asked_graph
         root = graph.root(graph.own(symbol))
         if graph.writers(root):
             return False
@@ -282,7 +295,8 @@ class Compiled(Uncopied):
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
             tidy(self.statement)
-            self._tensors, self._concrete, self._storage, self._written = tensors, concrete, storage, {}
+            self._written, self._targets = {}, {}
+            self._tensors, self._concrete, self._storage = tensors, concrete, storage
         return self._concrete
 
     def _build(self, arena: Storage, tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
