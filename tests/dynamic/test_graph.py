@@ -12,6 +12,7 @@ import pytest
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, I32
+from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.dynamic import graph as graph_module
@@ -490,7 +491,7 @@ def test_what_is_known_is_part_of_the_question(
 def test_the_oldest_program_makes_room(
     graph: DynamicGraph, compilations: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_module, "CACHED_PROGRAMS", 2)
+    monkeypatch.setattr(SETTINGS, "kept_programs", 2)
 
     def ask(size: int) -> None:
         x = graph.variable(np.ones(size))

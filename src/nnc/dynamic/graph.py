@@ -9,11 +9,14 @@ A recorded exec is forgotten when no variable that is still held depends on it.
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
@@ -24,20 +27,22 @@ from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
+from nnc.core.recent import RecentlyUsed
+from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
-from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, signature_of
+from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.rules import INPLACE, infer
+from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimization import steering_dtype
 
-CACHED_PROGRAMS = 64
 # Graphs by number that do not record in this context.
 _UNRECORDED: ContextVar[frozenset[int]] = ContextVar("unrecorded", default=frozenset())
 _NUMBERS = count()
@@ -51,8 +56,34 @@ class _Known:
     handles: int = 0
 
 
+class _Edit:
+    """An edit of a graph's record, within a shield: other threads wait, and so do handles that go meanwhile."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: DynamicGraph) -> None:
+        self._graph = graph
+
+    def __enter__(self) -> None:
+        self._graph._lock.acquire()
+        self._graph._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        graph = self._graph
+        try:
+            if graph._depth == 1:
+                graph._forget_gone()
+        finally:
+            graph._depth -= 1
+            graph._lock.release()
+        if graph._gone:
+            graph._settle()
+
+
 class DynamicGraph(Uncopied):
-    """Makes variables, runs commands on them, records, differentiates."""
+    """Makes variables, runs commands on them, records, differentiates; from any thread."""
 
     instead: ClassVar[str] = "make a graph, and variables in it of the values"
 
@@ -63,8 +94,13 @@ class DynamicGraph(Uncopied):
         self._known: dict[TensorKey, _Known] = {}
         # Per alias how many variables and recorded execs name it: it is forgotten when nobody does.
         self._alias_uses: dict[TensorKey, int] = {}
-        self._programs: dict[Signature, GradientProgram] = {}
+        self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(lambda: SETTINGS.kept_programs)
+        self._arena = Arena(0)
         self._pool = Pool()
+        # Edits of the record: one thread at a time, how deep it is in them, and the handles that went meanwhile.
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._gone: deque[TensorKey] = deque()
 
     # ---- variables
 
@@ -92,7 +128,7 @@ class DynamicGraph(Uncopied):
             got, need = "a variable that was computed", "a leaf or a constant: a copy would lose its gradient"
             raise SymbolError("copy", got=got, need=need, fix="detach() it", origin=caller_origin())
         tensor = variable.tensor.clone()
-        with Shield():
+        with Shield(), _Edit(self):
             return self._hold(tensor)
 
     @property
@@ -117,7 +153,7 @@ class DynamicGraph(Uncopied):
         outputs = self._compute(command, inputs, origin)
         if not self.recording or all(variable is None or variable.key is None for variable in inputs):
             return tuple(Variable(self, tensor, None) for tensor in outputs)
-        with Shield():
+        with Shield(), _Edit(self):
             keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
             written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
             self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
@@ -153,7 +189,7 @@ class DynamicGraph(Uncopied):
         if of.key is None:
             return Variable(self, tensor, None, of.root)
         alias = AliasOf(self.record.root(of.key), offset, strides)
-        with Shield():
+        with Shield(), _Edit(self):
             symbol = self.record.tensors.new(TensorSymbol(spec, "", alias, caller_origin()))
             return self._hold_alias(tensor, symbol, of.root)
 
@@ -168,14 +204,14 @@ class DynamicGraph(Uncopied):
         """
         targets = [self._recorded(variable, "output") for variable in outputs]
         sources = [self._recorded(variable, "input") for variable in inputs]
-        computation = computation_of(self.record, targets, sources)
-        signature = signature_of(self.record, computation, self._known)
-        program = self._programs.pop(signature, None)
-        if program is None:
-            program = gradient_program(self.record, computation, self._known, self.backend)
-        if len(self._programs) >= CACHED_PROGRAMS:
-            self._programs.pop(next(iter(self._programs)))
-        self._programs[signature] = program
+        with Shield(), _Edit(self):
+            computation = computation_of(self.record, targets, sources)
+            signature = signature_of(self.record, computation, self._known)
+            program = self._programs.get(signature)
+            part = part_of(self.record, computation, self._known) if program is None else None
+        if part is not None:
+            program = self._programs.put(signature, gradient_program(part, computation, self.backend, self._arena))
+        assert program is not None
         return self._run(program, tuple(computation.numbers), create_graph)
 
     def apply_gradients(
@@ -214,7 +250,8 @@ class DynamicGraph(Uncopied):
     def _run(self, program: GradientProgram, keys: Sequence[TensorKey], create_graph: bool) -> tuple[Variable, ...]:
         """Run a program on the tensors with the numbered `keys`; the gradients as leaves, or recorded."""
         numbers, graph = program.numbers, program.graph
-        roots = {symbol.key: self._known[keys[numbers[symbol.key]]].tensor for symbol in program.given}
+        with Shield(), _Edit(self):
+            roots = {symbol.key: self._known[keys[numbers[symbol.key]]].tensor for symbol in program.given}
         roots.update({symbol.key: Tensor.empty(symbol.spec, pool=self._pool) for symbol in program.fresh})
         program.compiled.rebind({graph.symbol(key): tensor for key, tensor in roots.items()}).run()
         tensors = []
@@ -224,7 +261,7 @@ class DynamicGraph(Uncopied):
         if not create_graph:
             return tuple(self._leaf(tensor) for tensor in tensors)
         mapped = {key: keys[number] for key, number in numbers.items()}
-        with Shield():
+        with Shield(), _Edit(self):
             for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
                 self._count_aliases(made)
             return tuple(
@@ -241,7 +278,7 @@ class DynamicGraph(Uncopied):
         if not self.recording:
             return Variable(self, tensor, None)
         contiguous = _contiguous(tensor)
-        with Shield():
+        with Shield(), _Edit(self):
             return self._hold(contiguous)
 
     def _new_symbol(self, spec: TensorSpec, origin: str) -> TensorKey:
@@ -283,8 +320,25 @@ class DynamicGraph(Uncopied):
                 self.record.tensors.remove(key)
 
     def release(self, key: TensorKey) -> None:
-        """A handle of `key` is gone: forget what no held variable depends on any more."""
-        with Shield():
+        """A handle of `key` is gone, at any moment and on any thread: in an edit of the record it waits for the end."""
+        self._gone.append(key)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Forget what has gone, unless somebody edits the record, who then does it behind that."""
+        while self._gone and self._lock.acquire(blocking=False):
+            try:
+                if self._depth:
+                    return
+                with Shield(), _Edit(self):
+                    pass
+            finally:
+                self._lock.release()
+
+    def _forget_gone(self) -> None:
+        """Forget what no held variable depends on any more."""
+        while self._gone:
+            key = self._gone.popleft()
             root = self.record.root(key)
             self._known[root].handles -= 1
             self._discount(key)

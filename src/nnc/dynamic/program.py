@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.symbolic.compiler import Compiled, compile
+from nnc.symbolic.compiler import Arena, Compiled, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 
@@ -69,23 +69,36 @@ def signature_of(record: SymbolicGraph, computation: Computation, known: Collect
     return (commands, tensors, asked)
 
 
-def gradient_program(
-    record: SymbolicGraph, computation: Computation, known: Collection[TensorKey], backend: str
-) -> GradientProgram:
-    """Differentiate a copy of the computation; compile the gradients alone, from the roots that are `known`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A computation in a graph of its own: where each of its tensors is there, and those that are known."""
+
+    graph: SymbolicGraph
+    mapped: Mapping[TensorKey, TensorKey]
+    known: tuple[TensorKey, ...]
+
+
+def part_of(record: SymbolicGraph, computation: Computation, known: Collection[TensorKey]) -> Part:
+    """A copy of the computation, apart from the record."""
     graph, mapped = record.subgraph(computation.execs, computation.numbers)
+    return Part(graph, mapped, tuple(mapped[key] for key in computation.numbers if key in known))
+
+
+def gradient_program(part: Part, computation: Computation, backend: str, arena: Arena) -> GradientProgram:
+    """Differentiate a computation; compile the gradients alone, from the roots that are known."""
+    graph, mapped = part.graph, part.mapped
     results = backward(
         graph,
         [graph.symbol(mapped[key]) for key in computation.outputs],
         [graph.symbol(mapped[key]) for key in computation.inputs],
     )
-    given = tuple(graph.symbol(mapped[key]) for key in computation.numbers if key in known)
+    given = tuple(map(graph.symbol, part.known))
     roots = dict.fromkeys(graph.symbol(graph.root(symbol.key)) for symbol in results)
     fresh = tuple(root for root in roots if root not in given)
     compiled = compile(graph, results, given=dict.fromkeys(given), bind=dict.fromkeys(fresh), backend=backend)
     numbers = {mapped[key]: number for key, number in computation.numbers.items()}
     execs = graph.needed_for([symbol.key for symbol in results], numbers)
-    return GradientProgram(graph, compiled, numbers, given, fresh, results, execs)
+    return GradientProgram(graph, compiled.in_arena_of(arena), numbers, given, fresh, results, execs)
 
 
 def _named(record: SymbolicGraph, execs: Sequence[ExecKey]) -> list[TensorKey]:

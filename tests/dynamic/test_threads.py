@@ -1,0 +1,85 @@
+"""One dynamic graph and many threads: records are whole, gradients are right, handles go at any moment."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from nnc import ops
+from nnc.dynamic import DynamicGraph, Variable
+
+
+def in_threads(*works: Callable[[], object]) -> None:
+    errors: list[BaseException] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def descend(graph: DynamicGraph, seed: int, steps: int) -> bytes:
+    """Steps of gradient descent for |tanh(x w) v|²; the weights behind them."""
+    generator = np.random.default_rng(seed)
+    x = graph.constant(generator.standard_normal((3 + seed % 2, 4)))
+    w, v = (graph.variable(generator.standard_normal(shape)) for shape in ((4, 5), (5, 2)))
+    for _ in range(steps):
+        loss = ops.reduce_sum(ops.square(ops.tanh(x @ w)[:, :5] @ v))
+        slopes = graph.backward([loss], [w, v])
+        w, v = (graph.variable(old.numpy() - 0.01 * slope.numpy()) for old, slope in zip((w, v), slopes, strict=True))
+    return w.numpy().tobytes() + v.numpy().tobytes()
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+def test_threads_share_a_graph(backend: str) -> None:
+    graph = DynamicGraph(backend)
+    wanted = [descend(DynamicGraph(backend), seed, 15) for seed in range(4)]
+    found: dict[int, bytes] = {}
+    in_threads(*[lambda seed=seed: found.update({seed: descend(graph, seed, 15)}) for seed in range(4)])  # type: ignore[misc]  # bound by default
+    assert [found[seed] for seed in range(4)] == wanted
+    gc.collect()
+    assert (len(graph.record.execs), len(graph.record.tensors), graph._known) == (0, 0, {})
+
+
+def test_handles_that_go_in_an_edit_of_the_record_wait_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = DynamicGraph("reference")
+    waste: list[Variable] = [graph.variable([1.0]) * 2.0]
+    x = graph.variable([3.0])
+    add, seen = graph.record.add_exec, []
+
+    def interrupted(record: object) -> object:
+        waste.clear()
+        seen.append(len(graph.record.execs))
+        return add(record)  # type: ignore[arg-type]  # as it came
+
+    monkeypatch.setattr(graph.record, "add_exec", interrupted)
+    y = x * x
+    assert seen == [1]
+    assert len(graph.record.execs) == 1
+    (slope,) = graph.backward([y], [x])
+    assert slope.item() == 6.0
+    del y, slope, x
+    assert (len(graph.record.execs), len(graph.record.tensors)) == (0, 0)
+
+
+def test_gradient_programs_share_one_arena() -> None:
+    graph = DynamicGraph("reference")
+    for seed in (0, 1):
+        descend(graph, seed, 2)
+    arenas = {id(program.compiled._arena) for program in graph._programs.values()}
+    sizes = [program.compiled.memory().arena for program in graph._programs.values()]
+    assert len(arenas) == 1
+    assert graph._arena.nbytes == max(sizes)
