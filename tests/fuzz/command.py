@@ -15,13 +15,20 @@ from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs
 from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
+from tests.fuzz.threads import run_campaign as run_thread_campaign
+
+OF_ALL = ("calls", "interrupts", "threads", *CAMPAIGNS)
 
 
 def main() -> int:
     """Run, print the summary; 0 when nothing was at fault."""
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
     parser.add_argument(
-        "campaign", nargs="?", choices=("calls", "interrupts", *CAMPAIGNS), default="calls", help="what is random"
+        "campaign",
+        nargs="?",
+        choices=OF_ALL,
+        default="calls",
+        help="what is random",
     )
     parser.add_argument("--count", type=int, default=100_000, help="at least so many (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first session or graph (default: %(default)s)")
@@ -32,6 +39,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.campaign == "calls":
         return _calls(options)
+    if options.campaign == "threads":
+        return _threads(options)
     return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
 
 
@@ -49,6 +58,12 @@ def _interrupts(options: argparse.Namespace) -> int:
     report = run_interrupt_campaign(options.first, options.count, options.workers, tell)
     print(report)
     return 1 if report.failures else 0
+
+
+def _threads(options: argparse.Namespace) -> int:
+    report = run_thread_campaign(options.count, options.first)
+    print(report)
+    return 0 if report.is_right else 1
 
 
 def _graphs(options: argparse.Namespace) -> int:
