@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnc import i32, nn, spec
 from nnc.concrete import ConcreteGraph
 from nnc.core.command import Command
-from nnc.core.dtype import I32
-from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
-from nnc.nn.initializers import generator_for, he_uniform
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.products import GEMM, GemmAttrs
@@ -21,9 +19,8 @@ from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADI
 def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     """Mean loss of each batch (whole batches only) of softmax regression on the pixels."""
     new = Tensor.empty
-    x, labels = new(spec((batch_size, 64))), new(spec((batch_size,), I32))
-    weight, bias = new(spec((64, 10))), Tensor.zeros(spec((10,)))
-    he_uniform(generator_for(0, "dense.weight"), weight.numpy())
+    x, labels = new(spec((batch_size, 64))), new(spec((batch_size,), i32))
+    weight, bias = nn.Model(nn.Sequential(dense=nn.Dense(10)), (64,), seed=0).parameters.values()
     weight_state, bias_state = Tensor.zeros(weight.spec), Tensor.zeros(bias.spec)
     rate = Tensor.from_numpy(np.float32(0.5))
     share = Tensor.from_numpy(np.full(batch_size, 1.0 / batch_size, np.float32))
@@ -49,12 +46,11 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
 
     losses = []
     batches = Batches(load("digits").train, batch_size, seed=0, drop_last=True)
-    for _ in range(epochs):
-        for batch in batches:
-            x.copy_from(batch.inputs.reshape(batch_size, 64))
-            labels.copy_from(batch.labels)
-            graph.run()
-            losses.append(float(loss.numpy().mean()))
+    for batch in (batch for _ in range(epochs) for batch in batches):
+        x.copy_from(batch.inputs.reshape(batch_size, 64))
+        labels.copy_from(batch.labels)
+        graph.run()
+        losses.append(float(loss.numpy().mean()))
     print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     return losses
 

@@ -16,6 +16,14 @@ Imports only point down this list:
     arguments
     errors
 
+The names that a user lives with stand here, and their modules are imported when one is first used:
+
+    x = nnc.variable([1.0, 2.0])             tensor, variable, f32 …, ops, no_grad: eager values on one graph
+    nnc.grad(lambda x: (x * x).sum())(x)     value_and_grad, vjp, jvp, hessian: derivatives of functions
+    nnc.compile(function)                    one native program per signature; cond, while_loop, scan inside
+    nnc.nn.Model(nnc.nn.Dense(10), (64,))    layers, models, optimizers
+    nnc.save("a.safetensors", {"x": x})      load
+
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
 `nnc.core.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so where
 NumPy is not installed nothing is wired and those two still work.
@@ -23,8 +31,60 @@ NumPy is not installed nothing is wired and those two still work.
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnc import concrete, core, dynamic, errors, graph, nn, ops, planning, symbolic
+    from nnc.core.dtype import BF16 as bf16
+    from nnc.core.dtype import BOOL as bool_
+    from nnc.core.dtype import F16 as f16
+    from nnc.core.dtype import F32 as f32
+    from nnc.core.dtype import F64 as f64
+    from nnc.core.dtype import I8 as i8
+    from nnc.core.dtype import I16 as i16
+    from nnc.core.dtype import I32 as i32
+    from nnc.core.dtype import I64 as i64
+    from nnc.core.dtype import U8 as u8
+    from nnc.core.spec import spec
+    from nnc.dynamic.compilation import compile
+    from nnc.dynamic.control_flow import cond, scan, while_loop
+    from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
+    from nnc.dynamic.eager import no_grad, tensor, variable
+    from nnc.dynamic.variable import Variable
+    from nnc.nn.files import load, save
 
 __version__ = "0.1.0"
+
+# Where the names of the front door live, and what they are called there.
+_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "ops", "planning", "symbolic")
+_HOMES = {
+    **dict.fromkeys(("tensor", "variable", "no_grad"), "nnc.dynamic.eager"),
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
+    **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
+    **dict.fromkeys(("load", "save"), "nnc.nn.files"),
+    **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
+    "compile": "nnc.dynamic.compilation",
+    "spec": "nnc.core.spec",
+    "Variable": "nnc.dynamic.variable",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAYERS, *_HOMES})
+
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead, so that a name that is not there stays an error.
+    def __getattr__(name: str) -> object:
+        if name in _LAYERS:
+            return import_module(f"nnc.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'nnc' has no attribute {name!r}")
+        home = import_module(_HOMES[name])
+        found = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.dtype" else name)
+        globals()[name] = found
+        return found
+
 
 if find_spec("numpy") is not None:
     from nnc.core.dispatch import DISPATCHER, Backend, DeferredBackend
@@ -47,4 +107,41 @@ if find_spec("numpy") is not None:
     DISPATCHER.add(DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend")))
     use_compiler(_translate)
 
-__all__ = ["__version__"]
+__all__ = [
+    "Variable",
+    "__version__",
+    "bf16",
+    "bool_",
+    "compile",
+    "concrete",
+    "cond",
+    "core",
+    "dynamic",
+    "errors",
+    "f16",
+    "f32",
+    "f64",
+    "grad",
+    "graph",
+    "hessian",
+    "i16",
+    "i32",
+    "i64",
+    "i8",
+    "jvp",
+    "load",
+    "nn",
+    "no_grad",
+    "ops",
+    "planning",
+    "save",
+    "scan",
+    "spec",
+    "symbolic",
+    "tensor",
+    "u8",
+    "value_and_grad",
+    "variable",
+    "vjp",
+    "while_loop",
+]

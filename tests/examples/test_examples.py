@@ -1,11 +1,11 @@
-"""The four ways to train give the same losses where they do the same work."""
+"""The five ways to train give the same losses where they do the same work."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from examples import with_commands, with_models, with_symbols, with_variables
+from examples import with_commands, with_functions, with_models, with_symbols, with_variables
 from nnc import nn
 from nnc.core.dtype import F32, TOLERANCE
 from nnc.nn.data import Batches, load
@@ -16,9 +16,9 @@ def by_models() -> list[float]:
     return with_models.train(epochs=2)
 
 
-@pytest.mark.parametrize("train", [with_variables.train, with_symbols.train], ids=["variables", "symbols"])
-def test_variables_and_symbols_follow_the_model(train, by_models: list[float]) -> None:
-    losses = train(epochs=2)
+@pytest.mark.parametrize("way", [with_variables, with_functions, with_symbols], ids=["eager", "compiled", "symbols"])
+def test_variables_functions_and_symbols_follow_the_model(way, by_models: list[float]) -> None:
+    losses = way.train(epochs=2)
     assert len(losses) == 46
     # Tolerance of one f32 step, widened by what 46 updates of momentum may amplify.
     np.testing.assert_allclose(losses, by_models, rtol=20 * TOLERANCE[F32].relative)

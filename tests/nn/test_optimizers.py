@@ -7,7 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnc.errors import AttributeValueError
+import nnc
+from nnc import nn
+from nnc.dynamic import DynamicGraph
+from nnc.errors import ArityError, AttributeValueError
 from nnc.nn import (
     SGD,
     Adagrad,
@@ -114,3 +117,102 @@ def test_an_update_follows_no_longer_gradient_than_allowed() -> None:
     free, clipped = steps
     assert np.linalg.norm(free) > 0.1
     np.testing.assert_allclose(clipped, free * 0.01 / np.linalg.norm(free), rtol=1e-3, atol=1e-6)
+
+
+# ---- eager and compiled functions
+
+EAGER = [
+    nn.SGD(0.125, momentum=0.5),
+    nn.SGD(0.125, momentum=0.0, decay=0.25),
+    nn.Adam(0.125),
+    nn.Adam(0.125, amsgrad=True),
+    nn.AdamW(0.125),
+    nn.Lamb(0.125),
+    nn.RMSProp(0.125, momentum=0.5),
+    nn.Adagrad(0.125),
+    nn.Lion(0.125),
+    nn.Adam(nn.Cosine(0.25, 4)),
+    nn.PerParameter(nn.Adam(0.125), (("*bias", nn.SGD(0.5)), ("1.weight", None))),
+]
+
+
+def small_model(optimizer: nn.Optimizer) -> nn.Model:
+    """Two layers without a nonlinearity: with small whole numbers their first gradients are exact in any order."""
+    layer = nn.Sequential(nn.Dense(4), nn.Dense(2))
+    model = nn.Model(layer, (3,), optimizer=optimizer, loss=nn.MeanSquaredError())
+    generator = np.random.default_rng(0)
+    values = {path: generator.integers(-2, 3, tensor.shape) * 0.5 for path, tensor in model.tensors().items()}
+    model.load_state_dict(values)
+    return model
+
+
+@pytest.mark.parametrize("optimizer", EAGER, ids=repr)
+def test_eager_updates_have_the_bits_of_a_model(optimizer: nn.Optimizer) -> None:
+    """Gradients are the model's here; they go by the same commands through the same states."""
+    model = small_model(optimizer)
+    inputs, target = np.float32([[1, 2, -1], [0, 1, 1]]), np.zeros((2, 2), np.float32)
+    parameters = {path: nnc.variable(tensor) for path, tensor in model.parameters.items()}
+    state = optimizer.init(parameters)
+    graph = DynamicGraph()
+    for _ in range(4):
+        leaves = {path: graph.variable(tensor) for path, tensor in model.parameters.items()}
+        loss = model.loss.build(model.apply(graph.constant(inputs), leaves), graph.constant(target))
+        gradients = dict(zip(leaves, graph.backward([loss], list(leaves.values())), strict=True))
+        held = {path: np.array(one) for path, one in parameters.items()}
+        parameters, state = optimizer.update(parameters, {path: one.detach() for path, one in gradients.items()}, state)
+        model.train_on_batch(inputs, target)
+        for path, tensor in model.parameters.items():
+            np.testing.assert_allclose(parameters[path], tensor.numpy(), rtol=1e-6, atol=1e-7)
+            assert parameters[path].key is not None
+            assert np.array_equal(held[path], parameters[path]) == (optimizer.at(path) is None)
+
+
+@pytest.mark.parametrize("optimizer", EAGER, ids=repr)
+def test_one_eager_update_has_the_very_bits_of_a_model(optimizer: nn.Optimizer) -> None:
+    model = small_model(optimizer)
+    inputs, target = np.float32([[1, 2, -1], [0, 1, 1]]), np.zeros((2, 2), np.float32)
+
+    def loss(parameters: dict[str, nnc.Variable]) -> nnc.Variable:
+        return model.loss.build(model.apply(nnc.tensor(inputs), parameters), nnc.tensor(target))
+
+    parameters = {path: nnc.tensor(tensor) for path, tensor in model.parameters.items()}
+    state = optimizer.init(parameters)
+    parameters, state = optimizer.update(parameters, nnc.grad(loss)(parameters), state)
+    model.train_on_batch(inputs, target)
+    for path, tensor in model.parameters.items():
+        np.testing.assert_array_equal(parameters[path], tensor.numpy())
+    for name, tensor in model.states.items():
+        np.testing.assert_array_equal(state[name], tensor.numpy())
+    assert state["step"].item() == 1.0
+
+
+def test_parameters_may_be_nested_or_one_array() -> None:
+    optimizer, one = nn.SGD(0.5, momentum=0.0), np.float32([1.0, 2.0])
+    new, state = optimizer.update(one, one, optimizer.init(one))
+    np.testing.assert_array_equal(new, one / 2)
+    nested = {"a": [one, (one,)]}
+    new, state = optimizer.update(nested, nested, optimizer.init(nested))
+    np.testing.assert_array_equal(new["a"][1][0], one / 2)
+    assert list(nn.Adam().init(nested)) == ["step", "a.0.moment", "a.0.variance", "a.1.0.moment", "a.1.0.variance"]
+    assert optimizer.update({}, {}, optimizer.init({})) == ({}, {})
+    assert isinstance(state["step"], nnc.Variable)
+
+
+def test_what_is_missing_for_an_update_is_named() -> None:
+    optimizer, one = nn.Adam(), np.float32([1.0])
+    with pytest.raises(ArityError, match=r"no 'b'.*init\(\)"):
+        optimizer.update({"a": one}, {"a": one, "b": one}, optimizer.init({"a": one}))
+    with pytest.raises(ArityError, match="no 'b.moment'"):
+        optimizer.update({"a": one, "b": one}, {"a": one, "b": one}, optimizer.init({"a": one}))
+
+
+def test_a_schedule_needs_the_step_or_gives_its_rate_from_outside() -> None:
+    schedule, one = nn.Cosine(0.5, 10), np.float32([1.0])
+    optimizer = nn.SGD(schedule, momentum=0.0)
+    state = optimizer.init(one)
+    with pytest.raises(AttributeValueError, match="rate="):
+        nnc.compile(optimizer.update)(one, one, state)
+    step = nnc.compile(lambda *given, rate: optimizer.update(*given, rate=rate))
+    new, state = step(one, one, state, rate=np.float32(schedule.rate(1)))
+    assert new.item() == 0.5
+    assert step.recorded == 1

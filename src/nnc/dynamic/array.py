@@ -13,13 +13,14 @@ with i64 is i64. Kinds do not mix: an integer array beside floats is an error th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.core.command import AnyCommand
 from nnc.core.dtype import I16, DType, dtype_of
 from nnc.core.origin import caller_origin
 from nnc.dynamic import numpy_functions
@@ -282,6 +283,10 @@ class ArrayOperand(LiftingOperand):
     ) -> object:
         """`np.sum(x)`, `np.concatenate([x, y])`: as `nnc.ops` compute it; UsageError for what they do not."""
         return numpy_functions.call_function(function, args, options)
+
+    @abstractmethod
+    def renewed(self, command: AnyCommand, inputs: Sequence[Self | None]) -> tuple[Self, ...]:
+        """The outputs of a command that renews this operand, as an optimizer does: not recorded, a leaf for a leaf."""
 
     @abstractmethod
     def numpy(self) -> NDArray[np.generic]:

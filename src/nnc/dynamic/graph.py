@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from nnc.concrete.graph import workspace_spec
-from nnc.core.command import AnyCommand
+from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin
@@ -38,7 +38,8 @@ from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
-from nnc.ops.rules import INPLACE, infer
+from nnc.ops.copy import COPY, contiguous
+from nnc.ops.rules import INPLACE, NoAttrs, infer
 from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimization import steering_dtype
@@ -145,6 +146,15 @@ class DynamicGraph(Uncopied):
         finally:
             _UNRECORDED.reset(token)
 
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Run with recording in this thread, whatever is so outside."""
+        token = _UNRECORDED.set(_UNRECORDED.get() - {self._number})
+        try:
+            yield
+        finally:
+            _UNRECORDED.reset(token)
+
     # ---- running
 
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
@@ -214,6 +224,12 @@ class DynamicGraph(Uncopied):
         assert program is not None
         return self._run(program, tuple(computation.numbers), create_graph)
 
+    def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
+        """Run a command that is not recorded and whose first output takes the place of `old`: a leaf for a leaf."""
+        new, *others = self._compute(command, inputs, caller_origin())
+        first = Variable(self, new, None) if old.key is None else self._leaf(new)
+        return (first, *(Variable(self, tensor, None) for tensor in others))
+
     def apply_gradients(
         self,
         optimizer: AnyCommand,
@@ -237,6 +253,52 @@ class DynamicGraph(Uncopied):
             leaves.append(self._leaf(updated))
             following.append(tuple(Variable(self, tensor, None) for tensor in rest))
         return leaves, following
+
+    def fork(self, variable: Variable) -> Variable:
+        """A recorded variable of the same value, over the same memory, for a gradient that goes by it alone."""
+        if variable.key is None:
+            return self._leaf(variable.tensor)
+        if not variable.tensor.is_contiguous:
+            return contiguous(variable)
+        origin = caller_origin()
+        with Shield(), _Edit(self):
+            key = self._new_symbol(variable.spec, origin)
+            copy = ExecSymbol(Command(COPY, NoAttrs()), (variable.key,), (key,), "", origin)
+            self._count_aliases(self.record.add_exec(copy))
+            return self._hold(variable.tensor, key)
+
+    def mark(self) -> TensorKey:
+        """What is recorded from now on has a key from this one on."""
+        return self.record.tensors.next_key
+
+    def depends_on_older(self, variable: Variable, mark: TensorKey) -> bool:
+        """True when something that was recorded before the mark leads to the variable."""
+        if variable.key is None:
+            return False
+        with self._lock:
+            root = self.record.root(variable.key)
+            read = (self.record.execs[key].inputs for key in self.record.needed_for([root]))
+            return root < mark or any(key is not None and self.record.root(key) < mark for keys in read for key in keys)
+
+    def append(
+        self, source: SymbolicGraph, inputs: Mapping[TensorKey, Variable], results: Mapping[TensorKey, Tensor]
+    ) -> tuple[Variable, ...]:
+        """Record what has been run elsewhere: `results` are roots that `source` computes from `inputs`.
+
+        What lies between them has no memory; a gradient that reads it computes it again.
+        """
+        execs = source.needed_for(results, inputs)
+        read = set(source.inputs_of(execs))
+        # An alias in the source names a root, so its inputs are roots here too.
+        roots = {key: self.fork(one) if self._is_part(one) else one for key, one in inputs.items() if key in read}
+        with Shield(), _Edit(self):
+            mapped = {key: self._key_of(variable) for key, variable in roots.items()}
+            for made in self.record.graft(source, execs, results, mapped):
+                self._count_aliases(made)
+            return tuple(self._hold(tensor, mapped[key]) for key, tensor in results.items())
+
+    def _is_part(self, variable: Variable) -> bool:
+        return variable.key is not None and self.record.root(variable.key) != variable.key
 
     def _recorded(self, variable: Variable, role: str) -> TensorKey:
         _check_variables("backward", [variable])

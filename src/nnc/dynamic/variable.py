@@ -26,6 +26,9 @@ class Recorder(Protocol):
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run the command now and record it."""
 
+    def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
+        """Run a command whose first output takes the place of `old`."""
+
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of the same memory."""
 
@@ -77,6 +80,10 @@ class Variable(ArrayOperand, Uncopied):
             if type(other) is not Variable and isinstance(other, ArrayOperand):
                 return other.apply(command, inputs)
         return self.graph.execute(command, inputs)
+
+    def renewed(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
+        """Run a command that renews this variable, without recording it."""
+        return self.graph.renew(self, command, inputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A view of the same memory."""

@@ -5,11 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
+from typing import TypeAlias
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.command import AnyCommand, Command
+from nnc.core.origin import caller_origin
+from nnc.core.spec import TensorSpec
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArityError, AttributeValueError
 from nnc.nn.schedules import Constant, RateSchedule
 from nnc.ops import optimizer as ops
+from nnc.ops.fill import FILL, FillAttrs, fill_like
+from nnc.symbolic.minimization import steering_dtype
+
+# Tensors beside the parameters, by path and name, and the number of updates under `step`.
+State: TypeAlias = dict[str, ArrayOperand]
 
 
 class Optimizer(ABC):
@@ -40,6 +54,68 @@ class Optimizer(ABC):
     def state_names(self) -> tuple[str, ...]:
         """Names of the state tensors kept per parameter."""
         return ops.STATE_NAMES[self.command().op]
+
+    # ---- eager and compiled functions
+
+    def init(self, parameters: Tree) -> State:
+        """The state before the first update of these parameters: how many updates there were, and zeros for each."""
+        state: State = {}
+        for path, parameter in _by_path(parameters).items():
+            state.setdefault("step", _number(parameter, 0.0))
+            state.update((name, fill_like(parameter, 0.0)) for name in self._state_of(path))
+        return state
+
+    def update(
+        self, parameters: Tree, gradients: Tree, state: State, *, rate: float | ArrayOperand | None = None
+    ) -> tuple[Tree, State]:
+        """(new parameters, new state) after one update; the old ones keep their values.
+
+        Parameters and gradients are arrays or variables, nested alike in tuples, lists and dictionaries; paths are the
+        keys and positions that lead to them. What is computed is not recorded, and a leaf follows a leaf. `rate` takes
+        the place of the optimizer's own, as where a schedule's value comes into a compiled function as an array.
+        """
+        olds, slopes = _by_path(parameters), _by_path(gradients)
+        states = {path: self._state_of(path) for path in olds}
+        if not olds:
+            return parameters, state
+        missing = olds.keys() ^ slopes.keys() or {"step", *chain(*states.values())} - state.keys()
+        if missing:
+            got, need = f"no {sorted(missing)[0]!r}", "a gradient and a state for each parameter"
+            raise ArityError("update", got=got, need=need, fix="make the state with init()", origin=caller_origin())
+        following = {**state, "step": state["step"] + 1}
+        news = []
+        for path, old in olds.items():
+            optimizer = self.at(path)
+            new = old
+            if optimizer is not None:
+                scalars = optimizer._steering(old, following["step"], rate)
+                inputs = (slopes[path], old, *(state[name] for name in states[path]), *scalars)
+                new, *renewed = old.renewed(optimizer.command(), inputs)
+                following.update(zip(states[path], renewed, strict=True))
+            news.append(new)
+        return flatten(parameters)[1].unflatten(news), following
+
+    def _state_of(self, path: str) -> tuple[str, ...]:
+        """Where the state of the parameter at `path` stands among all."""
+        optimizer = self.at(path)
+        return () if optimizer is None else tuple(_joined(path, name) for name in optimizer.state_names())
+
+    def _steering(
+        self, parameter: ArrayOperand, step: ArrayOperand, rate: float | ArrayOperand | None
+    ) -> list[ArrayOperand]:
+        """The scalar inputs of the command."""
+        if rate is None and isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
+            raise AttributeValueError(
+                "update",
+                got=f"the schedule {self.rate} in a compiled function",
+                need="a rate that does not depend on the step, which only a run knows",
+                fix="give rate= as an array argument",
+                origin=caller_origin(),
+            )
+        number = 1 if not isinstance(step, Variable) else int(step)
+        chosen = self.scalars(number)["rate"] if rate is None else rate
+        values = {"rate": chosen, "step": step}
+        return [_number(parameter, values[name]) for name in ops.SCALAR_NAMES[self.command().op]]
 
 
 @checked
@@ -205,3 +281,21 @@ class PerParameter(Optimizer):
 
     def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:
         return next((rule for rule in self.rules if fnmatchcase(path, rule[0])), None)
+
+
+def _by_path(tree: Tree) -> dict[str, ArrayOperand]:
+    """The leaves as operands, by path."""
+    leaves, structure = flatten(tree)
+    return dict(zip(structure.paths(), map(as_operand, leaves), strict=True))
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _number(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
+    """A scalar input of an optimizer's command beside this parameter."""
+    dtype = steering_dtype(parameter.dtype)
+    if isinstance(value, ArrayOperand):
+        return value if value.dtype is dtype else value.astype(dtype)
+    return parameter.apply(Command(FILL, FillAttrs(float(value), TensorSpec((), dtype))), ())[0]

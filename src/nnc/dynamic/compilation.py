@@ -1,0 +1,315 @@
+"""Functions compiled by one word: recorded once per signature, planned, run as one program.
+
+    step = compile(function)
+    step(x, flag=True)         the first call records, plans and runs; the next one of this signature runs
+
+A signature is the shapes and element types of all arrays among the arguments, nested in tuples, lists and dictionaries,
+and the values of everything else: numbers, texts, layers and other static arguments. A number that changes from call to
+call is better given as an array. A new signature is recorded anew; `recorded` counts them.
+
+Called on recorded variables, a compiled function is recorded in turn: gradients go through it, to any order, and
+compute again what it did not keep. Called while another function is recorded, it becomes a part of that one's program.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.concrete import TuneOptions, checked_tuning
+from nnc.core.dtype import dtype_of
+from nnc.core.origin import caller_origin
+from nnc.core.pool import Pool
+from nnc.core.recent import RecentlyUsed
+from nnc.core.settings import SETTINGS
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
+from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
+from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import SymbolError, UsageError
+from nnc.ops.copy import contiguous
+from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic import compile as compile_graph
+from nnc.symbolic.compiler import Arena
+from nnc.symbolic.passes import simplify
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Signature = tuple[Structure, tuple[Hashable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How programs are made: see `nnc.symbolic.compile`."""
+
+    backend: str = ""
+    memory_limit: int | None = None
+    autotune: TuneOptions | bool = False
+    deterministic: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Recorded:
+    """A function recorded for one signature.
+
+    `results` are symbols, or whatever else the function gave, as it is; `source` is the graph before passes changed it,
+    for whoever records calls, and `keys` say what the program's symbols are there.
+    """
+
+    compiled: Compiled
+    inputs: tuple[Symbol, ...]
+    results: tuple[Any, ...]
+    structure: Structure
+    constants: Mapping[Symbol, Tensor]
+    source: SymbolicGraph
+    keys: Mapping[Symbol, TensorKey]
+
+    @property
+    def outputs(self) -> tuple[Symbol, ...]:
+        """What the program computes."""
+        return tuple(dict.fromkeys(one for one in self.results if isinstance(one, Symbol)))
+
+
+class CompiledFunction(Uncopied, Generic[P, R]):
+    """A function that runs as one native program for each signature of its arguments."""
+
+    instead: ClassVar[str] = "compile() the function where it is needed"
+
+    def __init__(self, function: Callable[P, R], options: CompileOptions = CompileOptions()) -> None:
+        checked_tuning("compile", options.autotune, options.deterministic)
+        update_wrapper(self, function)
+        self.function = function
+        self.options = options
+        self.recorded = 0
+        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda: SETTINGS.kept_programs)
+        self._arena = Arena(0)
+        self._pool = Pool()
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the program of this signature, which the first call makes."""
+        if active_trace() is not None:
+            return self.function(*args, **kwargs)
+        program, arrays = self._program(args, kwargs)
+        tensors = program.compiled.exclusively(lambda: self._run(program, arrays))
+        graph = _graph_of(arrays)
+        if graph.recording and any(isinstance(one, Variable) and one.key is not None for one in arrays):
+            values = dict(zip(tensors, _append(graph, program, arrays, tensors), strict=True))
+        else:
+            values = {symbol: graph.constant(tensor, share=True) for symbol, tensor in tensors.items()}
+        leaves = [values[one] if isinstance(one, Symbol) else one for one in program.results]
+        result: R = program.structure.unflatten(leaves)
+        return result
+
+    def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
+        """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array."""
+        return self._program(args, kwargs)[0].compiled.memory()
+
+    def program(self, *args: Tree, **kwargs: Tree) -> Compiled:
+        """The program for these arguments, to be looked at."""
+        return self._program(args, kwargs)[0].compiled
+
+    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
+        """The program of the signature, and the arrays among the arguments."""
+        leaves, structure = flatten((args, kwargs))
+        signature = (structure, tuple(map(_kind, leaves)))
+        program = self._programs.get(signature)
+        if program is None:
+            with self._lock:
+                program = self._programs.get(signature)
+                if program is None:
+                    program = self._programs.put(signature, self._record(args, kwargs))
+                    self.recorded += 1
+        return program, [leaf for leaf in leaves if _is_tensor(leaf)]
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
+        """Run the function on traced values; plan what it did."""
+        trace = FunctionTrace(getattr(self.function, "__name__", "function"))
+        leaves, structure = flatten((args, kwargs))
+        names = _names(self.function, structure)
+        traced = [
+            trace.input(_spec(leaf), name) if _is_tensor(leaf) else leaf
+            for leaf, name in zip(leaves, names, strict=True)
+        ]
+        given_args, given_kwargs = structure.unflatten(traced)
+        with trace.active():
+            found, shape = flatten(self.function(*given_args, **given_kwargs))
+            results = [_result(trace, one) for one in found]
+        inputs = tuple(one.symbol for one in traced if isinstance(one, TracedValue))
+        outputs = [one for one in results if isinstance(one, Symbol)]
+        copy = trace.graph.duplicate()
+        keys = {symbol: copy.tensors[symbol.key] for symbol in (*inputs, *trace.constants, *outputs)}
+        simplify(trace.graph, outputs)
+        compiled = compile_graph(
+            trace.graph,
+            outputs,
+            given=trace.constants,
+            backend=self.options.backend,
+            memory_limit=self.options.memory_limit,
+            autotune=self.options.autotune,
+            deterministic=self.options.deterministic,
+        )
+        compiled = compiled.in_arena_of(self._arena)
+        return _Recorded(compiled, inputs, tuple(results), shape, trace.constants, copy.graph, keys)
+
+    def _run(self, program: _Recorded, arrays: Sequence[Any]) -> dict[Symbol, Tensor]:
+        """Each output in memory of its own."""
+        compiled = program.compiled
+        for symbol, value in zip(program.inputs, arrays, strict=True):
+            compiled.write(symbol, _elements(value))
+        if program.outputs:
+            compiled.run()
+        tensors = {}
+        for symbol in program.outputs:
+            tensors[symbol] = Tensor.empty(symbol.spec, pool=self._pool)
+            tensors[symbol].copy_from(compiled.tensor(symbol).numpy())
+        return tensors
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"compile({name}), recorded for {self.recorded} signatures"
+
+
+@overload
+def compile(function: Callable[P, R]) -> CompiledFunction[P, R]: ...
+@overload
+def compile(
+    function: None = None,
+    *,
+    backend: str = "",
+    memory_limit: int | None = None,
+    autotune: TuneOptions | bool = False,
+    deterministic: bool = False,
+) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
+@overload
+def compile(
+    function: Callable[P, R],
+    *,
+    backend: str = "",
+    memory_limit: int | None = None,
+    autotune: TuneOptions | bool = False,
+    deterministic: bool = False,
+) -> CompiledFunction[P, R]: ...
+def compile(
+    function: Callable[P, R] | None = None,
+    *,
+    backend: str = "",
+    memory_limit: int | None = None,
+    autotune: TuneOptions | bool = False,
+    deterministic: bool = False,
+) -> CompiledFunction[P, R] | Callable[[Callable[P, R]], CompiledFunction[P, R]]:
+    """The function, compiled: each call runs one native program, which the first call of a signature records.
+
+    The function gets traced values in the place of its arrays. It may use Python freely on what is static (shapes,
+    numbers among the arguments), and must not branch on elements: `cond`, `while_loop` and `scan` do that in the
+    program. With a `memory_limit`, in bytes, the arena of each program takes no more, or MemoryLimitError says what it
+    would take.
+
+    >>> @compile
+    ... def area(radius):
+    ...     return 3.0 * radius * radius
+    >>> area(np.float32([1.0, 2.0]))
+    Variable(f32[2], constant)
+    [ 3. 12.]
+    """
+    options = CompileOptions(backend, memory_limit, autotune, deterministic)
+    if function is None:
+        return lambda given: CompiledFunction(given, options)
+    return CompiledFunction(function, options)
+
+
+def _is_tensor(leaf: object) -> bool:
+    return is_array(leaf) or isinstance(leaf, TensorSpec)
+
+
+def _spec(leaf: Tree) -> TensorSpec:
+    if isinstance(leaf, TensorSpec):
+        return leaf
+    if isinstance(leaf, Variable | TracedValue | Tensor):
+        return leaf.spec
+    array = np.asarray(leaf)
+    return TensorSpec(array.shape, dtype_of(array.dtype.newbyteorder("=")))
+
+
+def _kind(leaf: object) -> Hashable:
+    """What a signature says of an argument: its spec, or its value and the type of that (1 and 1.0 are two)."""
+    if _is_tensor(leaf):
+        return _spec(leaf)
+    value = leaf.hex() if isinstance(leaf, float) else leaf
+    try:
+        hash(value)
+    except TypeError:
+        raise UsageError(
+            "compile",
+            got=f"an argument of type {type(leaf).__name__}",
+            need="arrays, containers of arrays, or values that can be hashed",
+            fix="make it a tuple or a frozen dataclass",
+            origin=caller_origin(),
+        ) from None
+    return (type(leaf), value)
+
+
+def _names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
+    """For each leaf of (args, kwargs) the parameter it comes from, and its place in that."""
+    try:
+        parameters = [*inspect.signature(function).parameters]
+    except (TypeError, ValueError):
+        parameters = []
+    for path in structure.paths():
+        kind, first, *rest = path.split(".")
+        place = int(first) if kind == "0" else -1
+        yield ".".join([parameters[place] if 0 <= place < len(parameters) else first, *rest])
+
+
+def _result(trace: FunctionTrace, value: Tree) -> Tree:
+    """The symbol of a traced value, in memory that a command of the program writes; anything else as it is."""
+    if isinstance(value, Variable) and value.key is not None:
+        trace.lift(value)
+    if isinstance(value, np.ndarray | Tensor):
+        return default_graph().constant(value)
+    if not isinstance(value, TracedValue):
+        return value
+    symbol = trace.symbol(value)
+    is_written = trace.graph.root(symbol.key) == symbol.key and trace.graph.writers(symbol.key)
+    return symbol if is_written else trace.symbol(contiguous(value))
+
+
+def _elements(value: Tree) -> NDArray[np.generic]:
+    if isinstance(value, TensorSpec):
+        got, need = f"the spec {value}", "an array: specs are for memory()"
+        raise UsageError("compile", got=got, need=need, origin=caller_origin())
+    return value.numpy() if isinstance(value, Variable | Tensor | TracedValue) else np.asarray(value)
+
+
+def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:
+    """The dynamic graph of the first variable, or the default one."""
+    graph = next((one.graph for one in arrays if isinstance(one, Variable)), default_graph())
+    assert isinstance(graph, DynamicGraph)
+    return graph
+
+
+def _append(
+    graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any], tensors: Mapping[Symbol, Tensor]
+) -> tuple[Variable, ...]:
+    """Record what the program has run: variables of its outputs, in order."""
+    if any(isinstance(one, Variable) and one.graph is not graph for one in arrays):
+        got, need = "variables of several graphs", "variables of one graph"
+        raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
+    inputs = {
+        program.keys[symbol]: one if isinstance(one, Variable) else graph.constant(one)
+        for symbol, one in zip(program.inputs, arrays, strict=True)
+    }
+    for symbol, tensor in program.constants.items():
+        inputs[program.keys[symbol]] = graph.constant(tensor, share=True)
+    return graph.append(program.source, inputs, {program.keys[symbol]: tensor for symbol, tensor in tensors.items()})

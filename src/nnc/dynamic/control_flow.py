@@ -1,0 +1,144 @@
+"""Control flow by values: plain Python on eager values, loops and branches of the program on traced ones.
+
+    cond(x.sum() > 0, ops.exp, ops.log, x)                  what the branch taken gives
+    while_loop(lambda n, x: x.sum() < 9, step, n, x)        n and x when the test fails first
+    scan(step, carry, xs)                                   carry, y = step(carry, x) by rows; the last carry, all y
+
+Carried values are nested in tuples, lists and dictionaries, and keep their shapes and element types. Branches and
+bodies may use values from around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnc.concrete import CountBelow
+from nnc.core.dtype import I64
+from nnc.core.origin import caller_origin
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import default_graph
+from nnc.dynamic.traced import FunctionTrace, active_trace
+from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.errors import ArityError, ShapeError
+from nnc.ops.indexing import index_select
+from nnc.ops.movement import concatenate
+from nnc.ops.pointwise import cast
+from nnc.symbolic import control
+from nnc.symbolic.ir import Symbol
+
+Function = Callable[..., Any]
+
+
+def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) -> Tree:
+    """then(*operands) where the condition, a single truth value, holds, else otherwise(*operands)."""
+    trace = active_trace()
+    if trace is None or not isinstance(condition, ArrayOperand):
+        return then(*operands) if condition else otherwise(*operands)
+    leaves, structure = flatten(operands)
+    choice = cast(condition.reshape(()), I64)
+    symbols = [trace.symbol(one) for one in (choice, *leaves)]
+    shapes: list[Structure] = []
+
+    def branch(function: Function, *given: Symbol) -> tuple[Symbol, ...]:
+        with trace.inside(given[0].graph):
+            found, shape = flatten(function(*structure.unflatten([trace.value(one) for one in given[1:]])))
+            shapes.append(shape)
+            return tuple(trace.symbol(_lifted(trace, one)) for one in found)
+
+    results = control.case_of(trace.current, symbols[0], [partial(branch, otherwise), partial(branch, then)], symbols)
+    if shapes[0] != shapes[1]:
+        raise ArityError("cond", got="branches of two structures", need="one structure", origin=caller_origin())
+    return shapes[0].unflatten([trace.value(one) for one in results])
+
+
+def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | None = None) -> Tree:
+    """What body makes of the carried values as long as the test of them holds: a tuple, or the value if it is one.
+
+    A gradient of a compiled loop needs `at_most`, a bound on its iterations: memory is planned before the run.
+    """
+    trace = active_trace()
+    if trace is None:
+        return _repeat(test, body, initial)
+    leaves, structure = flatten(initial)
+    with control.while_loop(trace.current, at_most=at_most) as loop:
+        carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
+        with trace.inside(loop.body):
+            values = structure.unflatten([trace.value(one) for one in carried])
+            loop.go_on_while(trace.symbol(_lifted(trace, test(*values))))
+            _carry_on(trace, loop, carried, _as_tuple(body(*values)), structure)
+    result = structure.unflatten([trace.value(loop.result(one)) for one in carried])
+    return result if len(initial) > 1 else result[0]
+
+
+def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
+    """(carry, y) = function(carry, row) for each row of the arrays `rows`, in order: the last carry, and all y."""
+    arrays, shape = flatten(rows)
+    counts = {len(one) for one in arrays}
+    if len(counts) != 1:
+        raise ShapeError("scan", got=f"{sorted(counts)} rows", need="arrays of equally many", origin=caller_origin())
+    (count,) = counts
+    trace = active_trace()
+    if trace is None:
+        return _step_through(function, initial, [shape.unflatten([one[row] for one in arrays]) for row in range(count)])
+    leaves, structure = flatten((initial,))
+    with control.while_loop(trace.current, CountBelow(count)) as loop:
+        carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
+        with trace.inside(loop.body):
+            turn = trace.value(loop.count)
+            row = shape.unflatten([index_select(_lifted(trace, one), turn) for one in arrays])
+            (value,) = structure.unflatten([trace.value(one) for one in carried])
+            following, given = function(value, row)
+            _carry_on(trace, loop, carried, (following,), structure)
+            outputs, form = flatten(given)
+            made = [trace.symbol(_lifted(trace, one)) for one in outputs]
+    (last,) = structure.unflatten([trace.value(loop.result(one)) for one in carried])
+    return last, form.unflatten([trace.value(loop.rows(one)) for one in made])
+
+
+def _carry_on(
+    trace: FunctionTrace, loop: control.Loop, carried: Sequence[Symbol], values: Tree, structure: Structure
+) -> None:
+    found, shape = flatten(values)
+    if shape != structure:
+        raise ArityError("loop", got="other containers than before", need="those of the start", origin=caller_origin())
+    for symbol, value in zip(carried, found, strict=True):
+        loop.next(symbol, trace.symbol(_lifted(trace, value, trace.value(symbol))))
+
+
+def _lifted(trace: FunctionTrace, value: Tree, like: ArrayOperand | None = None) -> Tree:
+    """A traced value; a number takes the element type of `like`, or NumPy's for it, f32 for floats."""
+    if type(value) in (bool, int, float):
+        kind = like.dtype.numpy if like is not None else np.float32 if isinstance(value, float) else None
+        return trace.lift(np.asarray(value, kind))
+    return trace.lift(value) if trace.lift(value) is not None else value
+
+
+def _as_tuple(value: Tree) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _repeat(test: Function, body: Function, initial: tuple[Any, ...]) -> Tree:
+    values = initial
+    while test(*values):
+        values = _as_tuple(body(*values))
+    return values if len(initial) > 1 else values[0]
+
+
+def _step_through(function: Function, carry: Tree, rows: Sequence[Any]) -> tuple[Tree, Tree]:
+    given = []
+    for row in rows:
+        carry, y = function(carry, row)
+        given.append(y)
+    if not given:
+        raise ShapeError("scan", got="no rows", need="at least one", origin=caller_origin())
+    leaves = [flatten(one)[0] for one in given]
+    stacked = [concatenate([_eager(one).add_axis(0) for one in column]) for column in zip(*leaves, strict=True)]
+    return carry, flatten(given[0])[1].unflatten(stacked)
+
+
+def _eager(value: Tree) -> Tree:
+    return value if isinstance(value, ArrayOperand) else default_graph().constant(value)

@@ -1,0 +1,321 @@
+"""Derivatives of functions: of eager values at once, of traced values in the graph that is being recorded.
+
+    grad(f)(x)              = df/dx                         value_and_grad(f)(x) = f(x), df/dx
+    vjp(f, x)               = f(x), u ↦ uᵀ J                jvp(f, (x,), (v,))   = f(x), J v
+    hessian(f)(x)[i…, j…]   = d²f / dx[i…] dx[j…]
+
+The functions take numbers, arrays and variables, nested in tuples, lists and dictionaries, and derivatives come in the
+same containers. They may be nested, to any order. A derivative goes by the argument alone: a variable that is an
+argument and stands in the function beside it counts as two.
+
+What comes back is recorded where it depends on variables that were recorded before the call, so that it can be
+differentiated once more; else it is constant, and a loop of updates leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from nnc.concrete import CountBelow
+from nnc.core.origin import caller_origin
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
+from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
+from nnc.dynamic.variable import Variable
+from nnc.errors import AttributeValueError, NotDifferentiableError, ShapeError
+from nnc.ops.copy import contiguous
+from nnc.ops.indexing import one_hot
+from nnc.ops.movement import concatenate
+from nnc.symbolic.control import while_loop
+from nnc.symbolic.forward import jvp as symbolic_jvp
+from nnc.symbolic.gradient import backward
+from nnc.symbolic.ir import Symbol
+
+# `Any`: users' functions, and containers of operands of whatever shape.
+Function = Callable[..., Any]
+
+
+def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
+    """The function that gives (value, gradient of the value by the arguments at `argnums`).
+
+    The value is a scalar. With `has_aux` the function returns (value, anything else), and the other thing stands beside
+    the value: ((value, aux), gradient).
+    """
+
+    @wraps(function)
+    def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
+        world = _world("grad", (args, kwargs))
+        with world.entered():
+            leaves, structure, given = world.leaves(args, (argnums,) if isinstance(argnums, int) else argnums)
+            result = function(*given, **map_leaves(world.plain, kwargs))
+            value, aux = result if has_aux else (result, None)
+            gradients = structure.unflatten(world.backward([world.scalar(value)], leaves))
+            first = gradients[0] if isinstance(argnums, int) else gradients
+            value, aux, first = map_leaves(world.settled, (value, aux, first))
+        return ((value, aux) if has_aux else value), first
+
+    return differentiated
+
+
+def grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
+    """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux)."""
+    both = value_and_grad(function, argnums, has_aux=has_aux)
+
+    @wraps(function)
+    def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return differentiated
+
+
+def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
+    """(function(*primals), the pullback); `pullback(u)` gives uᵀ J by each of the primals."""
+    world = _world("vjp", primals)
+    with world.entered():
+        leaves, structure, given = world.leaves(primals, range(len(primals)))
+        result = function(*given)
+    outputs, shape = flatten(result)
+
+    def pullback(cotangents: Tree) -> Tree:
+        with world.entered():
+            seeds = world.alike(cotangents, shape, outputs)
+            products = [(output * seed).sum() for output, seed in zip(outputs, seeds, strict=True)]
+            return map_leaves(world.settled, structure.unflatten(world.backward(products, leaves)))
+
+    return map_leaves(world.settled, result), pullback
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Tree, Tree]:
+    """(function(*primals), its change when the primals move along the tangents)."""
+    world = _world("jvp", tuple(primals))
+    with world.entered():
+        leaves, structure, given = world.leaves(primals, range(len(primals)))
+        directions = world.alike(tuple(tangents), structure, leaves)
+        result = function(*given)
+        outputs, shape = flatten(result)
+        changes = world.forward(outputs, leaves, directions)
+        return map_leaves(world.settled, result), map_leaves(world.settled, shape.unflatten(changes))
+
+
+def hessian(function: Function) -> Function:
+    """The function that gives the second derivatives of the scalar `function` of one array: [*x.shape, *x.shape]."""
+
+    @wraps(function)
+    def differentiated(x: Tree) -> Tree:
+        world = _world("hessian", x)
+        with world.entered():
+            (leaf,), _, _ = world.leaves((x,), (0,))
+            if not leaf.size:
+                return world.settled(leaf.reshape(*leaf.shape, *leaf.shape))
+            return world.settled(world.second(lambda one: world.scalar(function(one)), leaf))
+
+    return differentiated
+
+
+class _World(ABC):
+    """Where a function is differentiated: eagerly, or in a trace."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+
+    @abstractmethod
+    def entered(self) -> AbstractContextManager[None]:
+        """What the function runs in."""
+
+    @abstractmethod
+    def leaf(self, value: Tree) -> Tree:
+        """A value to differentiate by, which nothing else stands for."""
+
+    @abstractmethod
+    def plain(self, value: Tree) -> Tree:
+        """An array as an operand of this world; anything else as it is."""
+
+    @abstractmethod
+    def backward(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
+        """d(sum of outputs) / d(input)."""
+
+    @abstractmethod
+    def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+        """J v."""
+
+    @abstractmethod
+    def second(self, function: Function, leaf: Tree) -> Tree:
+        """The matrix of second derivatives."""
+
+    @abstractmethod
+    def settled(self, value: Tree) -> Tree:
+        """A result as it leaves this world."""
+
+    def leaves(self, args: Sequence[Any], argnums: Iterable[int]) -> tuple[list[Any], Structure, list[Any]]:
+        """The leaves to differentiate by, how they hang together, and all arguments with them in their places."""
+        places = [self._place(number, len(args)) for number in argnums]
+        found, structure = flatten(tuple(args[place] for place in places))
+        made = [self._checked(value) for value in found]
+        chosen = dict(zip(places, structure.unflatten(made), strict=True))
+        given = [chosen[place] if place in chosen else map_leaves(self.plain, one) for place, one in enumerate(args)]
+        return made, structure, given
+
+    def scalar(self, value: Tree) -> Tree:
+        """The value, if it is one that has a gradient."""
+        if not isinstance(value, ArrayOperand) or value.shape != ():
+            got = str(value.spec) if isinstance(value, ArrayOperand) else f"a {type(value).__name__}"
+            raise ShapeError(
+                self.subject,
+                got=f"a function that gives {got}",
+                need="a scalar",
+                fix="sum() it, or use vjp()",
+                origin=caller_origin(),
+            )
+        return value
+
+    def alike(self, values: object, structure: Structure, operands: Sequence[Any]) -> list[Any]:
+        """The values as operands, in the containers and of the shapes of these."""
+        found, other = flatten(values)
+        lifted = [operand.lift(_as_array(one, operand)) for one, operand in zip(found, operands, strict=False)]
+        got, need = [one.shape for one in lifted], [one.shape for one in operands]
+        if other != structure or got != need:
+            raise ShapeError(self.subject, got=f"shapes {got}", need=f"{need}, nested alike", origin=caller_origin())
+        return [one.astype(operand.dtype) for one, operand in zip(lifted, operands, strict=True)]
+
+    def _place(self, number: int, count: int) -> int:
+        if not -count <= number < count:
+            got, need = f"argument {number} of {count}", "a position of an argument"
+            raise AttributeValueError(self.subject, got=got, need=need, origin=caller_origin())
+        return number % count
+
+    def _checked(self, value: Tree) -> Tree:
+        made = self.leaf(value) if is_array(value) or isinstance(value, int | float) else value
+        if not isinstance(made, ArrayOperand) or not made.dtype.is_float:
+            got = str(made.spec) if isinstance(made, ArrayOperand) else f"a {type(value).__name__}"
+            need, fix = "floating-point arrays or numbers to differentiate by", "name others with argnums="
+            raise NotDifferentiableError(self.subject, got=got, need=need, fix=fix, origin=caller_origin())
+        return made
+
+
+class _EagerWorld(_World):
+    """Functions run at once, and their record is differentiated."""
+
+    def __init__(self, subject: str, graph: DynamicGraph) -> None:
+        super().__init__(subject)
+        self.graph = graph
+        self.outside = graph.recording
+        self.mark = graph.mark()
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Everything is recorded inside, even in `no_grad`: it is needed for the derivative."""
+        return self.graph.recorded()
+
+    def leaf(self, value: Tree) -> Variable:
+        """A variable over the same memory."""
+        return self.graph.fork(value) if isinstance(value, Variable) else self.graph.variable(value)
+
+    def plain(self, value: Tree) -> Tree:
+        """Arrays as constants."""
+        return self.graph.constant(value) if is_array(value) and not isinstance(value, Variable) else value
+
+    def backward(self, outputs: Sequence[Any], inputs: Sequence[Any], *, again: bool = False) -> Sequence[Any]:
+        """Recorded where they are to be differentiated once more."""
+        recorded = [output for output in outputs if output.key is not None]
+        again = again or any(map(self._lasts, recorded))
+        return self.graph.backward(recorded, inputs, create_graph=again)
+
+    def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+        """Jᵀ u is linear in u: its own gradient by u, for seeds v, is J v, whatever u is."""
+        seeds = [self.graph.variable(np.zeros(output.shape, output.dtype.numpy)) for output in outputs]
+        pulled = self.backward([(y * u).sum() for y, u in zip(outputs, seeds, strict=True)], inputs, again=True)
+        return self.backward([(g * v).sum() for g, v in zip(pulled, tangents, strict=True)], seeds)
+
+    def second(self, function: Function, leaf: Tree) -> Tree:
+        """Row by row: the gradient is recorded once, and each of its elements has a gradient."""
+        (slope,) = self.backward([function(leaf)], [leaf], again=True)
+        basis = np.eye(leaf.size, dtype=leaf.dtype.numpy).reshape(leaf.size, *leaf.shape)
+        rows = [self.backward([(slope * row).sum()], [leaf])[0] for row in basis]
+        return concatenate([row.add_axis(0) for row in rows]).reshape(*leaf.shape, *leaf.shape)
+
+    def settled(self, value: Tree) -> Tree:
+        """Recorded where it depends on what was recorded before, else constant."""
+        if not isinstance(value, Variable) or value.key is None or self._lasts(value):
+            return value
+        return value.detach()
+
+    def _lasts(self, value: Variable) -> bool:
+        return self.outside and self.graph.depends_on_older(value, self.mark)
+
+
+class _TracedWorld(_World):
+    """Derivatives are appended to the graph that is being recorded."""
+
+    def __init__(self, subject: str, trace: FunctionTrace) -> None:
+        super().__init__(subject)
+        self.trace = trace
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Nothing changes: a trace records in any case."""
+        return nullcontext()
+
+    def leaf(self, value: Tree) -> Tree:
+        """A copy, which passes take away: derivatives go by the argument alone."""
+        lifted = self.trace.lift(np.float32(value) if isinstance(value, int | float) else value)
+        assert lifted is not None
+        return contiguous(lifted)
+
+    def plain(self, value: Tree) -> Tree:
+        """Arrays as constants of the function."""
+        return self.trace.lift(value) if is_array(value) else value
+
+    def backward(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
+        """By the symbolic pass."""
+        return self._values(backward(self.trace.current, self._symbols(outputs), self._symbols(inputs)))
+
+    def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+        """By the symbolic pass."""
+        given = (self._symbols(outputs), self._symbols(inputs), self._symbols(tangents))
+        return self._values(symbolic_jvp(self.trace.current, *given))
+
+    def second(self, function: Function, leaf: Tree) -> Tree:
+        """A loop over the rows, each the gradient of one element of the gradient."""
+        trace, count = self.trace, leaf.size
+        with while_loop(trace.current, CountBelow(count)) as loop:
+            turn = loop.carry(trace.symbol(leaf.lift(np.float32(0.0))))
+            loop.next(turn, turn)
+            with trace.inside(loop.body):
+                (inner,) = self._values([loop.capture(trace.symbol(leaf))])
+                inner = contiguous(inner)
+                (slope,) = self.backward([function(inner)], [inner])
+                row = one_hot(trace.value(loop.count).reshape(1), count, leaf.dtype).reshape(leaf.shape)
+                (curved,) = self._symbols(self.backward([(slope * row).sum()], [inner]))
+        return trace.value(loop.rows(curved)).reshape(*leaf.shape, *leaf.shape)
+
+    def settled(self, value: Tree) -> Tree:
+        """As it is."""
+        return value
+
+    def _symbols(self, values: Sequence[Any]) -> list[Symbol]:
+        return [self.trace.symbol(value) for value in values]
+
+    def _values(self, symbols: Sequence[Symbol]) -> list[TracedValue]:
+        return [self.trace.value(symbol) for symbol in symbols]
+
+
+def _world(subject: str, arguments: object) -> _World:
+    """The trace that is being recorded, or the dynamic graph of the arguments, or the default one."""
+    trace = active_trace()
+    if trace is not None:
+        return _TracedWorld(subject, trace)
+    graphs = [leaf.graph for leaf in flatten(arguments)[0] if isinstance(leaf, Variable)]
+    graph = graphs[0] if graphs else default_graph()
+    assert isinstance(graph, DynamicGraph)
+    return _EagerWorld(subject, graph)
+
+
+def _as_array(value: Tree, like: ArrayOperand) -> Tree:
+    return value if is_array(value) else np.asarray(value, like.dtype.numpy)

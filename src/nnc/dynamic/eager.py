@@ -1,0 +1,47 @@
+"""Eager values on the default dynamic graph, which the whole process shares."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from numpy.typing import ArrayLike
+
+from nnc.core.dtype import DType
+from nnc.core.tensor import Tensor
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.variable import Variable
+
+_DEFAULT = DynamicGraph()
+
+
+def default_graph() -> DynamicGraph:
+    """The dynamic graph of `tensor` and `variable`."""
+    return _DEFAULT
+
+
+def tensor(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+    """A constant: what is computed from it is recorded only beside variables.
+
+    `value` is copied, or with `share` used where it is. Python's floats become f32; arrays keep their element type.
+
+    >>> tensor([1.0, 2.0]) * 3
+    Variable(f32[2], constant)
+    [3. 6.]
+    """
+    return _DEFAULT.constant(value, dtype, share=share)
+
+
+def variable(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+    """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`."""
+    return _DEFAULT.variable(value, dtype, share=share)
+
+
+def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:
+    """The operand itself; a constant of the default graph for an array."""
+    return value if isinstance(value, ArrayOperand) else _DEFAULT.constant(value)
+
+
+def no_grad() -> AbstractContextManager[None]:
+    """Inside, nothing is recorded on the default graph."""
+    return _DEFAULT.no_grad()

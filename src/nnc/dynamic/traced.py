@@ -1,0 +1,209 @@
+"""Traced values: what stands for a tensor while a function is recorded once, to be compiled.
+
+A function trace is a symbolic graph that grows while the function runs on traced values instead of tensors. They have
+shapes and element types, and no elements: whoever asks for those gets an error that says what to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ClassVar, NoReturn, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nnc.core.command import AnyCommand
+from nnc.core.origin import caller_origin
+from nnc.core.pool import Pool
+from nnc.core.spec import Shape, TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.tree import Tree
+from nnc.dynamic.values import tensor_of
+from nnc.dynamic.variable import Variable
+from nnc.errors import SymbolError
+from nnc.ops.operand import Operand
+from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
+
+_ACTIVE: ContextVar[FunctionTrace | None] = ContextVar("active", default=None)
+
+
+class FunctionTrace:
+    """The graph of a function that is being recorded; `current` is it, or the body of a loop or branch inside.
+
+    `constants` are the tensors that the function brings along: arrays, and eager values that are not recorded.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.graph = SymbolicGraph(name)
+        self.current = self.graph
+        self.constants: dict[Symbol, Tensor] = {}
+        self.is_open = False
+        self._pool = Pool()
+        self._known: dict[int, tuple[object, TracedValue]] = {}
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, in this thread, functions of eager and of traced values take the traced way."""
+        token, self.is_open = _ACTIVE.set(self), True
+        try:
+            yield
+        finally:
+            _ACTIVE.reset(token)
+            self.is_open = False
+
+    @contextmanager
+    def inside(self, body: SymbolicGraph) -> Iterator[None]:
+        """Inside, commands go to the body of a loop or branch."""
+        before, self.current = self.current, body
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def input(self, spec: TensorSpec, name: str) -> TracedValue:
+        """A value that comes with each call."""
+        return TracedValue(self, self.graph.input(spec, name))
+
+    def value(self, symbol: Symbol) -> TracedValue:
+        """The traced value of a symbol."""
+        return TracedValue(self, symbol)
+
+    def symbol(self, value: object) -> Symbol:
+        """The symbol, in the graph that is being built, of what a command reads."""
+        traced = self.lift(value)
+        if traced is None:
+            raise SymbolError("compile", got=f"a {type(value).__name__}", need="an array", origin=caller_origin())
+        return self.current.symbol(self._own(traced))
+
+    def _own(self, traced: TracedValue) -> TensorKey:
+        if traced.trace is not self or not self.is_open:
+            raise SymbolError(
+                "compile",
+                got=f"{traced.spec}, traced by a call that is over",
+                need="values of this call",
+                fix="return it from the compiled function instead of keeping it",
+                origin=caller_origin(),
+            )
+        return self.current.own(traced.symbol)
+
+    def lift(self, value: object) -> TracedValue | None:
+        """A constant of the function for an array or an eager value; SymbolError for a recorded one."""
+        if isinstance(value, TracedValue):
+            return value
+        if isinstance(value, Variable) and value.key is not None:
+            raise SymbolError(
+                "compile",
+                got=f"a recorded variable {value.spec} that is no argument",
+                need="every variable as an argument, so that a call sees its value of that day and gradients reach it",
+                fix="pass it to the compiled function, or detach() it to have its value fixed",
+                origin=caller_origin(),
+            )
+        if not isinstance(value, Variable | Tensor) and (isinstance(value, Operand) or not hasattr(value, "__array__")):
+            return None
+        if id(value) not in self._known:
+            tensor = value.tensor if isinstance(value, Variable) else value
+            constant = tensor_of(tensor, None, self._pool)
+            traced = TracedValue(self, self.graph.input(constant.spec, "constant"))
+            self.constants[traced.symbol] = constant
+            self._known[id(value)] = (value, traced)
+        return self._known[id(value)][1]
+
+
+def active_trace() -> FunctionTrace | None:
+    """The trace that is being recorded in this thread."""
+    return _ACTIVE.get()
+
+
+class TracedValue(ArrayOperand, Uncopied):
+    """A tensor of a function that is being recorded: it has a spec, and elements only in a run."""
+
+    __slots__ = ("symbol", "trace")
+    instead: ClassVar[str] = "return it from the compiled function"
+
+    def __init__(self, trace: FunctionTrace, symbol: Symbol) -> None:
+        self.trace = trace
+        self.symbol = symbol
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape, element type, layout and device."""
+        return self.symbol.spec
+
+    @property
+    def strides(self) -> Shape:
+        """Strides in elements over the root's memory."""
+        return self.symbol.strides
+
+    @property
+    def offset(self) -> int:
+        """Elements between the root's first element and this value's."""
+        return self.symbol.offset
+
+    def apply(self, command: AnyCommand, inputs: Sequence[Operand | None]) -> tuple[Self, ...]:
+        """Append the command to the graph that is being built."""
+        trace = self.trace
+        trace.symbol(self)
+        symbols = [None if one is None else trace.symbol(one) for one in inputs]
+        return tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
+
+    def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Self:
+        """A part of the same memory."""
+        symbol = self.trace.symbol(self)
+        return type(self)(self.trace, symbol.graph.alias(symbol.key, spec, offset, strides))
+
+    def lift(self, value: object) -> Self | None:
+        """An array or an eager value as a constant of the function."""
+        return self.trace.lift(value)  # type: ignore[return-value]  # the class is final
+
+    def detach(self) -> NoReturn:
+        """UsageError: what is compiled is differentiated as a whole."""
+        self._refuse("detach", "a value that no gradient flows through", "pass it as an argument of its own")
+
+    def renewed(self, command: AnyCommand, inputs: Sequence[Operand | None]) -> tuple[Self, ...]:
+        """As `apply`: what takes the place of old values is the caller's matter."""
+        return self.apply(command, inputs)
+
+    def numpy(self) -> NDArray[np.generic]:
+        """SymbolError: there are no elements before the run."""
+        self._refuse("numpy", "elements", "compute with nnc.ops, or return it and look at it outside")
+
+    def item(self) -> NoReturn:
+        """SymbolError, as `numpy`."""
+        self._refuse("item", "a number", "compute with nnc.ops, or return it and look at it outside")
+
+    def tolist(self) -> NoReturn:
+        """SymbolError, as `numpy`."""
+        self._refuse("tolist", "numbers", "compute with nnc.ops, or return it and look at it outside")
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        return self.numpy()
+
+    def __bool__(self) -> bool:
+        self._refuse("truth", "a truth value", "choose with nnc.ops.where(), nnc.cond() or nnc.while_loop()")
+
+    def __float__(self) -> float:
+        self._refuse("float", "a number", "leave it a tensor, or make it a static argument")
+
+    def __int__(self) -> int:
+        self._refuse("int", "a number", "leave it a tensor, or make it a static argument")
+
+    def __index__(self) -> int:
+        self._refuse("index", "a number", "x[i] takes it as it is; sizes must be static arguments")
+
+    def _refuse(self, subject: str, need: str, fix: str) -> NoReturn:
+        got = f"the traced value {self.spec}, which has elements only in a run"
+        raise SymbolError(subject, got=got, need=need, fix=fix, origin=caller_origin())
+
+    def __repr__(self) -> str:
+        return f"TracedValue({self.spec})"
+
+
+def is_array(value: Tree) -> bool:
+    """True for what a compiled function takes as a tensor: arrays, tensors, variables and traced values."""
+    return isinstance(value, Variable | TracedValue | Tensor | np.ndarray) or (
+        hasattr(value, "__array__") and not isinstance(value, Operand | type)
+    )

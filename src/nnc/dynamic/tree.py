@@ -1,0 +1,75 @@
+"""Nested values: tuples, lists and dictionaries of leaves, taken apart and put together.
+
+    leaves, structure = flatten({"weight": w, "state": (m, v)})      leaves = [w, m, v]
+    structure.unflatten(leaves)                                      = {"weight": w, "state": (m, v)}
+
+Everything that is no tuple, list or dictionary is a leaf, None included. A structure is a value that can be hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+# Leaves in containers, or a leaf: what users hand over and get back, of whatever types.
+Tree: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A container of this `kind` with these parts, under these keys if it is a dictionary; a leaf without a kind."""
+
+    kind: type[Any] | None = None
+    keys: tuple[Hashable, ...] = ()
+    parts: tuple[Structure, ...] = ()
+
+    def unflatten(self, leaves: Sequence[Any]) -> Tree:
+        """The containers again, with these leaves."""
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Tree:
+        if self.kind is None:
+            return next(leaves)
+        parts = [part._build(leaves) for part in self.parts]
+        if self.kind is dict:
+            return dict(zip(self.keys, parts, strict=True))
+        return self.kind(*parts) if hasattr(self.kind, "_fields") else self.kind(parts)
+
+    def paths(self, prefix: str = "") -> Iterator[str]:
+        """The name of each leaf: the keys and positions that lead to it, joined by dots."""
+        if self.kind is None:
+            yield prefix
+        names: Sequence[object] = self.keys or getattr(self.kind, "_fields", None) or range(len(self.parts))
+        for name, part in zip(names, self.parts, strict=True):
+            yield from part.paths(f"{prefix}.{name}" if prefix else str(name))
+
+
+LEAF = Structure()
+
+
+def flatten(value: object) -> tuple[list[Any], Structure]:
+    """The leaves in order, and how they hang together.
+
+    >>> leaves, structure = flatten({"a": 1, "b": (2, [3])})
+    >>> leaves, list(structure.paths())
+    ([1, 2, 3], ['a', 'b.0', 'b.1.0'])
+    """
+    leaves: list[Any] = []
+    return leaves, _take_apart(value, leaves)
+
+
+def map_leaves(function: Callable[[Any], Any], value: object) -> Tree:
+    """The same containers with the function of each leaf."""
+    leaves, structure = flatten(value)
+    return structure.unflatten([function(leaf) for leaf in leaves])
+
+
+def _take_apart(value: object, leaves: list[Any]) -> Structure:
+    if isinstance(value, dict):
+        return Structure(dict, tuple(value), tuple(_take_apart(part, leaves) for part in value.values()))
+    if isinstance(value, tuple | list):
+        kind = type(value) if type(value) is list or type(value) is tuple or hasattr(value, "_fields") else tuple
+        return Structure(kind, (), tuple(_take_apart(part, leaves) for part in value))
+    leaves.append(value)
+    return LEAF

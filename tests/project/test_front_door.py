@@ -1,0 +1,67 @@
+"""`import nnc`: few names, each at home in one module, imported when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import nnc
+
+SOURCE = Path(nnc.__file__)
+
+
+def checked_names() -> set[str]:
+    """What a type checker reads: the imports under TYPE_CHECKING."""
+    tree = ast.parse(SOURCE.read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
+def test_a_type_checker_reads_the_names_that_are_there() -> None:
+    assert checked_names() == set(nnc._HOMES) | set(nnc._LAYERS)
+    assert set(nnc.__all__) == checked_names() | {"__version__"}
+    assert checked_names() <= set(dir(nnc))
+
+
+@pytest.mark.parametrize("name", sorted(nnc._HOMES))
+def test_no_name_shadows_a_module(name: str) -> None:
+    assert find_spec(f"nnc.{name}") is None
+    assert getattr(nnc, name) is getattr(nnc, name)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'nnc' has no attribute 'nothing'"):
+        nnc.nothing  # type: ignore[attr-defined]
+    assert not hasattr(nnc, "_nothing")
+
+
+def test_element_types_have_the_names_that_are_printed() -> None:
+    for dtype in (nnc.f64, nnc.f32, nnc.f16, nnc.bf16, nnc.i64, nnc.i32, nnc.i16, nnc.i8, nnc.u8):
+        assert getattr(nnc, str(dtype)) is dtype
+    assert str(nnc.bool_) == "bool"
+
+
+def run(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_import_alone_brings_no_layer_with_it() -> None:
+    layers = ("nnc.nn", "nnc.dynamic", "nnc.symbolic", "nnc.backends", "llvmlite")
+    assert run(f"import sys, nnc; print([name for name in {layers} if name in sys.modules])").strip() == "[]"
+
+
+def test_a_first_result_takes_one_name() -> None:
+    assert run("import nnc; print(nnc.grad(lambda x: (x * x).sum())([1.0, 2.0][0]).item())").strip() == "2.0"
+
+
+def test_layers_are_attributes_without_an_import_of_their_own() -> None:
+    assert run("import nnc; print(nnc.symbolic.SymbolicGraph.__name__, nnc.nn.Dense(3).units)").split() == [
+        "SymbolicGraph",
+        "3",
+    ]
