@@ -22,12 +22,14 @@ from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, RegistryError, StaleError
 from nnc.graph import PassManager, default_registry
 from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.fused import FUSED_POINTWISE
 from nnc.ops.movement import TRANSPOSE
 from nnc.ops.pointwise import EXP
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, NoAttrs, Pattern
 from nnc.ops.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
+from nnc.symbolic.passes import simplify
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,6 +69,18 @@ def test_its_result_may_take_over_the_memory_of_its_input() -> None:
     y = ops.exp(snake(ops.exp(graph.input(spec((1000,)))), 2.0))
     memory = compile(graph, [y]).memory()
     assert memory.arena < 2 * y.spec.nbytes < memory.without_reuse
+
+
+@pytest.mark.parametrize("backend", ["", "reference"])
+def test_it_runs_inside_a_fused_expression(backend: str) -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((10,)))
+    y = snake(ops.tanh(x), 2.0)
+    simplify(graph, [y])
+    assert [record.command.op for _, record in graph.execs.items()] == [FUSED_POINTWISE]
+    point = np.linspace(-1, 1, 10, dtype=np.float32)
+    (found,) = compile(graph, [y], backend=backend)({x: point}, y)
+    np.testing.assert_allclose(found, (tanh := np.tanh(point)) + np.sin(2 * tanh) ** 2 / 2, rtol=1e-5)
 
 
 def test_it_refuses_what_it_does_not_take() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from nnc.core.dtype import BOOL, I32, DType
 from nnc.core.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
-from nnc.graph import Op
+from nnc.graph import Op, Registry, default_registry
 from nnc.ops.broadcast import sum_to
 from nnc.ops.examples import MATRIX, TRUTH, Example
 from nnc.ops.fill import fill_like, scalar_like
@@ -118,8 +118,13 @@ def _infer_cast(attrs: CastAttrs, specs: Specs) -> Specs:
     return (replace(specs[0], dtype=attrs.dtype),)
 
 
-def _unary(
-    name: str, doc: str, derivative: Unary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+def unary(
+    name: str,
+    doc: str,
+    derivative: Unary,
+    kinds: tuple[str, ...] = FLOATS,
+    precision: Precision = FULL,
+    registry: Registry = default_registry,
 ) -> Op[NoAttrs]:
     """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
 
@@ -137,6 +142,7 @@ def _unary(
         gradient=gradient,
         inplace=Inplace(allowed=((0, 0),)),
         pattern=Pattern.ELEMENTWISE,
+        registry=registry,
         doc=doc,
     )
 
@@ -284,47 +290,45 @@ WHERE = operator(
     doc="y = a where condition else b",
 )
 
-EXP = _unary("exp", "y = e^x", lambda g, x, y: multiply(g, y))
-LOG = _unary("log", "y = ln x", lambda g, x, y: divide(g, x))
-SQRT = _unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y))
-RECIPROCAL = _unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0))
-SQUARE = _unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), NUMBERS)
-TANH = _unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), precision=FOLLOW)
-SIGMOID = _unary(
+EXP = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y))
+LOG = unary("log", "y = ln x", lambda g, x, y: divide(g, x))
+SQRT = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y))
+RECIPROCAL = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0))
+SQUARE = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), NUMBERS)
+TANH = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), precision=FOLLOW)
+SIGMOID = unary(
     "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
 )
-RELU = _unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS, precision=FOLLOW)
-SIN = _unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
-COS = _unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
-ERF = _unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
-ERFC = _unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
-ABSOLUTE = _unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
-SIGN = _unary(
+RELU = unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS, precision=FOLLOW)
+SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
+COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
+ERF = unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
+ERFC = unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
+ABSOLUTE = unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
+SIGN = unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
 )
-STEP = _unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW)
+STEP = unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW)
 
-FLOOR = _unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
-CEIL = _unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
-ROUND = _unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
-EXPM1 = _unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
-LOG1P = _unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
-SWISH = _unary(
-    "swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))), precision=FOLLOW
-)
-GELU = _unary(
+FLOOR = unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
+CEIL = unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
+ROUND = unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
+EXPM1 = unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
+LOG1P = unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
+SWISH = unary("swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))), precision=FOLLOW)
+GELU = unary(
     "gelu",
     "y = x · Φ(x), Φ the normal distribution function",
     lambda g, x, y: multiply(g, _gelu_slope(x)),
     precision=FOLLOW,
 )
-GELU_TANH = _unary(
+GELU_TANH = unary(
     "gelu_tanh",
     "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
     lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(_gelu_gate(x)), _gelu_gate_slope(x))),
     precision=FOLLOW,
 )
-SOFTPLUS = _unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
+SOFTPLUS = unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
 
 ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS, precision=FOLLOW)
 SUBTRACT = _binary(

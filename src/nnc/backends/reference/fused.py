@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec
+from nnc.graph import Op
 from nnc.ops.fused import FusedAttrs, evaluate
 from nnc.ops.pointwise import CAST
 from nnc.ops.rules import infer
 
 
-def fused(kernels: Rows) -> ReferenceKernel:
-    """The kernel y = e(x₀, …) with `kernels` for the steps.
+def fused(kernel_of: Callable[[Op[Any]], ReferenceKernel]) -> ReferenceKernel:
+    """The kernel y = e(x₀, …) with the kernels of the steps' operators.
 
     As every kernel does, it computes f16 and bf16 in f32 and rounds once, at the end; a cast on the way rounds too.
     """
@@ -27,7 +29,7 @@ def fused(kernels: Rows) -> ReferenceKernel:
         result = np.empty(spec.shape, spec.dtype.numpy)
         if command.op is not CAST:
             result = widen(result)
-        kernels[command.op](command.attrs, operands, [result])
+        kernel_of(command.op)(command.attrs, operands, [result])
         return widen(result)
 
     def kernel(attrs: FusedAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnc.backends.reference import (
     attention,
     broadcast,
@@ -28,7 +30,9 @@ from nnc.backends.reference import (
     rotary,
     softmaxes,
 )
-from nnc.backends.reference.arrays import Rows
+from nnc.backends.reference.arrays import ReferenceKernel, Rows
+from nnc.graph import Op
+from nnc.ops.custom import KERNEL
 from nnc.ops.fused import FUSED
 
 FAMILIES = (
@@ -38,5 +42,12 @@ FAMILIES = (
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 
+
+# `Any`: operators of all attribute types.
+def kernel_of(op: Op[Any]) -> ReferenceKernel:
+    """The kernel of an operator of nnc.ops, or the one that its author gave."""
+    return SINGLE[op] if op in SINGLE else KERNEL[op]
+
+
 # Fused expressions run on the kernels of their steps.
-KERNELS: Rows = {**SINGLE, **dict.fromkeys(FUSED.values(), fused.fused(SINGLE))}
+KERNELS: Rows = {**SINGLE, **dict.fromkeys(FUSED.values(), fused.fused(kernel_of))}

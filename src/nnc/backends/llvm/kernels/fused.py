@@ -17,13 +17,14 @@ from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.reduction import REDUCTIONS, Reduction
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.core.spec import Shape, spec
+from nnc.graph import OpAttr
 from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
 
 Product = Gemm | Correlation | Winograd | Depthwise
 
 
-def fused_rows(rows: Rows) -> Rows:
+def fused_rows(rows: OpAttr[KernelRow]) -> Rows:
     """The rows of fused operators, whose steps are served by `rows`."""
     output = _Output(rows)
     return {
@@ -33,7 +34,7 @@ def fused_rows(rows: Rows) -> Rows:
     }
 
 
-def _steps(rows: Rows) -> Refuse:
+def _steps(rows: OpAttr[KernelRow]) -> Refuse:
     """Refuse what one of the steps is refused for."""
 
     def refuse(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -57,7 +58,7 @@ def _pointwise(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
     return Pointwise(y.shape, sources, (y.whole,), instructions, places[-1:])
 
 
-def _reduced(rows: Rows) -> Refuse:
+def _reduced(rows: OpAttr[KernelRow]) -> Refuse:
     steps = _steps(rows)
 
     def refuse(attrs: FusedAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -81,7 +82,7 @@ def _reduction(attrs: FusedAttrs, inputs: Views, outputs: Views) -> Generator:
 class _Output:
     """A product's own generator, with the rest of the expression as its epilogue."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: OpAttr[KernelRow]) -> None:
         self.rows = rows
         self.steps = _steps(rows)
 

@@ -192,7 +192,8 @@ def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
     return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
 
 
-def _row(op: Op[Any]) -> KernelRow:
+def pointwise_row(op: Op[Any]) -> KernelRow:
+    """The row of an operator without attributes whose operation has its name."""
     refuse = REFUSALS[OPERATIONS[op.name].takes]
     return KernelRow(
         _pointwise(op.name), lambda attrs, inputs, outputs: refuse(attrs, inputs, ()), strided=True, scattered=True
@@ -202,5 +203,5 @@ def _row(op: Op[Any]) -> KernelRow:
 REFUSALS = {Takes.ANYTHING: any_type, Takes.NUMBERS: numeric, Takes.FLOATS: floating}
 ROWS: Rows = {
     ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
-    **{op: _row(op) for op in ops.OPERATORS if op.name in OPERATIONS},
+    **{op: pointwise_row(op) for op in ops.OPERATORS if op.name in OPERATIONS},
 }

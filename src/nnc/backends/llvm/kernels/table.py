@@ -6,7 +6,7 @@ row names the inputs that may have any strides; all other operands are made cont
 
 from __future__ import annotations
 
-from nnc.backends.llvm.frame.row import Rows
+from nnc.backends.llvm.frame.row import KernelRow
 from nnc.backends.llvm.kernels import (
     argmax,
     attention,
@@ -24,10 +24,14 @@ from nnc.backends.llvm.kernels import (
     softmax,
 )
 from nnc.backends.llvm.kernels.fused import fused_rows
+from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
     indexing, attention, recurrent,
 )  # fmt: skip
-SINGLE: Rows = {op: row for family in FAMILIES for op, row in family.ROWS.items()}
-ROWS: Rows = {**SINGLE, **fused_rows(SINGLE)}
+# An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
+ROWS = OpAttr[KernelRow]("llvm kernel")
+for rows in (*(family.ROWS for family in FAMILIES), fused_rows(ROWS)):
+    for op, row in rows.items():
+        ROWS.set(op, row)
