@@ -276,3 +276,62 @@ def test_a_tape_changes_no_result() -> None:
         values.append(number(last))
     assert values[0] == pytest.approx(1.1**8, rel=1e-6)
     assert np.float32(values[0]) == np.float32(values[1])
+
+
+def test_a_loop_of_no_iterations_leaves_nothing_of_the_run_before() -> None:
+    x, limit = tensor([3.0]), [2]
+    root, body = graph(), graph()
+    carried = Carry(x)
+    unwritten = tensor([-1.0])
+    target = Taped(unwritten)
+    body.add(PRODUCT, [carried, carried], [target])
+    body.carry_over(target, carried)
+    loop = root.while_loop(body, lambda count: int(count.numpy()) < limit[0], inputs=[body.count])
+    last = room(1)
+    root.add(affine(1.0), [target], [last], after=[loop])
+    tape, found = Tape(), []
+    for count in (2, 0, 1, 0, 3):
+        limit[0] = count
+        root.run(tape=tape)
+        found.append(number(last))
+    assert found == [81.0, -1.0, 9.0, -1.0, 6561.0]
+    assert tape.nbytes == 3 * 4
+
+
+def test_a_branch_that_is_not_taken_leaves_nothing_of_the_run_before() -> None:
+    x, chosen = tensor([3.0]), [0]
+    root, branch = graph(), graph()
+    target = Taped(tensor([-1.0]))
+    branch.add(affine(2.0), [x], [target])
+    node = root.case_of(lambda: chosen[0])
+    root.set_case(node, 0, branch)
+    last = room(1)
+    root.add(affine(1.0), [target], [last], after=[node])
+    tape, found = Tape(), []
+    for index in (0, 1, 0):
+        chosen[0] = index
+        root.run(tape=tape)
+        found.append(number(last))
+    assert found == [6.0, -1.0, 6.0]
+
+
+def test_loops_within_a_loop_find_what_this_run_wrote() -> None:
+    """The inner loop runs as often as the outer count, minus one run's limit: what earlier runs wrote is not found."""
+    outer_limit = [3]
+    root, outer, inner = graph(), graph(), graph()
+    target, last = Taped(tensor([-1.0])), Taped(room(1))
+    inner.add(affine(2.0), [tensor([5.0])], [target])
+    loop = outer.while_loop(
+        inner,
+        lambda count, around: int(count.numpy()) < int(around.numpy()) - outer_limit[0],
+        inputs=[inner.count, outer.count],
+    )
+    outer.add(affine(1.0), [target], [last], after=[loop])
+    root.while_loop(outer, CountBelow(3))
+    tape = Tape()
+    seen = []
+    for limit in (0, 2, 1):
+        outer_limit[0] = limit
+        root.run(tape=tape)
+        seen.append([number(TapeAccess(tape).read(last, (index,))) for index in range(3)])
+    assert seen == [[-1.0, 10.0, 10.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 10.0]]

@@ -316,7 +316,7 @@ class ConcreteGraph(Uncopied):
         """
         part = self._part(sources, destinations, schedule)
         prepared, keys = self._prepare(*part, self._streams if schedule is None else schedule.streams)
-        context = Context(TapeAccess(tape))
+        context = Context(TapeAccess() if tape is None else tape.begin())
         if stream is not None:
             return self._runs.submit(self.body, keys, prepared.plan, context, stream)
         self._runs.run(self.body, keys, prepared.plan, context)

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
+from nnc.concrete.multiview import Taped
 from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, MovingCall, RunLoop, RunPlan
 from nnc.concrete.schedule import Schedule, make_schedule
+from nnc.concrete.tape import tapes_in
 from nnc.core.dispatch import Call, Tensors
 from nnc.core.dtype import U8
 from nnc.core.spec import TensorSpec
@@ -127,6 +129,7 @@ class _Preparation:
             inner.carry_overs,
             (body.counter, key),
             record.forward,
+            _taped([inner], with_read=record.forward is None),
         )
 
     def _branch(self, body: ConcreteBody, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
@@ -134,7 +137,19 @@ class _Preparation:
             index: self.plan(branch, branch.span(branch.sources, branch.destinations), scratch)
             for index, branch in record.branches.items()
         }
-        return Branch(record.choice, record.offset, record.outputs, plans, (body.counter, key))
+        taped = _taped(list(record.branches.values()), with_read=False)
+        return Branch(record.choice, record.offset, record.outputs, plans, (body.counter, key), taped)
+
+
+def _taped(bodies: Sequence[ConcreteBody], *, with_read: bool) -> tuple[Taped, ...]:
+    """The taped places that the bodies, and those inside, write or also read."""
+    inside = [one for body in bodies for one in all_bodies(body)]
+    execs = [record for body in inside for _, record in body.execs.items() if isinstance(record, Exec)]
+    found = [place for record in execs for place in record.outputs if isinstance(place, Taped)]
+    if with_read:
+        found += [taped for record in execs for place in record.inputs for taped in tapes_in(place)]
+        found += [taped for body in inside for place, _ in body.carry_overs for taped in tapes_in(place)]
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from typing import TypeAlias, assert_never
 from nnc.concrete.body import StreamPool
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
 from nnc.concrete.counter import Counter
-from nnc.concrete.multiview import Carry, Phi, Place
+from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
 from nnc.core.shield import Shield
@@ -91,7 +91,10 @@ class Moving:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunLoop:
-    """A `while`: its parts, its carry-overs, its node on the tape and, backwards, the node that it mirrors."""
+    """A `while`: its parts, its carry-overs, its node on the tape and, backwards, the node that it mirrors.
+
+    `taped` are the places that a tape has for each of its iterations.
+    """
 
     counter: Counter
     test: Test | None
@@ -100,6 +103,7 @@ class RunLoop:
     carry_overs: tuple[tuple[Place, Carry], ...]
     node: Node
     forward: Node | None
+    taped: tuple[Taped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +115,7 @@ class Branch:
     outputs: tuple[Place, ...]
     plans: Mapping[int, RunPlan]
     node: Node
+    taped: tuple[Taped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,6 +234,8 @@ def _perform(step: Step, context: Context) -> None:
 def _run_loop(loop: RunLoop, context: Context) -> None:
     counter = loop.counter
     outside = loop.node[0].index()
+    if context.access.tape is not None:
+        context.access.tape.begin_loop(loop.taped, outside, context.access.run)
     initial = [context.access.read(carry.initial, outside) for _, carry in loop.carry_overs]
     for (_, carry), tensor in zip(loop.carry_overs, initial, strict=True):
         carry.touch(tensor)
@@ -287,6 +294,8 @@ def _carry_over(loop: RunLoop, context: Context) -> None:
 def _run_branch(branch: Branch, context: Context) -> None:
     access = context.access
     index = branch.node[0].index()
+    if access.tape is not None:
+        access.tape.begin_branch(branch.taped, index, access.run)
     chosen = choose(branch.choice, branch.offset, access, index)
     plan = branch.plans.get(chosen)
     if plan is not None:

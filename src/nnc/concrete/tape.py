@@ -7,6 +7,7 @@ It also is what turns places into tensors: a run reads and writes through a tape
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, assert_never
 
@@ -32,51 +33,92 @@ Programs: TypeAlias = dict[tuple[int, ...], Bound]
 Node: TypeAlias = tuple[Counter, int]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    """The tensor of a place in the iteration `index` of a run."""
+
+    tensor: Tensor
+    index: Index
+    run: int
+
+
 @dataclass(slots=True, eq=False)
 class Tape(Uncopied):
-    """What happened in each iteration. Memory is kept and used again by the next run along the same tape."""
+    """What happened in each iteration. Memory is kept and used again by the next run along the same tape.
+
+    A loop or a branch that begins again forgets what earlier runs left of it, so that one of no iterations leaves
+    nothing.
+    """
 
     instead: ClassVar[str] = "run along a new tape"
 
     programs: dict[object, Programs] = field(default_factory=dict)
-    _versions: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
-    _notes: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
-    _latest: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
+    runs: int = 0
+    _memory: dict[tuple[Taped, Index], Tensor] = field(default_factory=dict)
+    _versions: dict[tuple[Taped, Index], _Entry] = field(default_factory=dict)
+    _notes: dict[tuple[Taped, Index], _Entry] = field(default_factory=dict)
+    _latest: dict[tuple[Taped, Index], _Entry] = field(default_factory=dict)
     _numbers: dict[tuple[Node, Index], int] = field(default_factory=dict)
+    # By place and index, the last run that began the loop or the branch there anew.
+    _loops: dict[tuple[Taped, Index], int] = field(default_factory=dict)
+    _branches: dict[tuple[Taped, Index], int] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all versions."""
-        return sum(tensor.storage.nbytes for tensor in self._versions.values())
+        return sum(tensor.storage.nbytes for tensor in self._memory.values())
 
-    def version(self, taped: Taped, index: Index) -> Tensor:
+    def begin(self) -> TapeAccess:
+        """How another run along this tape finds its tensors."""
+        self.runs += 1
+        return TapeAccess(self, self.runs)
+
+    def begin_loop(self, places: Iterable[Taped], index: Index, run: int) -> None:
+        """What earlier runs left of these places in iterations of a loop at the index is gone."""
+        self._loops.update(((place, index), run) for place in places)
+
+    def begin_branch(self, places: Iterable[Taped], index: Index, run: int) -> None:
+        """What earlier runs left of these places in a branch at the index is gone."""
+        self._branches.update(((place, index), run) for place in places)
+
+    def version(self, taped: Taped, index: Index, run: int = 0) -> Tensor:
         """The memory of an iteration to be written; made at the first call."""
         key = (taped, index)
-        if key not in self._versions:
-            self._versions[key] = Tensor.empty(taped.spec, "tape")
-        found = self._versions[key]
+        if key not in self._memory:
+            self._memory[key] = Tensor.empty(taped.spec, "tape")
+        entry = self._versions[key] = _Entry(self._memory[key], index, run)
         for depth in range(len(index)):
-            self._latest[taped, index[:depth]] = found
-        return found
+            self._latest[taped, index[:depth]] = entry
+        return entry.tensor
 
     def find(self, taped: Taped, index: Index) -> Tensor | None:
         """What was written at the index, or last within it, or else in the nearest enclosing iteration."""
-        for table in (self._versions, self._latest):
-            if (taped, index) in table:
-                return table[taped, index]
-        outer = (self._versions.get((taped, index[:depth])) for depth in range(len(index) - 1, -1, -1))
-        return next((found for found in outer if found is not None), None)
+        keys = [(taped, index[:depth]) for depth in range(len(index) - 1, -1, -1)]
+        here = (self._versions.get((taped, index)), self._latest.get((taped, index)))
+        return self._first_left(taped, (*here, *map(self._versions.get, keys)))
 
-    def note(self, taped: Taped, index: Index, tensor: Tensor) -> None:
+    def note(self, taped: Taped, index: Index, tensor: Tensor, run: int = 0) -> None:
         """Keep in mind which tensor the place was."""
-        self._notes[taped, index] = tensor
-        for depth in range(len(index)):
-            self._notes[taped, index[:depth]] = tensor
+        entry = _Entry(tensor, index, run)
+        for depth in range(len(index) + 1):
+            self._notes[taped, index[:depth]] = entry
 
     def noted(self, taped: Taped, index: Index) -> Tensor | None:
         """What `note` was told at the index, or at the nearest enclosing one."""
-        notes = (self._notes.get((taped, index[:depth])) for depth in range(len(index), -1, -1))
-        return next((found for found in notes if found is not None), None)
+        return self._first_left(taped, (self._notes.get((taped, index[:depth])) for depth in range(len(index), -1, -1)))
+
+    def _first_left(self, taped: Taped, entries: Iterable[_Entry | None]) -> Tensor | None:
+        """The first of the entries that no later run has forgotten."""
+        for entry in entries:
+            if entry is not None and not self._is_forgotten(taped, entry):
+                return entry.tensor
+        return None
+
+    def _is_forgotten(self, taped: Taped, entry: _Entry) -> bool:
+        index = entry.index
+        if self._branches.get((taped, index), 0) > entry.run:
+            return True
+        return any(self._loops.get((taped, index[:depth]), 0) > entry.run for depth in range(len(index)))
 
     def number(self, node: Node, index: Index) -> int:
         """What a node did at the index: the iterations of a loop, the branch of a case..of (-1: none)."""
@@ -95,8 +137,10 @@ class Tape(Uncopied):
 
     def clear(self) -> None:
         """Forget everything and give the memory back."""
-        for table in (self._versions, self._notes, self._latest, self._numbers, self.programs):
+        for table in (self._memory, self._versions, self._notes, self._latest, self._numbers, self.programs):
             table.clear()
+        self._loops.clear()
+        self._branches.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +148,7 @@ class TapeAccess:
     """How a run finds the tensor behind a place, along a tape or without."""
 
     tape: Tape | None = None
+    run: int = 0
 
     def read(self, place: Place, index: Index) -> Tensor:
         """The tensor that a node at `index` reads."""
@@ -131,7 +176,7 @@ class TapeAccess:
             return self.read(place, index)
         if self.tape is None:
             return self.write(place.inner, index)
-        return self.tape.version(place, index)
+        return self.tape.version(place, index, self.run)
 
     def _select(self, place: Multiview, index: Index) -> Tensor:
         if not place.counter.active and place.current is not None:
@@ -144,7 +189,7 @@ class TapeAccess:
             return self.read(place.inner, index)
         found = self.tape.find(place, index)
         tensor = self.read(place.inner, index) if found is None else found
-        self.tape.note(place, index, tensor)
+        self.tape.note(place, index, tensor, self.run)
         return tensor
 
     def _recall(self, place: Recalled, index: Index) -> Tensor:
@@ -154,6 +199,28 @@ class TapeAccess:
             if found is not None:
                 return found
         return self.read(place.taped.inner, index)
+
+
+def tapes_in(place: Place | None) -> Iterator[Taped]:
+    """The taped places that reading this one may read."""
+    match place:
+        case Taped():
+            yield place
+            yield from tapes_in(place.inner)
+        case Multiview():
+            for view in place.views:
+                yield from tapes_in(view)
+        case Phi():
+            for one in (place.passed, *place.taken):
+                yield from tapes_in(one)
+        case Carry():
+            yield from tapes_in(place.initial)
+        case Reference():
+            yield from tapes_in(place.source)
+        case None | Tensor() | Recalled():
+            return
+        case _:
+            assert_never(place)
 
 
 def sample(place: Place) -> Tensor:
