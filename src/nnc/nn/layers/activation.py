@@ -15,7 +15,6 @@ class ReLU(Layer):
     """y = max(x, 0)."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return relu(x)
 
 
@@ -25,7 +24,6 @@ class Sigmoid(Layer):
     """y = 1 / (1 + e^-x)."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return sigmoid(x)
 
 
@@ -35,7 +33,6 @@ class Tanh(Layer):
     """y = tanh x."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return tanh(x)
 
 
@@ -45,7 +42,6 @@ class GELU(Layer):
     """y = x · Φ(x)."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return gelu(x)
 
 
@@ -55,7 +51,6 @@ class Softmax(Layer):
     """y = e^x / sum e^x over the last axis."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return softmax(x)
 
 
@@ -65,7 +60,6 @@ class GELUTanh(Layer):
     """y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, as GPT-2 has it."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return gelu_tanh(x)
 
 
@@ -78,5 +72,4 @@ class Clamp(Layer):
     high: Finite = 6.0
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return clamp(x, self.low, self.high)

@@ -25,7 +25,6 @@ class Convolution(Layer):
     bias: bool = True
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         require_rank("Convolution", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
         shape = (self.kernel, self.kernel, x.shape[-1] // self.groups, self.filters)

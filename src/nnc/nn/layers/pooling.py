@@ -20,7 +20,6 @@ class MaxPool(Layer):
     padding: Size = 0
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         require_rank("MaxPool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         return max_pool(x, (self.kernel, self.kernel), window)
@@ -36,7 +35,6 @@ class AveragePool(Layer):
     padding: Size = 0
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         require_rank("AveragePool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         return average_pool(x, (self.kernel, self.kernel), window)

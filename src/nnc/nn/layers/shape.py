@@ -26,7 +26,6 @@ class Flatten(Layer):
     """[batch, …] to [batch, features]: a view, no copy."""
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         return reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 
@@ -39,6 +38,5 @@ class PadChannels(Layer):
     after: Size
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         leading = (0,) * (x.spec.rank - 1)
         return pad(x, (*leading, self.before), (*leading, self.after))

@@ -24,7 +24,6 @@ class ConvolutionTranspose(Layer):
     bias: bool = True
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         require_rank("ConvolutionTranspose", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride, padding=self.padding)
         weight = scope.parameter("weight", (self.kernel, self.kernel, self.filters, x.shape[-1]), x, he_uniform)
@@ -42,6 +41,5 @@ class Upsample(Layer):
     mode: Literal["nearest", "bilinear"] = "nearest"
 
     def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`."""
         require_rank("Upsample", x, 4, "batch, height, width, channels")
         return upsample(x, (x.shape[1] * self.factor, x.shape[2] * self.factor), self.mode)

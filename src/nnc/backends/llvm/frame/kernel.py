@@ -48,6 +48,26 @@ class Generator(Protocol):
         """Generators are keys of the kernel cache."""
 
 
+class WithoutScratch:
+    """What generators say whose workers need no memory for themselves."""
+
+    __slots__ = ()
+
+    def scratch(self, target: TargetDescription) -> int:
+        """Always 0."""
+        return 0
+
+
+class WithoutMemory(WithoutScratch):
+    """What generators say that need nothing beside their operands."""
+
+    __slots__ = ()
+
+    def workspace(self, target: TargetDescription) -> int:
+        """Always 0."""
+        return 0
+
+
 @dataclass(frozen=True, slots=True)
 class NativeKernel(Uncopied):
     """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -23,7 +23,6 @@ from nnc.backends.llvm.frame.row import (
 )
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.reduction import ARGMAX, ARGMIN
 
@@ -33,21 +32,13 @@ MAX_NARROW = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Argmax:
+class Argmax(WithoutMemory):
     """The axis `axis` of `shape` is searched; operands: x, y contiguous over the other axes."""
 
     shape: Shape
     x: StridedAccess
     axis: int
     smallest: bool = False
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is one output, or one vector of outputs."""

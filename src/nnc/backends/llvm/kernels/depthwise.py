@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, even_block, phase
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
 from nnc.backends.llvm.frame.strip import Strip
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -45,7 +45,7 @@ class Depthwise:
     epilogue: Epilogue | None = None
 
     def workspace(self, target: TargetDescription) -> int:
-        """None."""
+        """Always 0: what is kept is a worker's own."""
         return 0
 
     def scratch(self, target: TargetDescription) -> int:
@@ -253,7 +253,7 @@ class _Correlation:
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseWeightGradient:
+class DepthwiseWeightGradient(WithoutMemory):
     """Operands: x, g, w'."""
 
     scalar: Scalar
@@ -265,14 +265,6 @@ class DepthwiseWeightGradient:
     strides: Pair
     before: Pair
     dilations: Pair
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.gemm import Gemm
 
 ROWS, ACCUMULATORS = 4, 2
@@ -24,7 +23,7 @@ _Vector = Callable[[Value, Value | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Gemv:
+class Gemv(WithoutMemory):
     """Sizes, and strides in elements; `m_outputs` or `m_inner` is 1.
 
     Operands: m and v at the positions `matrix` and 1 - `matrix`, then a bias of `bias` elements (none, one, or one per
@@ -39,14 +38,6 @@ class Gemv:
     v_step: int
     matrix: int
     bias: int = 0
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a few outputs."""

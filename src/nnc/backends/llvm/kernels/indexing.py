@@ -13,7 +13,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import ALIGNMENT, Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import (
+    ALIGNMENT,
+    Generator,
+    Phase,
+    PhaseWriter,
+    WithoutMemory,
+    WithoutScratch,
+    ceiling,
+    phase,
+)
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Refuse,
@@ -48,7 +57,7 @@ NANOSECONDS_PER_VECTOR = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(WithoutScratch):
     """`count` positions along an axis of `size`; with `adding`, the rows of x are added at these positions of y."""
 
     scalar: Scalar
@@ -62,10 +71,6 @@ class Selection:
     def workspace(self, target: TargetDescription) -> int:
         """The word that tells of a wrong index."""
         return ALIGNMENT
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a copied row, or a block of columns that takes all rows."""
@@ -162,21 +167,13 @@ class _AddWriter(_IndexingWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class OneHot:
+class OneHot(WithoutMemory):
     """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class."""
 
     scalar: Scalar
     index: Scalar
     count: int
     classes: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, contiguous
-from nnc.backends.llvm.frame.kernel import Generator, Phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Rows,
@@ -19,7 +19,6 @@ from nnc.backends.llvm.frame.row import (
 )
 from nnc.backends.llvm.ir.builder import Module, Scalar
 from nnc.backends.llvm.ir.expression import CONSTANT, Instruction
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
@@ -45,18 +44,10 @@ def fill(shape: Shape, value: float, target: StridedAccess, arguments: tuple[int
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(WithoutMemory):
     """Several movements as phases of one kernel, in order."""
 
     parts: tuple[Move, ...]
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """The phases of all parts."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -24,7 +24,6 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.normalization_columns import ColumnNormalization
 from nnc.ops.normalization import (
     BATCH_NORM,
@@ -54,7 +53,7 @@ class RowNorm(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RowNormalization:
+class RowNormalization(WithoutMemory):
     """rows x columns, statistics of each row; scale and bias, where there are any, lie along the columns."""
 
     kind: RowNorm
@@ -64,14 +63,6 @@ class RowNormalization:
     epsilon: float
     scale: bool = False
     bias: bool = False
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -24,7 +24,7 @@ Terms = Callable[[Value, Value | None], list[Value]]
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnNormalization:
+class ColumnNormalization(WithoutScratch):
     """rows x columns, statistics of each column: batch norm's training step, or the data gradient of such a norm.
 
     Operands of the step: x, scale, bias, mean, variance; y, mean', variance', saved mean, saved r. Of the gradient:
@@ -52,10 +52,6 @@ class ColumnNormalization:
     def workspace(self, target: TargetDescription) -> int:
         """Two numbers per part and column, then two per column."""
         return aligned((self.parts + 1) * 2 * self.columns * computed(self.scalar).size)
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Parts, their combination, results; an item is a block of columns of one part, of all parts, of one part."""

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Rows,
@@ -25,7 +25,6 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SGDAttrs
 
 CHUNK = 4096
@@ -125,21 +124,13 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizerUpdate:
+class OptimizerUpdate(WithoutMemory):
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
     rule: GradientDescentRule | SGDRule | AdamRule
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of CHUNK elements."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -36,7 +36,7 @@ NANOSECONDS_PER_UNIT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Pointwise:
+class Pointwise(WithoutMemory):
     """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
 
     `arguments` tells where the operands are in the array of addresses: in order, when it is empty.
@@ -48,14 +48,6 @@ class Pointwise:
     instructions: tuple[Instruction, ...]
     results: tuple[int, ...]
     arguments: tuple[int, ...] = ()
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of at most CHUNK elements of the innermost axis."""

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, contiguous
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -30,7 +30,6 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.frame.widened import with_wide_results
 from nnc.backends.llvm.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.pooling import (
     AVERAGE_POOL,
     AVERAGE_POOL_GRADIENT,
@@ -45,7 +44,7 @@ NANOSECONDS_PER_VECTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pooling:
+class Pooling(WithoutMemory):
     """One member of the family (`kind` is a key of `KINDS`): x[batch, sizes, channels], y[batch, outputs, channels].
 
     A result to which several windows add is f32 where the operands have 16 bits.
@@ -68,14 +67,6 @@ class Pooling:
         """True when several windows may add to one place of the result."""
         reaches = ((size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True))
         return KINDS[self.kind].scatters and any(map(operator.lt, self.strides, reaches))
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""

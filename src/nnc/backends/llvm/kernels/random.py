@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Rows,
@@ -22,7 +22,6 @@ from nnc.backends.llvm.frame.row import (
 )
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.random import DROPOUT, DropoutAttrs
 
 ROUNDS, WORDS, DROPPED_BITS, KEPT_BITS = 10, 4, 11, 53
@@ -35,7 +34,7 @@ Words = tuple[Value, Value, Value, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout:
+class Dropout(WithoutMemory):
     """y = x / (1 - rate) where mask, else 0, of `elements`; one draw for all with `entirety`.
 
     Operands: x, counter, y, mask.
@@ -46,14 +45,6 @@ class Dropout:
     rate: float
     seed: int
     entirety: bool
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""

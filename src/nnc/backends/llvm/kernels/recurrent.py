@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, even_block, phase
+from nnc.backends.llvm.frame.kernel import (
+    Generator,
+    Phase,
+    PhaseWriter,
+    WithoutScratch,
+    aligned,
+    ceiling,
+    even_block,
+    phase,
+)
 from nnc.backends.llvm.frame.packing import Packing
 from nnc.backends.llvm.frame.row import (
     Generate,
@@ -38,7 +47,7 @@ _Finish = Callable[[Place, Sequence[Value]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrent:
+class Recurrent(WithoutScratch):
     """Sequences [steps, batch, parts · units] through a cell of `CELLS`; operands are the cell's, contiguous.
 
     With `reverse` the steps go from the last to the first; gradients go the other way round.
@@ -59,10 +68,6 @@ class Recurrent:
     def panel_bytes(self, target: TargetDescription) -> int:
         """The packed panels."""
         return aligned(_Panels.of(self, target).elements * self.work.size)
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, then all steps; an item is a block of rows."""

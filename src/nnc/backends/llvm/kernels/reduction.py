@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -86,7 +86,7 @@ def neutral(b: Builder, rule: ReductionRule, kind: Type) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(WithoutScratch):
     """`rule` over the axes of `shape` marked in `reduced`; y, of `written`, is contiguous over the kept axes.
 
     What is reduced is value number `result` of a chain: the operands, then one value per instruction.
@@ -104,10 +104,6 @@ class Reduction:
         """The results of the parts."""
         nest = _Nest.of(self, target)
         return aligned(nest.parts * nest.outputs * nest.scalar.size) if nest.parts > 1 else 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two when the reduction is cut into parts."""

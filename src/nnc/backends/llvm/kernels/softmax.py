@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -28,7 +28,6 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.softmaxes import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
@@ -43,7 +42,7 @@ AHEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(WithoutMemory):
     """One member of the family: `kind` is a key of `KINDS`; `labels` the element type of the labels, if any."""
 
     kind: str
@@ -51,14 +50,6 @@ class Softmax:
     rows: int
     columns: int
     labels: Scalar | None = None
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

@@ -10,10 +10,9 @@ import math
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import ALIGNMENT, Phase, ceiling, phase
+from nnc.backends.llvm.frame.kernel import ALIGNMENT, Phase, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.packing import transpose
 from nnc.backends.llvm.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
-from nnc.backends.llvm.ir.target import TargetDescription
 
 MOST_LANES = 16
 LEAST = 8  # rows and columns
@@ -40,7 +39,7 @@ ORDERS = (Order(1 << 26, 16, 4, 64, lines=True), Order(1 << 22, 1, 0, 64), Order
 
 
 @dataclass(frozen=True, slots=True)
-class Transposition:
+class Transposition(WithoutMemory):
     """Blocks of `sizes` (i, j) at each position of `outer`; strides along (outer, i, j).
 
     `arguments` tells where x and y are in the array of addresses.
@@ -74,14 +73,6 @@ class Transposition:
         lines = all(step * scalar.size % ALIGNMENT == 0 for step in (read[j], written[i]))
         order = next(order for order in ORDERS if size >= order.least_bytes and (lines or not order.lines))
         return cls(scalar, outer, (sizes[i], sizes[j]), x, y, arguments, order)
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a strip of tiles along i at one position of the outer axes."""

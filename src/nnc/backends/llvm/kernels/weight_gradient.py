@@ -42,7 +42,7 @@ class WeightGradient:
     tile: Tile | None = None
 
     def workspace(self, target: TargetDescription) -> int:
-        """None."""
+        """Always 0: what is kept is a worker's own."""
         return 0
 
     def scratch(self, target: TargetDescription) -> int:
