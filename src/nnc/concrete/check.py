@@ -10,6 +10,7 @@ from nnc.core.dispatch import Specs
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
+from nnc.ops.rules import INPLACE
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
 
@@ -45,3 +46,27 @@ def check_outputs(command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: 
         raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
     if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
         raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
+
+
+def check_memory(command: AnyCommand, inputs: Sequence[Place | None], outputs: Sequence[Place | None]) -> None:
+    """An output shares memory with an input only where the command can work in place, and then all of it.
+
+    Places that move are not looked at.
+    """
+    rule = INPLACE[command.op](command.attrs)
+    pairs = {*rule.allowed, *rule.enforced}
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            continue
+        for place, given in enumerate(inputs):
+            in_place = (place, number) in pairs and isinstance(given, Tensor) and output.is_same_memory(given)
+            if isinstance(given, Tensor) and not in_place and output.overlaps(given):
+                raise _shared(command, f"output {number} over a part of input {place}'s memory", output)
+        for other in outputs[:number]:
+            if isinstance(other, Tensor) and output.overlaps(other):
+                raise _shared(command, f"output {number} over another output's memory", output)
+
+
+def _shared(command: AnyCommand, got: str, output: Tensor) -> UsageError:
+    need = "memory that it does not read or write otherwise, but for a whole operand that it works in place on"
+    return UsageError(command.op.name, got=f"{got}, {output.spec}", need=need, fix="write to another tensor")

@@ -28,7 +28,7 @@ from nnc.concrete.body import (
     WhileExec,
     bodies_of,
 )
-from nnc.concrete.check import check_optional, check_outputs, check_places, specs_of
+from nnc.concrete.check import check_memory, check_optional, check_outputs, check_places, specs_of
 from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Multiview, MultiviewKind, Place
@@ -422,6 +422,7 @@ class ConcreteGraph(Uncopied):
         try:
             read, written = check_optional(command.op.name, inputs), check_optional(command.op.name, outputs)
             claim = self._claim(command, read, written)
+            check_memory(command, read, written)
         except UsageError as error:
             error.origin = error.origin or origin
             raise

@@ -17,6 +17,9 @@ from nnc.errors import DTypeError, ShapeError, UsageError
 
 Array = NDArray[np.generic]
 
+# Steps that the exact question may take, for strided memory; beyond it two tensors count as overlapping.
+OVERLAP_WORK = 10_000
+
 
 class Tensor:
     """element[i…] is at byte `offset + sum(i · strides) · itemsize` of `storage`; strides count elements."""
@@ -156,6 +159,35 @@ class Tensor:
         if spec.dtype is not self.dtype:
             raise DTypeError("view", got=f"{spec.dtype} over {self.dtype}", need="one element type")
         return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The addresses of its first byte and of the one behind its last, whatever gaps are between."""
+        if self.is_contiguous:
+            return self.address, self.address + self.spec.nbytes
+        low, high = np.lib.array_utils.byte_bounds(self._array)
+        return int(low), int(high)
+
+    def overlaps(self, other: Tensor) -> bool:
+        """Whether the two have a byte in common."""
+        if not (self.spec.elements and other.spec.elements):
+            return False
+        (begin, end), (first, last) = self.extent, other.extent
+        if end <= first or last <= begin:
+            return False
+        if self.is_contiguous and other.is_contiguous:
+            return True
+        try:
+            return bool(np.shares_memory(self._array, other._array, max_work=OVERLAP_WORK))  # type: ignore[arg-type]  # the stub knows the two special values alone
+        except np.exceptions.TooHardError:
+            return True
+
+    def is_same_memory(self, other: Tensor) -> bool:
+        """Whether the two have the same bytes in the same order."""
+        if self.address != other.address or self.spec.nbytes != other.spec.nbytes:
+            return False
+        same_steps = (self.shape, self.strides) == (other.shape, other.strides)
+        return same_steps or (self.is_contiguous and other.is_contiguous)
 
     def copy_from(self, value: ArrayLike) -> None:
         """Write `value` (same shape after broadcasting) into this tensor's memory.

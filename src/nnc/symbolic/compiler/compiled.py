@@ -17,7 +17,7 @@ from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
-from nnc.errors import ShapeError, SymbolError
+from nnc.errors import ShapeError, SymbolError, UsageError
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
@@ -61,11 +61,28 @@ class Bindings:
     """The caller's tensors: per root, with None for one that `rebind` names later.
 
     Each new value in `carried` is computed in the tensor of an old one; `copies` (new, old) come behind the run.
+    A run writes the roots `written`.
     """
 
     tensors: Mapping[TensorKey, Tensor | None]
     carried: Mapping[TensorKey, TensorKey]
     copies: tuple[tuple[TensorKey, TensorKey], ...]
+    written: frozenset[TensorKey] = frozenset()
+
+    def check(self, graph: SymbolicGraph) -> None:
+        """UsageError when two roots have memory in common and a run writes one of them: the plan counts on two."""
+        distinct = ((root, tensor) for root, tensor in self.tensors.items() if root not in self.carried)
+        named = [(root, tensor) for root, tensor in distinct if tensor is not None]
+        extents = sorted((*tensor.extent, number) for number, (_, tensor) in enumerate(named))
+        near: list[int] = []
+        for begin, _, number in extents:
+            root, tensor = named[number]
+            near = [other for other in near if named[other][1].extent[1] > begin]
+            for other_root, other in (named[other] for other in near):
+                if (root in self.written or other_root in self.written) and tensor.overlaps(other):
+                    got = f"{graph.label(root)} and {graph.label(other_root)} in one memory, which a run writes"
+                    raise UsageError("bind", got=got, need="a tensor for each", fix="carry a new value into an old one")
+            near.append(number)
 
     def renewed(self, named: Mapping[TensorKey, Tensor | None]) -> Bindings:
         """With other tensors for some roots, and for what is computed in these."""
@@ -235,6 +252,7 @@ class Compiled(Uncopied):
             raise SymbolError("rebind", got=graph.label(key), need="a symbol that compile() was given or told to bind")
         bindings = self.bindings.renewed(named)
         check_bindings(graph, bindings.tensors)
+        bindings.check(graph)
         return self._moved(bindings, self._arena)
 
     def report(self) -> tuple[Served, ...]:

@@ -154,7 +154,9 @@ def _compile(
     workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
     statement = _statement(planned, outside, serial.plan.arena_bytes, workspace)
     slack = max((scratch[key] + sum(uses.nbytes[root] for root in uses.writes[key]) for key in inner), default=0)
-    bindings, arena = Bindings(bound, direct, copies), Arena(statement.arena)
+    written = {root for key in order for root in uses.writes[key]}.union(carries.values()) & bound.keys()
+    bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arena)
+    bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
     return compiled, Compilation(graph, execs, uses, direct, slack)
 
