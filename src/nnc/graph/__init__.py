@@ -52,7 +52,7 @@ from nnc.graph.registry import (
     Variadic,
     default_registry,
 )
-from nnc.graph.serialize import GraphFormat, Upgrade, canonical_json, parse_json
+from nnc.graph.serialize import GraphFormat, Upgrade, canonical_json, load_document, parse_json, save_document
 from nnc.graph.structure import LongestPaths
 from nnc.graph.undirected import UndirectedGraph
 from nnc.graph.view import Edge, EdgeKey, GraphView, Keyed, Topology, Versioned
@@ -114,6 +114,8 @@ __all__ = [
     "none_codec",
     "operator_function",
     "parse_json",
+    "load_document",
+    "save_document",
     "record_codec",
     "stub",
     "transform",

@@ -21,7 +21,7 @@ from nnc.errors import ArityError, AttributeValueError, FormatError
 from nnc.graph.attribute import OpAttr
 from nnc.graph.codec import STANDARD, Forms, Json, JsonObject, decode_call, encode_call
 from nnc.graph.registry import Op, Registry, default_registry
-from nnc.graph.serialize import canonical_json, parse_json
+from nnc.graph.serialize import load_document, save_document
 
 # Inputs whose value an operator changes; variables read there are auxiliary state.
 MUTATES = OpAttr[tuple[int, ...]]("mutates")
@@ -245,12 +245,10 @@ class Expression:
         """One line of canonical JSON: nodes by position, operators by name, attributes typed by their dataclass."""
         position = {node: place for place, node in enumerate(self.nodes())}
         document: JsonObject = {
-            "format": FORMAT,
-            "version": VERSION,
             "nodes": [_encode(node, position, forms) for node in position],
             "outputs": [[position[output.node], output.index] for output in self.outputs],
         }
-        return canonical_json(document)
+        return save_document(FORMAT, VERSION, document)
 
 
 def variable(name: str, **labels: str) -> Expression:
@@ -280,9 +278,7 @@ def compose(op: Op[object], *inputs: Expression, name: str = "", **options: obje
 
 def load(text: str, registry: Registry = default_registry, forms: Forms = STANDARD) -> Expression:
     """The expression that `save` wrote. FormatError for anything else, RegistryError for an unknown operator."""
-    document = parse_json(text, FORMAT)
-    if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
-        raise FormatError(FORMAT, got=f"{document.get('format')} {document.get('version')}", need=f"{FORMAT} {VERSION}")
+    document = load_document(text, FORMAT, VERSION)
     nodes: list[Node] = []
     rows, heads = document.get("nodes"), document.get("outputs")
     if not isinstance(rows, list) or not isinstance(heads, list):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Generic, TypeGuard, TypeVar
 
 from nnc.errors import FormatError
@@ -24,6 +25,7 @@ E = TypeVar("E")
 K = TypeVar("K", bound=int)
 
 Upgrade = Callable[[JsonObject], JsonObject]
+NO_UPGRADES: Mapping[int, Upgrade] = MappingProxyType({})
 
 
 # Without slots, for the same reason as `Codec`.
@@ -45,19 +47,17 @@ class GraphFormat(Generic[N, E, K]):
         """The graph as canonical JSON: sorted keys, no spaces, one line."""
         position = {key: place for place, key in enumerate(graph.nodes())}
         edges = map(graph.edge, graph.edges())
-        document: JsonObject = {
-            "format": self.name,
-            "version": self.version,
+        document: Json = {
             "nodes": [self.node.encode(node) for _, node in graph.items()],
             "edges": [[position[edge.source], position[edge.target], self.edge.encode(edge.data)] for edge in edges],
         }
-        return canonical_json(document)
+        return save_document(self.name, self.version, document)
 
     def load(
         self, text: str, width: KeyWidth = KeyWidth.BITS32, storage: StorageFactory = ListStorage
     ) -> Graph[N, E, K]:
         """The graph of a text that this or an earlier version wrote. Raises FormatError."""
-        document = self._upgraded(parse_json(text, self.name))
+        document = load_document(text, self.name, self.version, self.upgrades)
         graph: Graph[N, E, K] = Graph(self.key_type, width, storage)
         nodes = _list(document, "nodes")
         keys = [graph.add_node(self.node.decode(data, f"nodes[{place}]")) for place, data in enumerate(nodes)]
@@ -67,21 +67,30 @@ class GraphFormat(Generic[N, E, K]):
             graph.add_edge(keys[source], keys[target], self.edge.decode(data, f"{where}.data"))
         return graph
 
-    def _upgraded(self, document: JsonObject) -> JsonObject:
-        if document.get("format") != self.name:
-            raise FormatError(self.name, got=f"the format {document.get('format')!r}", need=repr(self.name))
-        version = document.get("version")
-        while version != self.version:
-            if not isinstance(version, int) or version not in self.upgrades:
-                raise FormatError(
-                    self.name,
-                    got=f"version {version!r}",
-                    need=f"version {self.version} or one that it can upgrade: {sorted(self.upgrades)}",
-                    fix="load it with the release that wrote it",
-                )
-            document = self.upgrades[version](document)
-            version += 1
-        return document
+
+def save_document(name: str, version: int, document: Json) -> str:
+    """A JSON object as canonical JSON that says its format and version."""
+    assert isinstance(document, dict)
+    return canonical_json({"format": name, "version": version, **document})
+
+
+def load_document(text: str, name: str, version: int, upgrades: Mapping[int, Upgrade] = NO_UPGRADES) -> JsonObject:
+    """The JSON object of a text that says this format, in this version. Raises FormatError."""
+    document = parse_json(text, name)
+    if document.get("format") != name:
+        raise FormatError(name, got=f"the format {document.get('format')!r}", need=repr(name))
+    found = document.get("version")
+    while found != version:
+        if type(found) is not int or found not in upgrades:
+            raise FormatError(
+                name,
+                got=f"version {found!r}",
+                need=f"version {version} or one that it can upgrade: {sorted(upgrades)}",
+                fix="load it with the release that wrote it",
+            )
+        document = upgrades[found](document)
+        found += 1
+    return {key: value for key, value in document.items() if key not in ("format", "version")}
 
 
 def canonical_json(document: Json) -> str:
