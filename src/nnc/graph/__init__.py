@@ -7,6 +7,8 @@ text        dump, Graphviz              undirected  each edge once
 column      columns and facts           passes      analyses, transforms, their manager
 registry    operators, groups           attribute   open attributes and rules
 serialize   versioned JSON              frontend    functions from the registry
+
+What the seeds ask for and nnc itself does not use says so where it is.
 """
 
 from nnc.graph.arena import Arena, DictStorage, KeyWidth, ListStorage, RecordStorage, StorageFactory

@@ -2,6 +2,9 @@
 
 A `Column` holds a value per key. A `Fact` is a typed key for one value about the whole graph; `Facts` is the table
 of one graph. Who changes the graph and knows that a value still holds says so with `preserve`.
+
+The passes of symbolic graphs keep their facts here. Columns are for those who build on `nnc.graph` (seeds 003 and 004,
+rows G8 and D5 of docs/parity.md): what the compiler knows per key it knows of a graph that stays as it is.
 """
 
 from __future__ import annotations

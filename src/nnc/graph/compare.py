@@ -3,6 +3,8 @@
 Both come from one canonical form. Nodes are numbered in post-order from the heads (by default the nodes that nothing
 follows, in key order) along the in-edges in their order; nodes that no head depends on come last. Each node is then
 its label and the (edge label, number of the source) of its in-edges.
+
+For those who build on `nnc.graph` (seed 003, row G11 of docs/parity.md). Symbolic graphs compare by their text.
 """
 
 from __future__ import annotations

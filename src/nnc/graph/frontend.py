@@ -3,6 +3,9 @@
 `operator_function(op, apply)` gives a function with the operator's inputs as positional-or-keyword parameters and its
 attributes as keyword parameters. `stub(registry)` writes the same signatures as text for a `.pyi` file, so that type
 checkers and editors know the generated functions.
+
+For those who build on `nnc.graph` (seed 003, row R13 of docs/parity.md). nnc writes its own functions by hand, each
+with its formula and its defaults.
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@
 An analysis may not change the graph. A transform may, and says how often. The manager computes missing facts on
 demand, checks both promises and the graph's rules at each border, and names the guilty pass. The graph may be
 anything that counts its changes.
+
+`nnc.symbolic.passes.simplify` runs the passes of symbolic graphs so. Their one fact is `WANTED`, and a caller's own
+analyses come beside it; what the compiler derives (order, lives, memory) is of a graph that no longer changes, and
+needs no table. Instruments are for those who build on `nnc.graph` (seed 004, row M15 of docs/parity.md).
 """
 
 from __future__ import annotations

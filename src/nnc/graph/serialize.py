@@ -4,6 +4,9 @@
 
 Nodes are written by ascending key and named by their position, so a loaded graph has dense keys. Edges are written
 by ascending key, which keeps the order of the edges at each node.
+
+`GraphFormat` is for those who build on `nnc.graph` (seed 003, rows P8 and P9 of docs/parity.md). Symbolic graphs and
+compositions have rows of their own and share the rest: codecs, canonical text, versions (`load_document`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The shape of a graph: dominators, strong components, longest paths, edges that others imply."""
+"""The shape of a graph: dominators, strong components, longest paths, edges that others imply.
+
+`nnc.concrete.schedule` uses the last two. Dominators and strong components are for those who build on `nnc.graph`
+(seed 004, row M11 of docs/parity.md): loops and branches of nnc are commands with bodies, so that no graph has cycles.
+"""
 
 from __future__ import annotations
 

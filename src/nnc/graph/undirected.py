@@ -1,4 +1,8 @@
-"""Undirected graphs: a thin wrapper that stores each edge once, from its smaller key to its larger one."""
+"""Undirected graphs: a thin wrapper that stores each edge once, from its smaller key to its larger one.
+
+For those who build on `nnc.graph` (seed 004, row M6 of docs/parity.md). Inside nnc nothing uses it: the planner keeps
+which blocks meet as rows of bits (`nnc.planning.Interference`).
+"""
 
 from __future__ import annotations
 
