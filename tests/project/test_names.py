@@ -13,7 +13,7 @@ import nnc
 
 PACKAGE = Path(nnc.__file__).parent
 # Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
-FAMILIES = ("ops", "backends", "nn/layers", "symbolic/passes", "cli")
+FAMILIES = ("ops", "backends", "nn/layers", "symbolic/passes", "cli", "onnx/rows")
 # What repeats on purpose, with the reason.
 CLASSES = {
     "Arena": "of keys in the graph, of bytes in a compiled graph",

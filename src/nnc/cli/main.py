@@ -21,7 +21,9 @@ from nnc import __version__
 from nnc.cli.doctor import doctor
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
+from nnc.cli.plan import plan
 from nnc.cli.predict import predict
+from nnc.cli.run import run
 from nnc.cli.terminal import complain
 from nnc.cli.train import train
 from nnc.core.settings import SETTINGS
@@ -31,7 +33,7 @@ PIPE_CLOSED = 1
 USAGE = 2
 INTERNAL = 70
 
-COMMANDS: tuple[Callable[..., int], ...] = (train, predict, memplan, ops, doctor)
+COMMANDS: tuple[Callable[..., int], ...] = (train, predict, run, plan, memplan, ops, doctor)
 
 
 def _print_version(wanted: bool) -> None:

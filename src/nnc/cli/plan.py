@@ -1,0 +1,44 @@
+"""nnc plan: the memory of an ONNX model, known before it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nnc.cli.onnx_model import ModelFile, Sizes, load
+from nnc.cli.options import AsJson, BackendName
+from nnc.cli.terminal import add_row, complain, count, output, table, write_json
+
+Limit = Annotated[int | None, typer.Option(min=0, metavar="BYTES", help="Exit code 1 if the arena is larger.")]
+
+
+def plan(
+    model: ModelFile, size: Sizes = None, limit: Limit = None, backend: BackendName = "", json: AsJson = False
+) -> int:
+    """Say how many bytes a run of an ONNX model takes; nothing of it is allocated.
+
+    nnc plan model.onnx --size batch=8 --limit 512000000
+    """
+    statement = load(model, size, backend).memory()
+    facts = {
+        "arena_bytes": statement.arena,
+        "lower_bound_bytes": statement.lower_bound,
+        "weight_bytes": statement.bound,
+        "workspace_bytes": statement.workspace,
+        "without_reuse_bytes": statement.without_reuse,
+        "peak_step": statement.peak_step,
+    }
+    if json:
+        write_json({**facts, "peak_tensors": list(statement.peak_tensors)})
+    else:
+        rows = table(model.name, "what", "bytes", numbers=("bytes",))
+        for name, value in facts.items():
+            add_row(rows, name.removesuffix("_bytes").replace("_", " "), count(value))
+        for label in statement.peak_tensors:
+            add_row(rows, f"at the peak: {label}", "")
+        output().print(rows)
+    if limit is not None and statement.arena > limit:
+        complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
+        return 1
+    return 0

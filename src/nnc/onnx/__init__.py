@@ -1,0 +1,19 @@
+"""ONNX: files of the field's exchange format as symbolic graphs of ours. Needs the extra `onnx`.
+
+file.py       a file, bytes or a ModelProto, read and bounded; external data mapped
+node.py       nodes and what a row of the table is given
+importer.py   a graph of the file as a symbolic graph, for fixed sizes; what only computes shapes is folded
+rows/         one row per operator, in a file per family
+operators.py  the table
+runner.py     OnnxModel: run, plan, train
+trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
+backend.py    the class that ONNX's own test suite asks for
+"""
+
+from nnc.onnx import absence as absence
+from nnc.onnx.file import OnnxFile, read
+from nnc.onnx.operators import ROWS
+from nnc.onnx.runner import OnnxModel, load
+from nnc.onnx.trainable import OnnxLayer
+
+__all__ = ["ROWS", "OnnxFile", "OnnxLayer", "OnnxModel", "load", "read"]

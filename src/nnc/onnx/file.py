@@ -1,0 +1,206 @@
+"""ONNX files: read and bounded before anything is built. Tensors kept outside the file are mapped, not read.
+
+Nothing outside the folder of the file is opened: a location is relative, has no `..`, and no link on its way.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # stubs are a package of their own
+from numpy.typing import NDArray
+
+import onnx
+from nnc.core.dtype import DType, dtype_of
+from nnc.core.spec import MAX_DIMENSIONS
+from nnc.errors import DTypeError, FormatError
+
+Array = NDArray[Any]
+
+MOST_BYTES = 1 << 40
+MOST_NODES = 1_000_000
+OLDEST_OPSET = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxFile:
+    """A model: its graph, the version of each operator set, its own functions, and the folder of external data."""
+
+    graph: onnx.GraphProto
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def message(self) -> onnx.ModelProto:
+        """The whole model as ONNX's own message."""
+        imports = [onnx.helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
+        return onnx.helper.make_model(self.graph, opset_imports=imports, functions=list(self.functions.values()))
+
+    def array(self, tensor: onnx.TensorProto) -> Array:
+        """The elements of a tensor of the file; FormatError for one that is not whole."""
+        return array_of(tensor, self.folder)
+
+
+def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
+    """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
+    folder = None
+    if isinstance(source, onnx.ModelProto):
+        model = source
+    else:
+        data = source
+        if not isinstance(data, bytes):
+            folder = Path(data).absolute().parent
+            try:
+                data = Path(data).read_bytes()
+            except OSError as error:
+                raise FormatError("onnx", got=f"{os.fspath(source)!r}: {error.strerror}", need="a file") from None
+        model = onnx.ModelProto()
+        try:
+            model.ParseFromString(data)
+        except (DecodeError, ValueError, UnicodeDecodeError):
+            raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
+    return _checked(model, folder)
+
+
+def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise FormatError("onnx", got="a model without a graph", need="nodes and outputs")
+    opsets = {_domain(one.domain): one.version for one in model.opset_import} or {"": 1}
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opsets.get("", newest) <= newest:
+        raise FormatError(
+            "onnx",
+            got=f"operator set {opsets['']}",
+            need=f"{OLDEST_OPSET}..{newest}",
+            fix="convert it with onnx.version_converter, or install a newer onnx",
+        )
+    functions = {(_domain(one.domain), one.name): one for one in model.functions}
+    file = OnnxFile(model.graph, opsets, functions, folder)
+    _check_size(file)
+    return file
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _check_size(file: OnnxFile) -> None:
+    """FormatError for functions that call each other in a circle or expand too far; nothing is expanded."""
+    sizes: dict[tuple[str, str], int] = {}
+    open_calls: set[tuple[str, str]] = set()
+    stack = list(file.functions)
+    while stack:
+        key = stack[-1]
+        if key in sizes:
+            stack.pop()
+            continue
+        inner = [(_domain(node.domain), node.op_type) for node in file.functions[key].node]
+        waiting = [call for call in inner if call in file.functions and call not in sizes]
+        if not waiting:
+            sizes[key] = sum(sizes.get(call, 1) for call in inner)
+            open_calls.discard(key)
+            stack.pop()
+            continue
+        if key in open_calls or key in waiting:
+            raise FormatError("onnx", got=f"function {key[1]} that calls itself", need="functions without a circle")
+        open_calls.add(key)
+        stack.extend(waiting)
+    total = sum(sizes.get((_domain(node.domain), node.op_type), 1) for node in file.graph.node)
+    if total > MOST_NODES:
+        raise FormatError("onnx", got=f"{total} nodes once functions are expanded", need=f"at most {MOST_NODES}")
+
+
+class Schema(Protocol):
+    """What we ask of ONNX's own description of an operator."""
+
+    has_function: bool
+    has_context_dependent_function: bool
+    function_opset_versions: list[int]
+    context_dependent_function_opset_versions: list[int]
+    attributes: Mapping[str, onnx.defs.OpSchema.Attribute]
+
+    def get_function_with_opset_version(self, version: int, /) -> bytes:
+        """The body."""
+
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, types: list[bytes], /
+    ) -> bytes:
+        """The body for this node."""
+
+
+def schema_of(operator: str, opset: int, domain: str) -> Schema | None:
+    """ONNX's description of an operator; None for one that it does not know."""
+    try:
+        return cast(Schema, onnx.defs.get_schema(operator, opset, domain))
+    except onnx.defs.SchemaError:
+        return None
+
+
+def dtype_named(number: int, subject: str = "onnx") -> DType:
+    """Our element type for ONNX's number; DTypeError where we have none."""
+    try:
+        return dtype_of(onnx.helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, DTypeError):
+        known = onnx.TensorProto.DataType.keys()[number] if 0 <= number < 100 else str(number)
+        raise DTypeError(subject, got=f"element type {known}", need="f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool") from None
+
+
+def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
+    """The elements of a tensor; FormatError where sizes and data do not agree."""
+    shape = tuple(tensor.dims)
+    if any(size < 0 for size in shape) or len(shape) > MAX_DIMENSIONS:
+        raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)}", need="sizes ≥ 0, at most 8 of them")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(tensor, shape, folder)
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError) as error:
+        raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)} and other data", need=str(error)) from None
+
+
+def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | None) -> Array:
+    """Bytes of another file of the folder, mapped."""
+    subject = f"tensor {tensor.name}"
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    twin = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    try:
+        offset, count = int(entries.get("offset", "0")), int(np.prod(shape, dtype=object))
+        length = int(entries.get("length", str(count * twin.itemsize)))
+    except ValueError:
+        raise FormatError(subject, got="an offset or length that is no number", need="bytes") from None
+    if offset < 0 or length != count * twin.itemsize or length > MOST_BYTES:
+        raise FormatError(subject, got=f"{length} bytes for {list(shape)}", need=f"{count * twin.itemsize} bytes")
+    if folder is None:
+        raise FormatError(subject, got="external data of a model without a folder", need="a file", fix="load a path")
+    path = _inside(subject, folder, entries.get("location", ""))
+    if path.stat().st_size < offset + length:
+        raise FormatError(subject, got=f"{path.name} of {path.stat().st_size} bytes", need=f"{offset + length} bytes")
+    if not length:
+        return np.empty(shape, twin)
+    mapped = np.memmap(path, np.uint8, "r", offset, (length,))
+    return np.asarray(mapped.view(twin).reshape(shape))
+
+
+def _inside(subject: str, folder: Path, location: str) -> Path:
+    """A regular file inside the folder, reached without links."""
+    parts = Path(location).parts
+    if not parts or Path(location).is_absolute() or ".." in parts or "\0" in location or "\\" in location:
+        raise FormatError(subject, got=f"location {location!r}", need="a path inside the folder of the model")
+    path = folder
+    for part in parts:
+        path = path / part
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError as error:
+            raise FormatError(subject, got=f"location {location!r}: {error.strerror}", need="a file") from None
+        if stat.S_ISLNK(mode):
+            raise FormatError(subject, got=f"location {location!r} through a link", need="a file that is no link")
+    if not stat.S_ISREG(mode):
+        raise FormatError(subject, got=f"location {location!r}", need="a regular file")
+    return path

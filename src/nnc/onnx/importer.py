@@ -1,0 +1,418 @@
+"""A graph of a file as a symbolic graph of ours, for fixed sizes of its inputs.
+
+Each value has a spec, a symbol once somebody computes with it, and its elements where they are known: initializers,
+constants, shapes, and what small nodes make of those. So what only computes shapes is gone before anything is planned.
+A node whose option depends on the elements of an input raises `Unknown` with the names of those inputs: the caller
+gives their values and imports again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+import numpy as np
+
+import onnx
+from nnc.core.dtype import DTYPES, dtype_of
+from nnc.core.spec import TensorSpec
+from nnc.dynamic import DynamicGraph, Variable
+from nnc.errors import BackendError, CycleError, DTypeError, FormatError, NncError, UsageError
+from nnc.onnx.file import MOST_NODES, OnnxFile, schema_of
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
+from nnc.symbolic import Symbol, SymbolicGraph
+
+# Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
+FOLDED_ELEMENTS = 1 << 16
+FOLDED_RESULT = 1 << 20
+BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
+TWINS = {dtype.numpy for dtype in DTYPES}
+STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+@dataclass(slots=True, eq=False)
+class OnnxValue:
+    """A value of the file. `sources` are the inputs whose elements it depends on; `items` makes it a sequence."""
+
+    array: Array | None = None
+    symbol: Symbol | None = None
+    sources: frozenset[str] = frozenset()
+    items: tuple[OnnxValue, ...] | None = None
+    weight: str = ""
+
+    @property
+    def spec(self) -> TensorSpec | None:
+        """Shape and element type; None for what is no tensor of ours."""
+        if self.symbol is not None:
+            return self.symbol.spec
+        if self.array is None or self.array.dtype not in TWINS:
+            return None
+        return TensorSpec(self.array.shape, dtype_of(self.array.dtype))
+
+
+# Gives the symbol of a weight (or of a constant, whose name is empty) with its values.
+Source: TypeAlias = Callable[[TensorSpec, str, Array], Symbol]
+Special: TypeAlias = (
+    "Callable[[OnnxImporter, OnnxNode, Sequence[OnnxValue | None], Mapping[str, OnnxValue]], Sequence[OnnxValue]]"
+)
+
+
+@dataclass(slots=True, eq=False)
+class OnnxImporter:
+    """Builds `graph`. `weights` are the initializers that became inputs, `constants` all others that did."""
+
+    file: OnnxFile
+    rows: Mapping[str, OnnxRow]
+    specials: Mapping[str, Special]
+    graph: SymbolicGraph = field(default_factory=lambda: SymbolicGraph("onnx"))
+    source: Source | None = None
+    weights: dict[str, tuple[Symbol, Array]] = field(default_factory=dict)
+    constants: dict[Symbol, Array] = field(default_factory=dict)
+    nodes: int = 0
+    outermost: SymbolicGraph = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outermost = self.graph
+
+    # ---- values
+
+    def operand(self, value: OnnxValue) -> Symbol:
+        """The symbol of a value in the graph at hand; what is known becomes a bound input of the outermost."""
+        symbol = self._outer(value)
+        return symbol if symbol.graph is self.graph else self.graph.symbol(self.graph.own(symbol))
+
+    def _outer(self, value: OnnxValue) -> Symbol:
+        if value.symbol is None:
+            array, spec = value.array, value.spec
+            if array is None or spec is None:
+                got = "a sequence or text" if array is None else f"elements of type {array.dtype}"
+                raise DTypeError("onnx", got=got, need="a tensor of " + " ".join(one.name for one in DTYPES))
+            if self.source is not None:
+                value.symbol = self.source(spec, value.weight, array)
+                return value.symbol
+            value.symbol = self.outermost.input(spec, value.weight)
+            if value.weight:
+                self.weights[value.weight] = (value.symbol, array)
+            else:
+                self.constants[value.symbol] = array
+        return value.symbol
+
+    def constant(self, value: Array) -> Symbol:
+        """An input bound to these elements."""
+        return self.operand(OnnxValue(np.ascontiguousarray(value)))
+
+    # ---- graphs
+
+    def run(self, graph: onnx.GraphProto, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
+        """The outputs of `graph`, whose inputs are in `scope`."""
+        for tensor in graph.initializer:
+            scope[tensor.name] = OnnxValue(self.file.array(tensor), weight=tensor.name)
+        for sparse in graph.sparse_initializer:
+            raise FormatError("onnx", got=f"sparse tensor {sparse.values.name}", need="dense tensors")
+        self.execute((decode(node, self.file.opsets) for node in ordered(graph.node)), scope)
+        return [self._named(one.name, scope) for one in graph.output]
+
+    def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
+        """Node after node; what they write goes into `scope`."""
+        for node in nodes:
+            self.nodes += 1
+            if self.nodes > MOST_NODES:
+                raise FormatError("onnx", got=f"more than {MOST_NODES} nodes", need="fewer")
+            for name, value in zip(node.outputs, self.apply(node, scope)):
+                if name:
+                    scope[name] = value
+
+    def apply(self, node: OnnxNode, scope: Mapping[str, OnnxValue]) -> Sequence[OnnxValue]:
+        """What a node writes, known or as symbols."""
+        inputs = [self._named(name, scope) if name else None for name in node.inputs]
+        special = self.specials.get(node.op) if node.domain == "" else None
+        try:
+            if special is not None:
+                return special(self, node, inputs, scope)
+            row = self.rows.get(node.op if not node.domain else f"{node.domain}.{node.op}")
+            if row is None or (node.domain, node.op) in self.file.functions:
+                return self._expand(node, inputs)
+            return self._call(node, row, inputs)
+        except NncError as error:
+            if isinstance(error, UsageError) and not error.origin:
+                error.origin = f"node {node.label}"
+            raise
+        except BUILTIN as error:
+            # A row trusts the file as far as ONNX's rules go; a node that breaks them fails somewhere inside.
+            got = f"{type(error).__name__}: {error}"
+            raise FormatError(node.label, got=got, need="operands and attributes as ONNX defines them") from error
+
+    def _named(self, name: str, scope: Mapping[str, OnnxValue]) -> OnnxValue:
+        if name not in scope:
+            raise FormatError("onnx", got=f"{name!r}, which nothing writes", need="an input or the output of a node")
+        return scope[name]
+
+    # ---- calls
+
+    def _call(self, node: OnnxNode, row: OnnxRow, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
+        known = [None if one is None else one.array for one in inputs]
+        sources = [frozenset() if one is None else one.sources for one in inputs]
+        every = frozenset[str]().union(*sources)
+        is_known = all(one is None or (one.array is not None and one.items is None) for one in inputs)
+        forced = row.build is None
+        if forced and not is_known:
+            raise Unknown(every, f"{node.label}, whose result depends on values")
+        if is_known and (forced or self._is_small(known) or every):
+            folded = self._fold(node, row, known)
+            if folded is not None:
+                return [OnnxValue(array, sources=every) for array in folded]
+        if any(one is not None and one.array is not None and one.spec is None for one in inputs):
+            raise self._strange(node, [one for one in inputs if one is not None])
+        assert row.build is not None
+        operands = tuple(None if one is None else self.operand(one) for one in inputs)
+        call = NodeCall(node, operands, tuple(known), tuple(sources), _Symbols(self))
+        built = row.build(call)
+        results = built if isinstance(built, tuple) else (built,)
+        return [OnnxValue(symbol=self._own(one), sources=every) for one in results]
+
+    def _strange(self, node: OnnxNode, inputs: Sequence[OnnxValue]) -> UsageError | Unknown:
+        """The error, or the wish for values, of a node that reads an element type that is none of ours."""
+        waiting = frozenset[str]().union(*(one.sources for one in inputs if one.array is None))
+        if waiting:
+            return Unknown(waiting, f"{node.label}, which reads an element type that runs by value alone")
+        kinds = ", ".join(str(one.array.dtype) for one in inputs if one.array is not None and one.spec is None)
+        return DTypeError(node.label, got=kinds, need="a tensor of " + " ".join(one.name for one in DTYPES))
+
+    def _own(self, operand: Operand | None) -> Symbol | None:
+        assert operand is None or isinstance(operand, Symbol)
+        return operand
+
+    def _is_small(self, known: Sequence[Array | None]) -> bool:
+        return sum(one.size for one in known if one is not None) <= FOLDED_ELEMENTS
+
+    def _fold(self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None]) -> list[Array] | None:
+        """The results on known operands; None where their element types are none of ours and no host code is there."""
+        if row.host is not None:
+            with np.errstate(all="ignore"):
+                found = row.host(node, *known)
+            return [np.asarray(one) for one in (found if isinstance(found, tuple) else (found,))]
+        assert row.build is not None
+        strange = [one.dtype for one in known if one is not None and one.dtype not in TWINS]
+        if strange:
+            return self._moved(node, row, known, strange[0]) if row.moves else None
+        if not self._fits(node, row, known):
+            return None
+        world = _Arrays()
+        operands = tuple(None if one is None else world.constant(one) for one in known)
+        sources = tuple(frozenset[str]() for _ in known)
+        built = row.build(NodeCall(node, operands, tuple(known), sources, world))
+        results = built if isinstance(built, tuple) else (built,)
+        return [np.array(one.numpy()) if isinstance(one, Variable) else np.empty(0) for one in results]
+
+    def _fits(self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None]) -> bool:
+        """Whether the results are small enough to be computed at once; their sizes are inferred first."""
+        assert row.build is not None
+        graph = SymbolicGraph("sizes")
+        world = _Sizes(graph)
+        operands = tuple(None if one is None else world.constant(one) for one in known)
+        built = row.build(NodeCall(node, operands, tuple(known), tuple(frozenset[str]() for _ in known), world))
+        results = built if isinstance(built, tuple) else (built,)
+        most = max(FOLDED_RESULT, 4 * sum(one.size for one in known if one is not None))
+        return sum(one.spec.elements for one in results if one is not None) <= most
+
+    def _moved(
+        self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None], kind: np.dtype[np.generic]
+    ) -> list[Array] | None:
+        """Results of a row that only moves elements of types that are none of ours: as integers of their size."""
+        twin = STAND_INS.get(kind.itemsize)
+        if twin is None or kind.kind in "OSU":
+            return None
+        cast = [one.view(twin) if one is not None and one.dtype == kind else one for one in known]
+        folded = self._fold(node, row, cast)
+        return None if folded is None else [one.view(kind) for one in folded]
+
+    # ---- functions
+
+    def _expand(self, node: OnnxNode, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
+        """The nodes of a function instead of the call."""
+        function = self.file.functions.get((node.domain, node.op))
+        defaults: dict[str, object] = {}
+        if function is None:
+            function, defaults = self._standard(node, inputs), _defaults(node)
+        if function is None:
+            raise BackendError(
+                node.label, got=f"operator {node.domain or 'ai.onnx'}.{node.op}", need="one of the table"
+            )
+        scope: dict[str, OnnxValue] = {}
+        for name, value in zip(function.input, inputs):
+            if value is not None:
+                scope[name] = value
+        given = {**defaults, **node.attributes}
+        for default in function.attribute_proto:
+            given.setdefault(default.name, decode_default(default))
+        own = {("" if one.domain == "ai.onnx" else one.domain): one.version for one in function.opset_import}
+        opsets = {**self.file.opsets, **own}
+        opsets.setdefault("", onnx.defs.onnx_opset_version())
+        inner = (bind(decode(one, opsets), one, given, scope) for one in function.node)
+        self.execute(inner, scope)
+        return [scope.get(name, OnnxValue()) for name in function.output]
+
+    def _standard(self, node: OnnxNode, inputs: Sequence[OnnxValue | None]) -> onnx.FunctionProto | None:
+        """The body that ONNX's own schema has for the operator."""
+        schema = schema_of(node.op, node.opset, node.domain)
+        if schema is None:
+            return None
+        if schema.has_context_dependent_function:
+            types = [_type_of(one).SerializeToString() for one in inputs]
+            version = _newest(schema.context_dependent_function_opset_versions, node.opset)
+            message = _message(node).SerializeToString()
+            return _function(schema.get_context_dependent_function_with_opset_version(version, message, types))
+        if schema.has_function:
+            version = _newest(schema.function_opset_versions, node.opset)
+            return _function(schema.get_function_with_opset_version(version))
+        return None
+
+
+def _newest(versions: Sequence[int], opset: int) -> int:
+    return max((one for one in versions if one <= opset), default=versions[0])
+
+
+def _function(data: bytes) -> onnx.FunctionProto:
+    function = onnx.FunctionProto()
+    function.ParseFromString(data)
+    return function
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Symbols:
+    """Calls that append to the graph."""
+
+    importer: OnnxImporter
+
+    def constant(self, value: Array) -> Operand:
+        """An input bound to these elements."""
+        return self.importer.constant(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sizes:
+    """Calls that nothing is computed in: only shapes are asked for."""
+
+    graph: SymbolicGraph
+
+    def constant(self, value: Array) -> Operand:
+        """An input like it."""
+        return self.graph.input(TensorSpec(value.shape, dtype_of(value.dtype)))
+
+
+class _Arrays:
+    """Calls on known arrays, run at once by the reference backend."""
+
+    def __init__(self) -> None:
+        self.graph = DynamicGraph("reference")
+
+    def constant(self, value: Array) -> Operand:
+        """A value that is not recorded."""
+        return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape))
+
+
+def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """The nodes so that each reads what is written before it; CycleError where there is no such order."""
+    listed = list(nodes)
+    writers = {name: place for place, node in enumerate(listed) for name in node.output if name}
+    before = [{writers[name] for name in reads(node) if name in writers} for node in listed]
+    readers: dict[int, list[int]] = {}
+    for place, needed in enumerate(before):
+        for one in needed:
+            readers.setdefault(one, []).append(place)
+    missing = [len(needed) for needed in before]
+    ready = [place for place, count in enumerate(missing) if not count]
+    heapify(ready)
+    result: list[onnx.NodeProto] = []
+    while ready:
+        place = heappop(ready)
+        result.append(listed[place])
+        for reader in readers.get(place, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, reader)
+    if len(result) < len(listed):
+        got = f"{len(listed) - len(result)} nodes that wait for each other"
+        raise CycleError("onnx", got=got, need="a graph without circles")
+    return result
+
+
+def leading_to(graph: onnx.GraphProto, output: str) -> onnx.GraphProto | None:
+    """The graph with only what a tensor needs, as its one output; None where no node writes it."""
+    writers = {name: node for node in graph.node for name in node.output if name}
+    if output not in writers:
+        return None
+    kept, waiting = set[int](), [output]
+    names = set[str]()
+    while waiting:
+        name = waiting.pop()
+        node = writers.get(name)
+        if name in names:
+            continue
+        names.add(name)
+        if node is not None and id(node) not in kept:
+            kept.add(id(node))
+            waiting.extend(reads(node))
+    nodes = [node for node in graph.node if id(node) in kept]
+    initializers = [one for one in graph.initializer if one.name in names]
+    results = [onnx.helper.make_empty_tensor_value_info(output)]
+    return onnx.helper.make_graph(nodes, graph.name or "part", graph.input, results, initializers)
+
+
+def reads(node: onnx.NodeProto) -> set[str]:
+    """The names that a node reads, also inside its graphs, without what those write themselves."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            inner = attribute.g
+            own = {one.name for one in (*inner.input, *inner.initializer)} | {
+                n for one in inner.node for n in one.output
+            }
+            names |= {name for one in inner.node for name in reads(one)} - own
+            names |= {one.name for one in inner.output} - own
+    return names
+
+
+def decode_default(attribute: onnx.AttributeProto) -> object:
+    """The value of an attribute that a function has of itself."""
+    holder = onnx.NodeProto(op_type="default")
+    holder.attribute.append(attribute)
+    return decode(holder, {}).attributes[attribute.name]
+
+
+def bind(
+    node: OnnxNode, message: onnx.NodeProto, given: Mapping[str, object], scope: Mapping[str, OnnxValue]
+) -> OnnxNode:
+    """A node of a function with the caller's attributes where it refers to them; inputs left out stay so."""
+    refers = {one.name: one.ref_attr_name for one in message.attribute if one.ref_attr_name}
+    attributes = {name: value for name, value in node.attributes.items() if name not in refers}
+    attributes.update({name: given[other] for name, other in refers.items() if other in given})
+    return OnnxNode(node.op, node.domain, node.name, node.inputs, node.outputs, attributes, node.opset)
+
+
+def _defaults(node: OnnxNode) -> dict[str, object]:
+    """What the schema says of attributes that are left out."""
+    schema = schema_of(node.op, node.opset, node.domain)
+    rows = {} if schema is None else {name: one.default_value for name, one in schema.attributes.items()}
+    return {name: decode_default(one) for name, one in rows.items() if one.type != onnx.AttributeProto.UNDEFINED}
+
+
+def _type_of(value: OnnxValue | None) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    spec = value.spec
+    if spec is None:
+        assert value.array is not None
+        return onnx.helper.make_tensor_type_proto(
+            onnx.helper.np_dtype_to_tensor_dtype(value.array.dtype), value.array.shape
+        )
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(spec.dtype.numpy), spec.shape)
+
+
+def _message(node: OnnxNode) -> onnx.NodeProto:
+    message = onnx.helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=node.domain)
+    for name, value in node.attributes.items():
+        message.attribute.append(onnx.helper.make_attribute(name, value))
+    return message

@@ -1,0 +1,190 @@
+"""Nodes of a file, and what a row of the table of operators is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onnx
+from nnc.core.spec import Shape, TensorSpec
+from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError
+from nnc.ops.arithmetic import ArithmeticOperand
+
+Array: TypeAlias = NDArray[Any]
+Operand: TypeAlias = ArithmeticOperand
+K = TypeVar("K")
+Results: TypeAlias = ArithmeticOperand | tuple[ArithmeticOperand | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxNode:
+    """One node: its operator, the names it reads and writes (empty where left out), its attributes as Python values."""
+
+    op: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object]
+    opset: int
+
+    @property
+    def label(self) -> str:
+        """The operator with the name of the node, or of what it writes."""
+        return f"{self.op} {self.name or (self.outputs[0] if self.outputs else '')}".rstrip()
+
+
+class World(Protocol):
+    """Where a call happens: symbols of a graph, or arrays that are known."""
+
+    def constant(self, value: Array) -> ArithmeticOperand:
+        """An operand with these elements."""
+
+
+class Unknown(Exception):  # noqa: N818  # no error: the importer asks for the value of what it depends on
+    """A value is needed that depends on the elements of inputs."""
+
+    def __init__(self, names: frozenset[str], what: str) -> None:
+        self.names = names
+        self.what = what
+        super().__init__(what)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCall:
+    """A node with its operands. `known[i]` has the elements of operand i where they are known."""
+
+    node: OnnxNode
+    operands: tuple[ArithmeticOperand | None, ...]
+    known: tuple[Array | None, ...]
+    sources: tuple[frozenset[str], ...]
+    world: World
+
+    # ---- operands
+
+    def __len__(self) -> int:
+        return len(self.operands)
+
+    def __getitem__(self, position: int) -> ArithmeticOperand:
+        operand = self.maybe(position)
+        if operand is None:
+            raise ArityError(self.node.label, got=f"no input {position}", need="the inputs that the operator has")
+        return operand
+
+    def maybe(self, position: int) -> ArithmeticOperand | None:
+        """Operand `position`; None where it is left out."""
+        return self.operands[position] if position < len(self.operands) else None
+
+    @property
+    def present(self) -> tuple[ArithmeticOperand, ...]:
+        """All operands that are there."""
+        return tuple(operand for operand in self.operands if operand is not None)
+
+    def static(self, position: int) -> Array | None:
+        """The elements of an operand that acts as a shape or an option; None where it is left out."""
+        if self.maybe(position) is None:
+            return None
+        value = self.known[position]
+        if value is None:
+            raise Unknown(self.sources[position], f"input {position} of {self.node.label}")
+        return value
+
+    def integers_at(self, position: int) -> Shape | None:
+        """The same as a tuple of integers."""
+        value = self.static(position)
+        return None if value is None else tuple(int(one) for one in value.reshape(-1).tolist())
+
+    def wants(self, position: int) -> bool:
+        """Whether somebody may read output `position`."""
+        return position < len(self.node.outputs) and bool(self.node.outputs[position])
+
+    # ---- attributes
+
+    def has(self, name: str) -> bool:
+        """Whether the node has this attribute."""
+        return name in self.node.attributes
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An attribute of one integer."""
+        return self._attribute(name, default, int)
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """An attribute of one number."""
+        value = self.node.attributes.get(name, default)
+        return float(value) if isinstance(value, int) else self._attribute(name, default, float)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """An attribute of one text."""
+        return self._attribute(name, default, str)
+
+    def integers(self, name: str, default: Shape | None = None) -> Shape:
+        """An attribute of several integers."""
+        return self._attribute(name, default, tuple)
+
+    def optional(self, name: str) -> Shape | None:
+        """The same, or None where it is absent."""
+        return self.integers(name) if self.has(name) else None
+
+    def _attribute(self, name: str, default: K | None, kind: type[K]) -> K:
+        value = self.node.attributes.get(name, default)
+        if not isinstance(value, kind):
+            got = f"attribute {name}: {'none' if value is None else type(value).__name__}"
+            raise AttributeValueError(self.node.label, got=got, need=kind.__name__)
+        return value
+
+    # ---- making
+
+    def constant(self, value: object, like: TensorSpec | None = None) -> ArithmeticOperand:
+        """An operand with these elements, of the element type of `like` where that is given."""
+        array = np.asarray(value)
+        return self.world.constant(array if like is None else array.astype(like.dtype.numpy))
+
+    def refuse(self, reason: str) -> BackendError:
+        """The error of a row that does not serve the node."""
+        return BackendError(self.node.label, got=reason, need="what nnc.onnx supports", fix="see docs/onnx.md")
+
+
+Build: TypeAlias = Callable[[NodeCall], Results]
+Host: TypeAlias = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxRow:
+    """How an operator is served: `build` on operands, and `host` on arrays where all of them are known.
+
+    A row that `moves` looks at no element of its operands. A row without `build` has results that no plan can foresee,
+    such as those whose size depends on data: its inputs must be known.
+    """
+
+    build: Build | None = None
+    host: Host | None = None
+    moves: bool = False
+
+
+def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
+    """A node of the file; FormatError for attributes of unknown kinds."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    attributes = {one.name: _value(one) for one in node.attribute if not one.ref_attr_name}
+    opset = opsets.get(domain, 1)
+    return OnnxNode(node.op_type, domain, node.name, tuple(node.input), tuple(node.output), attributes, opset)
+
+
+def _value(attribute: onnx.AttributeProto) -> object:
+    kind = onnx.AttributeProto
+    if attribute.type == kind.INTS:
+        return tuple(attribute.ints)
+    if attribute.type == kind.FLOATS:
+        return tuple(attribute.floats)
+    if attribute.type == kind.STRING:
+        return attribute.s.decode("utf-8", "replace")
+    if attribute.type == kind.STRINGS:
+        return tuple(one.decode("utf-8", "replace") for one in attribute.strings)
+    single = {kind.INT: "i", kind.FLOAT: "f", kind.TENSOR: "t", kind.GRAPH: "g", kind.TYPE_PROTO: "tp"}
+    if attribute.type not in single:
+        raise FormatError(f"attribute {attribute.name}", got=f"kind {attribute.type}", need="a kind that is known")
+    found: object = getattr(attribute, single[attribute.type])
+    return found

@@ -1,0 +1,1 @@
+"""One row per operator of ONNX, in a file per family; each exports its ROWS."""

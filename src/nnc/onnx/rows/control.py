@@ -1,0 +1,357 @@
+"""What is no plain call: constants, shapes, branches, loops, sequences and optionals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+import onnx
+from nnc import ops
+from nnc.core.dtype import I64
+from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
+from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
+from nnc.onnx.node import OnnxNode, Unknown
+from nnc.symbolic import Symbol, case_of
+
+MOST_ITERATIONS = 4096
+Inputs = Sequence[OnnxValue | None]
+Scope = Mapping[str, OnnxValue]
+
+
+def _constant(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    (name, value), *_ = node.attributes.items() or [("", None)]
+    if isinstance(value, onnx.TensorProto):
+        return [OnnxValue(importer.file.array(value))]
+    kinds = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+    if name in ("value_string", "value_strings"):
+        return [OnnxValue(np.array(value, object))]
+    if name not in kinds:
+        raise FormatError(node.label, got=f"attribute {name or 'none'}", need="a dense value")
+    return [OnnxValue(np.array(value, kinds[name]))]
+
+
+def _dimensions(value: OnnxValue, node: OnnxNode) -> tuple[int, ...]:
+    if value.symbol is None and value.array is not None:
+        return tuple(value.array.shape)
+    if value.spec is None:
+        raise FormatError(node.label, got="a sequence", need="a tensor")
+    return value.spec.shape
+
+
+def _first(inputs: Inputs, node: OnnxNode) -> OnnxValue:
+    if not inputs or inputs[0] is None:
+        raise FormatError(node.label, got="no input", need="one")
+    return inputs[0]
+
+
+def _shape(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    shape = _dimensions(_first(inputs, node), node)
+    end = _number(node, "end", len(shape))
+    return [OnnxValue(np.array(shape[_number(node, "start", 0) : end], np.int64))]
+
+
+def _size(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return [OnnxValue(np.array(int(np.prod(_dimensions(_first(inputs, node), node), dtype=object)), np.int64))]
+
+
+def _graph(node: OnnxNode, name: str) -> onnx.GraphProto:
+    graph = node.attributes.get(name)
+    if not isinstance(graph, onnx.GraphProto):
+        raise FormatError(node.label, got=f"no graph {name}", need="one")
+    return graph
+
+
+def _if(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """One branch where the condition is known; else `case..of` both."""
+    condition = _first(inputs, node)
+    branches = [_graph(node, name) for name in ("else_branch", "then_branch")]
+    if condition.array is not None:
+        chosen = branches[int(bool(condition.array.reshape(-1)[0]))]
+        return importer.run(chosen, dict(scope))
+    return _choose(importer, condition, branches, scope)
+
+
+def _choose(
+    importer: OnnxImporter, condition: OnnxValue, branches: Sequence[onnx.GraphProto], scope: Scope
+) -> Sequence[OnnxValue]:
+    """Each branch is built in a graph of its own, which captures what it reads of the graph around."""
+    choice = ops.cast(ops.reshape(importer.operand(condition), ()), I64)
+    outer = importer.graph
+
+    def build(graph: onnx.GraphProto, *operands: Symbol) -> tuple[Symbol, ...]:
+        importer.graph = operands[0].graph
+        try:
+            return tuple(importer.operand(one) for one in importer.run(graph, dict(scope)))
+        finally:
+            importer.graph = outer
+
+    try:
+        results = case_of(outer, choice, [partial(build, graph) for graph in branches], [choice])
+    except UsageError:
+        # A branch that does not fit these shapes is one that is not meant to be taken.
+        if not condition.sources:
+            raise
+        raise Unknown(condition.sources, "the condition of a branch that does not fit") from None
+    return [OnnxValue(symbol=one, sources=condition.sources) for one in results]
+
+
+def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """Iteration after iteration, as far as the count and the conditions are known."""
+    body = _graph(node, "body")
+    most = _known_integer(inputs, 0, node)
+    condition = inputs[1] if len(inputs) > 1 else None
+    carried = [_present(one, node) for one in inputs[2:]]
+    names = [one.name for one in body.input]
+    stacked: list[list[OnnxValue]] = [[] for _ in body.output[1 + len(carried) :]]
+    count = 0
+    while (most is None or count < most) and _holds(condition, node):
+        if count >= MOST_ITERATIONS:
+            raise ShapeError(node.label, got=f"more than {MOST_ITERATIONS} iterations", need="fewer")
+        inner = dict(scope)
+        flag = OnnxValue(np.array(True)) if condition is None else condition
+        inner.update(zip(names, [OnnxValue(np.array(count, np.int64)), flag, *carried]))
+        condition, *results = importer.run(body, inner)
+        carried = results[: len(carried)]
+        for rows, value in zip(stacked, results[len(carried) :], strict=True):
+            rows.append(value)
+        count += 1
+    return [
+        *carried,
+        *(_stack(importer, rows, body.output[1 + len(carried) + place]) for place, rows in enumerate(stacked)),
+    ]
+
+
+def _known_integer(inputs: Inputs, place: int, node: OnnxNode) -> int | None:
+    value = inputs[place] if place < len(inputs) else None
+    if value is None:
+        return None
+    if value.array is None:
+        raise Unknown(value.sources, f"the count of {node.label}")
+    return int(value.array.reshape(-1)[0])
+
+
+def _holds(condition: OnnxValue | None, node: OnnxNode) -> bool:
+    if condition is None:
+        return True
+    if condition.array is None:
+        raise Unknown(condition.sources, f"the condition of {node.label}")
+    return bool(condition.array.reshape(-1)[0])
+
+
+def _present(value: OnnxValue | None, node: OnnxNode) -> OnnxValue:
+    if value is None:
+        raise FormatError(node.label, got="a missing input", need="one")
+    return value
+
+
+def _stack(importer: OnnxImporter, rows: Sequence[OnnxValue], output: onnx.ValueInfoProto, axis: int = 0) -> OnnxValue:
+    """Rows along a new axis."""
+    if not rows:
+        kind = output.type.tensor_type
+        sizes = [one.dim_value for one in kind.shape.dim]
+        return OnnxValue(np.empty((0, *sizes), onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or 1)))
+    sources = frozenset[str]().union(*(one.sources for one in rows))
+    if all(one.array is not None for one in rows):
+        return OnnxValue(np.stack([np.asarray(one.array) for one in rows], axis), sources=sources)
+    operands = [importer.operand(one) for one in rows]
+    axis %= operands[0].spec.rank + 1
+    wide = [ops.reshape(one, (*one.shape[:axis], 1, *one.shape[axis:])) for one in operands]
+    return OnnxValue(symbol=wide[0] if len(wide) == 1 else ops.concatenate(wide, axis), sources=sources)
+
+
+def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """Slices of the scanned inputs, one iteration each."""
+    body = _graph(node, "body")
+    scanned = _number(node, "num_scan_inputs", 0)
+    if node.opset < 9:
+        raise FormatError(node.label, got="Scan of operator set 8", need="9 or newer")
+    given = [_present(one, node) for one in inputs]
+    states, sequences = given[: len(given) - scanned], given[len(given) - scanned :]
+    outputs = len(body.output) - len(states)
+    into = _numbers(node, "scan_input_axes", scanned)
+    backward = _numbers(node, "scan_input_directions", scanned)
+    out_axes = _numbers(node, "scan_output_axes", outputs)
+    out_backward = _numbers(node, "scan_output_directions", outputs)
+    count = _dimensions(sequences[0], node)[into[0]]
+    if count > MOST_ITERATIONS:
+        raise ShapeError(node.label, got=f"{count} iterations", need=f"at most {MOST_ITERATIONS}")
+    stacked: list[list[OnnxValue]] = [[] for _ in range(outputs)]
+    for step in range(count):
+        rows = [
+            _at(importer, value, count - 1 - step if backward[place] else step, into[place])
+            for place, value in enumerate(sequences)
+        ]
+        inner = dict(scope)
+        inner.update(zip((one.name for one in body.input), [*states, *rows]))
+        results = importer.run(body, inner)
+        states = results[: len(states)]
+        for place, value in enumerate(results[len(states) :]):
+            stacked[place].append(value)
+    ordered = [rows[::-1] if out_backward[place] else rows for place, rows in enumerate(stacked)]
+    offset = len(states)
+    return [
+        *states,
+        *(_stack(importer, rows, body.output[offset + place], out_axes[place]) for place, rows in enumerate(ordered)),
+    ]
+
+
+def _number(node: OnnxNode, name: str, default: int) -> int:
+    value = node.attributes.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def _numbers(node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
+    value = node.attributes.get(name)
+    return tuple(value) if isinstance(value, tuple) else (0,) * count
+
+
+def _at(importer: OnnxImporter, value: OnnxValue, index: int, axis: int) -> OnnxValue:
+    if value.array is not None:
+        return OnnxValue(np.take(value.array, index, axis), sources=value.sources)
+    x = importer.operand(value)
+    axis %= x.spec.rank
+    row = ops.slice_axis(x, axis, index, index + 1)
+    return OnnxValue(symbol=ops.reshape(row, (*x.shape[:axis], *x.shape[axis + 1 :])), sources=value.sources)
+
+
+# ---- sequences and optionals: known at import, whatever their tensors are
+
+
+def _items(value: OnnxValue | None, node: OnnxNode) -> tuple[OnnxValue, ...]:
+    if value is None or value.items is None:
+        raise FormatError(node.label, got="no sequence", need="a sequence")
+    return value.items
+
+
+def _place(inputs: Inputs, place: int, count: int, node: OnnxNode, *, end: bool = False) -> int:
+    index = _known_integer(inputs, place, node)
+    if index is None:
+        return count if end else count - 1
+    whole = index + count if index < 0 else index
+    if not 0 <= whole < count + end:
+        raise IndexRangeError(node.label, got=f"position {index} of {count}", need="a position of the sequence")
+    return whole
+
+
+def _sequence(items: Sequence[OnnxValue]) -> list[OnnxValue]:
+    return [OnnxValue(items=tuple(items), sources=frozenset[str]().union(*(one.sources for one in items)))]
+
+
+def _sequence_construct(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return _sequence([_present(one, node) for one in inputs])
+
+
+def _sequence_empty(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return _sequence([])
+
+
+def _sequence_insert(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    items = list(_items(inputs[0], node))
+    items.insert(_place(inputs, 2, len(items), node, end=True), _present(inputs[1], node))
+    return _sequence(items)
+
+
+def _sequence_erase(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    items = list(_items(inputs[0], node))
+    del items[_place(inputs, 1, len(items), node)]
+    return _sequence(items)
+
+
+def _sequence_at(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    items = _items(inputs[0], node)
+    return [items[_place(inputs, 1, len(items), node)]]
+
+
+def _sequence_length(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return [OnnxValue(np.array(len(_items(inputs[0], node)), np.int64))]
+
+
+def _concat_from(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    items = _items(inputs[0], node)
+    axis = _number(node, "axis", 0)
+    if _number(node, "new_axis", 0):
+        return [_stack(importer, items, onnx.ValueInfoProto(), axis)]
+    sources = frozenset[str]().union(*(one.sources for one in items))
+    if all(one.array is not None for one in items):
+        return [OnnxValue(np.concatenate([np.asarray(one.array) for one in items], axis), sources=sources)]
+    operands = [importer.operand(one) for one in items]
+    return [OnnxValue(symbol=ops.concatenate(operands, axis % operands[0].spec.rank), sources=sources)]
+
+
+def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    value = _first(inputs, node)
+    shape = _dimensions(value, node)
+    axis = _number(node, "axis", 0) % len(shape)
+    split = inputs[1] if len(inputs) > 1 else None
+    if split is None:
+        parts = [_at(importer, value, index, axis) for index in range(shape[axis])]
+        if _number(node, "keepdims", 1):
+            parts = [_piece(importer, value, axis, index, index + 1) for index in range(shape[axis])]
+        return _sequence(parts)
+    if split.array is None:
+        raise Unknown(split.sources, f"the split of {node.label}")
+    if split.array.ndim:
+        ends = np.cumsum(split.array).tolist()
+    else:
+        each = int(split.array)
+        ends = [min(each * (part + 1), shape[axis]) for part in range(-(-shape[axis] // each))]
+    return _sequence([_piece(importer, value, axis, start, end) for start, end in zip([0, *ends], ends)])
+
+
+def _piece(importer: OnnxImporter, value: OnnxValue, axis: int, start: int, stop: int) -> OnnxValue:
+    if value.array is not None:
+        index = tuple(slice(start, stop) if one == axis else slice(None) for one in range(value.array.ndim))
+        return OnnxValue(value.array[index], sources=value.sources)
+    return OnnxValue(symbol=ops.slice_axis(importer.operand(value), axis, start, stop), sources=value.sources)
+
+
+def _sequence_map(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    body = _graph(node, "body")
+    count = len(_items(inputs[0], node))
+    results: list[list[OnnxValue]] = [[] for _ in body.output]
+    for place in range(count):
+        inner = dict(scope)
+        values = [one.items[place] if one is not None and one.items is not None else one for one in inputs]
+        inner.update((name.name, _present(value, node)) for name, value in zip(body.input, values))
+        for rows, value in zip(results, importer.run(body, inner), strict=True):
+            rows.append(value)
+    return [_sequence(rows)[0] for rows in results]
+
+
+def _optional(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return [inputs[0] if inputs and inputs[0] is not None else OnnxValue()]
+
+
+def _has_element(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    value = inputs[0] if inputs else None
+    there = value is not None and (value.array is not None or value.symbol is not None or value.items is not None)
+    return [OnnxValue(np.array(there))]
+
+
+def _identity(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    return [_first(inputs, node)]
+
+
+SPECIALS: dict[str, Special] = {
+    "Constant": _constant,
+    "Shape": _shape,
+    "Size": _size,
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+    "Identity": _identity,
+    "SequenceConstruct": _sequence_construct,
+    "SequenceEmpty": _sequence_empty,
+    "SequenceInsert": _sequence_insert,
+    "SequenceErase": _sequence_erase,
+    "SequenceAt": _sequence_at,
+    "SequenceLength": _sequence_length,
+    "SequenceMap": _sequence_map,
+    "ConcatFromSequence": _concat_from,
+    "SplitToSequence": _split_to,
+    "Optional": _optional,
+    "OptionalGetElement": _optional,
+    "OptionalHasElement": _has_element,
+}

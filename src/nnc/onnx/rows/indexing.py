@@ -1,0 +1,237 @@
+"""Indexing: gather, scatter, one-hot, and what has results whose size depends on data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnc import ops
+from nnc.core.dtype import I64
+from nnc.errors import IndexRangeError
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+
+
+def positive(index: Operand, size: int) -> Operand:
+    """Indices from the end counted from the start, as i64."""
+    wide = ops.cast(index, I64) if index.spec.dtype is not I64 else index
+    return ops.where(ops.less(wide, ops.fill_like(wide, 0.0)), wide + size, wide)
+
+
+def _gather(call: NodeCall) -> Results:
+    x = call[0]
+    axis = call.integer("axis", 0) % x.spec.rank
+    return ops.index_select(x, positive(call[1], x.shape[axis]), axis)
+
+
+def _gather_elements(call: NodeCall) -> Results:
+    x = call[0]
+    axis = call.integer("axis", 0) % x.spec.rank
+    return ops.gather(_cut(x, call[1], axis), positive(call[1], x.shape[axis]), axis)
+
+
+def _cut(x: Operand, index: Operand, axis: int) -> Operand:
+    """x as large as the index along the other axes."""
+    for other, size in enumerate(index.shape):
+        if other != axis and x.shape[other] != size:
+            x = ops.slice_axis(x, other, 0, size)
+    return x
+
+
+def _flat_places(call: NodeCall, index: Operand, sizes: tuple[int, ...]) -> Operand:
+    """index[…, k] as numbers of rows of an array whose first axes have these sizes."""
+    total: Operand | None = None
+    for place, size in enumerate(sizes):
+        part = ops.slice_axis(index, index.spec.rank - 1, place, place + 1)
+        term = positive(part, size) * float(math.prod(sizes[place + 1 :]))
+        total = term if total is None else total + term
+    assert total is not None
+    return ops.reshape(total, index.shape[:-1])
+
+
+def _gather_nd(call: NodeCall) -> Results:
+    x, index = call[0], call[1]
+    batch = call.integer("batch_dims", 0)
+    depth = index.shape[-1]
+    shape = x.shape[:batch] + index.shape[batch:-1] + x.shape[batch + depth :]
+    lead = math.prod(x.shape[:batch])
+    inner = x.shape[batch : batch + depth]
+    rows = ops.reshape(x, (lead * math.prod(inner), math.prod(x.shape[batch + depth :])))
+    places = ops.reshape(_flat_places(call, index, inner), (lead, math.prod(index.shape[batch:-1])))
+    if batch:
+        places = places + call.constant(np.arange(lead, dtype=np.int64)[:, None] * math.prod(inner))
+    flat = ops.reshape(places, (places.spec.elements,))
+    return ops.reshape(ops.index_select(rows, flat, 0), shape)
+
+
+def _scatter_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Array:
+    axis = node.attributes.get("axis", 0)
+    assert isinstance(axis, int)
+    result, axis = np.array(x), axis % x.ndim
+    mode = node.attributes.get("reduction", "none")
+    for place in np.ndindex(*index.shape):
+        target = (*place[:axis], int(index[place]), *place[axis + 1 :])
+        result[target] = _merged(mode, result[target], updates[place])
+    return result
+
+
+def _scatter_nd_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Array:
+    result = np.array(x)
+    mode = node.attributes.get("reduction", "none")
+    for place in np.ndindex(*index.shape[:-1]):
+        target = tuple(int(one) for one in index[place])
+        result[target] = _merged(mode, result[target], updates[place])
+    return result
+
+
+def _merged(mode: object, old: Array, new: Array) -> Array:
+    if mode == "add":
+        return old + new
+    if mode == "mul":
+        return old * new
+    if mode in ("max", "min"):
+        return np.maximum(old, new) if mode == "max" else np.minimum(old, new)
+    return new
+
+
+def _scatter(call: NodeCall) -> Results:
+    """x with `updates` at the places that the index names: those places as 0, plus what falls there."""
+    x, index, updates = call[0], call[1], call[2]
+    axis = call.integer("axis", 0) % x.spec.rank
+    mode = call.text("reduction", "none")
+    places = positive(index, x.shape[axis])
+    for other, size in enumerate(index.shape):
+        if other != axis and size != x.shape[other]:
+            names = frozenset[str]().union(*call.sources)
+            raise Unknown(names, f"{call.node.label} with updates smaller than the data along other axes")
+    added = ops.scatter_along(updates, places, axis, x.shape[axis])
+    if mode == "add":
+        return x + added
+    if mode != "none":
+        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
+    hits = ops.scatter_along(ops.fill_like(updates, 1.0), places, axis, x.shape[axis])
+    return ops.where(ops.equal(hits, ops.fill_like(hits, 0.0)), x, added)
+
+
+def _scatter_nd(call: NodeCall) -> Results:
+    x, index, updates = call[0], call[1], call[2]
+    mode, depth = call.text("reduction", "none"), call[1].shape[-1]
+    outer, row = math.prod(x.shape[:depth]), math.prod(x.shape[depth:])
+    places = _flat_places(call, index, x.shape[:depth])
+    flat = ops.reshape(places, (places.spec.elements,))
+    rows = ops.reshape(updates, (places.spec.elements, row))
+    added = ops.reshape(ops.scatter_add(rows, flat, 0, outer), x.shape)
+    if mode == "add":
+        return x + added
+    if mode != "none":
+        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
+    hits = ops.reshape(ops.scatter_add(ops.fill_like(rows, 1.0), flat, 0, outer), x.shape)
+    return ops.where(ops.equal(hits, ops.fill_like(hits, 0.0)), x, added)
+
+
+def _one_hot(call: NodeCall) -> Results:
+    index, values = call[0], call[2]
+    depth = call.static(1)
+    assert depth is not None
+    classes = int(depth.reshape(-1)[0])
+    axis = call.integer("axis", -1)
+    rank = index.spec.rank + 1
+    hot = ops.one_hot(positive(ops.cast(index, I64), classes), classes, values.spec.dtype)
+    off, on = (ops.slice_axis(values, 0, place, place + 1) for place in (0, 1))
+    y = hot * (on - off) + off
+    axis %= rank
+    order = list(range(rank - 1))
+    order.insert(axis, rank - 1)
+    return ops.transpose(y, tuple(order))
+
+
+def _non_zero(node: OnnxNode, x: Array) -> Array:
+    return np.asarray(np.nonzero(x), np.int64).reshape(x.ndim, -1) if x.ndim else np.zeros((0, int(bool(x))), np.int64)
+
+
+def _compress(node: OnnxNode, x: Array, condition: Array) -> Array:
+    axis = node.attributes.get("axis")
+    return np.compress(condition, x, None if axis is None else int(axis))  # type: ignore[call-overload]
+
+
+def _unique(node: OnnxNode, x: Array) -> tuple[Array, ...]:
+    axis = node.attributes.get("axis")
+    found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # type: ignore[call-overload]
+    inverse = inverse.reshape(-1)
+    if not node.attributes.get("sorted", 1):
+        order = np.argsort(first)
+        rank = np.argsort(order)
+        found = np.take(found, order, axis=0 if axis is None else int(axis))  # type: ignore[call-overload]
+        first, counts, inverse = first[order], counts[order], rank[inverse]
+    return found, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+def _suppress(node: OnnxNode, boxes: Array, scores: Array, *options: Array | None) -> Array:
+    """Pick boxes by score, class by class; those that overlap one already picked are left out."""
+    most, overlap, least = [
+        None if place >= len(options) or options[place] is None else np.asarray(options[place]).reshape(-1)[0].item()
+        for place in range(3)
+    ]
+    if not most:
+        return np.zeros((0, 3), np.int64)
+    corners = _corners(boxes.astype(np.float32), node.attributes.get("center_point_box", 0) == 1)
+    chosen: list[tuple[int, int, int]] = []
+    for batch, group in np.ndindex(*scores.shape[:2]):
+        picked: list[int] = []
+        for place in np.argsort(-scores[batch, group], kind="stable").tolist():
+            if len(picked) == most or (least is not None and scores[batch, group, place] <= least):
+                break
+            if all(_overlap(corners[batch, place], corners[batch, one]) <= (overlap or 0.0) for one in picked):
+                picked.append(place)
+        chosen += [(batch, group, place) for place in picked]
+    return np.array(chosen, np.int64).reshape(-1, 3)
+
+
+def _corners(boxes: Array, centred: bool) -> Array:
+    if centred:
+        centre, size = boxes[..., :2], boxes[..., 2:]
+        return np.concatenate([centre - size / 2, centre + size / 2], -1)
+    one, two = boxes[..., :2], boxes[..., 2:]
+    return np.concatenate([np.minimum(one, two), np.maximum(one, two)], -1)
+
+
+def _overlap(one: Array, two: Array) -> float:
+    sides = np.maximum(np.minimum(one[2:], two[2:]) - np.maximum(one[:2], two[:2]), 0.0)
+    common = float(np.prod(sides))
+    areas = [float(np.prod(box[2:] - box[:2])) for box in (one, two)]
+    return common / (sum(areas) - common) if common else 0.0
+
+
+def _tensor_scatter(node: OnnxNode, cache: Array, update: Array, start: Array | None = None) -> Array:
+    """The update written into each row of a cache from where `start` says, or round and round."""
+    axis, result = node.attributes.get("axis", -2), np.array(cache)
+    assert isinstance(axis, int)
+    axis %= cache.ndim
+    length, size = update.shape[axis], cache.shape[axis]
+    for row in range(cache.shape[0]):
+        begin = 0 if start is None else int(start.reshape(-1)[row])
+        places = begin + np.arange(length)
+        if node.attributes.get("mode", "linear") == "circular":
+            places %= size
+        elif begin < 0 or begin + length > size:
+            raise IndexRangeError(node.label, got=f"places {begin}..{begin + length} of {size}", need="places inside")
+        index: list[object] = [slice(None)] * (cache.ndim - 1)
+        index[axis - 1] = places
+        result[row][tuple(index)] = update[row]
+    return result
+
+
+ROWS = {
+    "TensorScatter": OnnxRow(None, _tensor_scatter),
+    "Gather": OnnxRow(_gather, lambda node, x, index: np.take(x, index, axis=node.attributes.get("axis", 0))),
+    "GatherElements": OnnxRow(_gather_elements),
+    "GatherND": OnnxRow(_gather_nd),
+    "ScatterElements": OnnxRow(_scatter, _scatter_host),
+    "Scatter": OnnxRow(_scatter, _scatter_host),
+    "ScatterND": OnnxRow(_scatter_nd, _scatter_nd_host),
+    "OneHot": OnnxRow(_one_hot),
+    "NonZero": OnnxRow(None, _non_zero),
+    "Compress": OnnxRow(None, _compress),
+    "Unique": OnnxRow(None, _unique),
+    "NonMaxSuppression": OnnxRow(None, _suppress),
+}

@@ -1,0 +1,260 @@
+"""LSTM, GRU and RNN over whole sequences, in one direction or two: x[steps, batch, inputs], weights per direction.
+
+The usual cells are ours. What ours do not have (peepholes, other activations, clipping, sequences of several lengths,
+a reset before the product) is composed step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnc import ops
+from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
+from nnc.ops import Activation, RecurrentWeights
+
+# Where each of our gates stands among ONNX's: i o f c for the LSTM, z r h for the GRU.
+LSTM_GATES, GRU_GATES, RNN_GATES = (0, 2, 3, 1), (1, 0, 2), (0,)
+ACTIVATIONS: dict[str, Callable[[Operand, float, float], Operand]] = {
+    "sigmoid": lambda x, a, b: ops.sigmoid(x),
+    "tanh": lambda x, a, b: ops.tanh(x),
+    "relu": lambda x, a, b: ops.relu(x),
+    "affine": lambda x, a, b: x * a + b,
+    "leakyrelu": lambda x, a, b: ops.leaky_relu(x, a),
+    "thresholdedrelu": lambda x, a, b: ops.where(x > a, x, ops.fill_like(x, 0.0)),
+    "scaledtanh": lambda x, a, b: ops.tanh(x * b) * a,
+    "hardsigmoid": lambda x, a, b: ops.clamp(x * a + b, 0.0, 1.0),
+    "elu": lambda x, a, b: ops.where(x > 0.0, x, ops.expm1(x) * a),
+    "softsign": lambda x, a, b: x / (abs(x) + 1.0),
+    "softplus": lambda x, a, b: ops.softplus(x),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Direction:
+    """One direction, in ONNX's order of gates: w, r[gates · units, …], two biases or none, the first states."""
+
+    call: NodeCall
+    w: Operand
+    r: Operand
+    biases: tuple[Operand, Operand] | None
+    states: tuple[Operand | None, ...]
+    peepholes: Operand | None
+    reverse: bool
+    number: int
+
+    @property
+    def units(self) -> int:
+        """Size of the state."""
+        return self.r.shape[-1]
+
+    def gate(self, operand: Operand, gate: int) -> Operand:
+        """Rows of one gate."""
+        return ops.slice_axis(operand, 0, gate * self.units, (gate + 1) * self.units)
+
+    def reordered(self, operand: Operand, gates: Sequence[int]) -> Operand:
+        """Our order of gates along the first axis."""
+        parts = [self.gate(operand, gate) for gate in gates]
+        return parts[0] if len(parts) == 1 else ops.concatenate(parts, 0)
+
+    def weights(self, gates: Sequence[int], *, apart: bool) -> RecurrentWeights[Operand]:
+        """Ours; with `apart` the bias of the state stays by itself."""
+        w, u = (ops.transpose(self.reordered(one, gates)) for one in (self.w, self.r))
+        if self.biases is None:
+            return RecurrentWeights(w, u)
+        one, two = (self.reordered(bias, gates) for bias in self.biases)
+        return RecurrentWeights(w, u, one, two) if apart else RecurrentWeights(w, u, one + two)
+
+    def function(self, place: int, usual: Sequence[str]) -> Callable[[Operand], Operand]:
+        """The activation at a place, with its numbers."""
+        names = _activations(self.call, usual)
+        name = names[self.number * len(usual) + place]
+        defaults = {"leakyrelu": 0.01, "thresholdedrelu": 1.0, "hardsigmoid": 0.2, "elu": 1.0, "affine": 1.0}
+        a = _number(self.call, "activation_alpha", self.number * len(usual) + place, defaults.get(name, 1.0))
+        b = _number(
+            self.call, "activation_beta", self.number * len(usual) + place, 0.5 if name == "hardsigmoid" else 0.0
+        )
+        if name not in ACTIVATIONS:
+            raise self.call.refuse(f"activation {name}")
+        return lambda x: ACTIVATIONS[name](_clipped(self.call, x), a, b)
+
+
+def _number(call: NodeCall, name: str, place: int, default: float) -> float:
+    given = call.node.attributes.get(name, ())
+    assert isinstance(given, tuple)
+    return float(given[place]) if place < len(given) else default
+
+
+def _activations(call: NodeCall, usual: Sequence[str]) -> list[str]:
+    given = call.node.attributes.get("activations")
+    names = [str(one).lower() for one in given] if isinstance(given, tuple) else []
+    return names or [one.lower() for one in usual] * 2
+
+
+def _clipped(call: NodeCall, x: Operand) -> Operand:
+    return ops.clamp(x, -call.real("clip"), call.real("clip")) if call.has("clip") else x
+
+
+def _is_usual(call: NodeCall, usual: Sequence[str], x: Operand) -> bool:
+    names = _activations(call, usual)
+    plain = all(one == usual[place % len(usual)].lower() for place, one in enumerate(names))
+    return plain and not call.has("clip") and not call.integer("input_forget", 0) and _lengths(call, x) is None
+
+
+def _lengths(call: NodeCall, x: Operand) -> Array | None:
+    """Steps of each sequence; None where all have all."""
+    lengths = call.static(4)
+    return None if lengths is None or (lengths == x.shape[0]).all() else lengths
+
+
+Cell = Callable[[_Direction, Operand], tuple[Operand, ...]]
+
+
+def _layer(call: NodeCall, gates: int, states: int, cell: Cell) -> Results:
+    """The directions side by side: y[steps, directions, batch, units], and last states[directions, batch, units]."""
+    x, batch_first = call[0], bool(call.integer("layout", 0))
+    if batch_first:
+        x = ops.transpose(x, (1, 0, 2))
+    direction = call.text("direction", "forward")
+    results = []
+    for number in range(call[1].shape[0]):
+        w, r = (_row(call[place], number) for place in (1, 2))
+        bias = call.maybe(3)
+        units = r.shape[-1]
+        biases = None
+        if bias is not None:
+            whole = _row(bias, number)
+            biases = (
+                ops.slice_axis(whole, 0, 0, gates * units),
+                ops.slice_axis(whole, 0, gates * units, 2 * gates * units),
+            )
+        first = []
+        for place in range(5, 5 + states):
+            state = call.maybe(place)
+            if state is not None:
+                state = ops.transpose(state, (1, 0, 2)) if batch_first else state
+                state = _row(state, number)
+            first.append(state)
+        peepholes = call.maybe(7) if states == 2 else None
+        reverse = direction == "reverse" or number == 1
+        part = _Direction(
+            call, w, r, biases, tuple(first), None if peepholes is None else _row(peepholes, number), reverse, number
+        )
+        results.append(cell(part, x))
+    ys = [ops.reshape(one[0], (one[0].shape[0], 1, *one[0].shape[1:])) for one in results]
+    y = ys[0] if len(ys) == 1 else ops.concatenate(ys, 1)
+    lasts = []
+    for place in range(1, 1 + states):
+        parts = [ops.reshape(one[place], (1, *one[place].shape)) for one in results]
+        lasts.append(parts[0] if len(parts) == 1 else ops.concatenate(parts, 0))
+    if batch_first:
+        y, lasts = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(one, (1, 0, 2)) for one in lasts]
+    return (y, *lasts)
+
+
+def _row(x: Operand, number: int) -> Operand:
+    return ops.reshape(ops.slice_axis(x, 0, number, number + 1), x.shape[1:])
+
+
+LSTM_USUAL, GRU_USUAL, RNN_USUAL = ("Sigmoid", "Tanh", "Tanh"), ("Sigmoid", "Tanh"), ("Tanh",)
+
+
+def _lstm(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+    if part.peepholes is None and _is_usual(part.call, LSTM_USUAL, x):
+        h, c = part.states
+        return ops.lstm(x, part.weights(LSTM_GATES, apart=False), h, c, reverse=part.reverse)
+    f, g, h_of = (part.function(place, LSTM_USUAL) for place in range(3))
+    peep = None if part.peepholes is None else [part.gate(part.peepholes, gate) for gate in range(3)]
+
+    def step(z: Sequence[Operand], states: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        (_, c), (i, o, forget, new) = states, z
+        i = f(i if peep is None else i + peep[0] * c)
+        forget = (
+            1.0 - i if part.call.integer("input_forget", 0) else f(forget if peep is None else forget + peep[2] * c)
+        )
+        cell = forget * c + i * g(new)
+        out = f(o if peep is None else o + peep[1] * cell)
+        return out * h_of(cell), cell
+
+    return _stepwise(part, x, 4, step)
+
+
+def _gru(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+    before = not part.call.integer("linear_before_reset", 0)
+    if not before and _is_usual(part.call, GRU_USUAL, x):
+        return ops.gru(x, part.weights(GRU_GATES, apart=True), part.states[0], reverse=part.reverse)
+    f, g = (part.function(place, GRU_USUAL) for place in range(2))
+    u = ops.transpose(part.gate(part.r, 2))
+
+    def step(z: Sequence[Operand], states: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        (h,) = states
+        update, reset = f(z[0]), f(z[1])
+        if before:
+            new = z[2] + (reset * h) @ u
+        else:
+            bias = 0.0 if part.biases is None else part.gate(part.biases[1], 2)
+            inner = h @ u
+            new = z[2] + reset * (inner if isinstance(bias, float) else inner + bias)
+        return ((1.0 - update) * g(new) + update * h,)
+
+    return _stepwise(part, x, 3, step, apart=2, bias_apart=not before)
+
+
+def _rnn(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+    names = _activations(part.call, RNN_USUAL)
+    name = names[part.number] if part.number < len(names) else names[0]
+    if name in ("tanh", "relu") and not part.call.has("clip") and _lengths(part.call, x) is None:
+        weights = part.weights(RNN_GATES, apart=False)
+        return ops.rnn(x, weights, part.states[0], activation=Activation(name), reverse=part.reverse)
+    f = part.function(0, RNN_USUAL)
+    return _stepwise(part, x, 1, lambda z, states: (f(z[0]),))
+
+
+def _stepwise(
+    part: _Direction,
+    x: Operand,
+    gates: int,
+    step: Callable[[Sequence[Operand], tuple[Operand, ...]], tuple[Operand, ...]],
+    apart: int | None = None,
+    bias_apart: bool = False,
+) -> tuple[Operand, ...]:
+    """`step(z, states)` at each step: z[gate] = x · w + h · r + biases, but gate `apart` without h · r and its bias."""
+    steps, batch = x.shape[:2]
+    states = tuple(
+        part.call.constant(np.zeros((batch, part.units)), x.spec) if state is None else state for state in part.states
+    )
+    lengths = _lengths(part.call, x)
+    ws = [ops.transpose(part.gate(part.w, gate)) for gate in range(gates)]
+    us = [ops.transpose(part.gate(part.r, gate)) for gate in range(gates)]
+    outputs: dict[int, Operand] = {}
+    for place in reversed(range(steps)) if part.reverse else range(steps):
+        row = _row(x, place)
+        z = []
+        for gate in range(gates):
+            value = row @ ws[gate]
+            if gate != apart:
+                value = value + states[0] @ us[gate]
+            if part.biases is not None:
+                value = value + part.gate(part.biases[0], gate)
+                if gate != apart or not bias_apart:
+                    value = value + part.gate(part.biases[1], gate)
+            z.append(value)
+        following = step(z, states)
+        if lengths is not None:
+            alive = part.call.constant((place < lengths).reshape(batch, 1))
+            following = tuple(ops.where(alive, new, old) for new, old in zip(following, states, strict=True))
+            outputs[place] = ops.where(alive, following[0], ops.fill_like(following[0], 0.0))
+        else:
+            outputs[place] = following[0]
+        states = following
+    parts = [ops.reshape(outputs[place], (1, *outputs[place].shape)) for place in range(steps)]
+    return (parts[0] if steps == 1 else ops.concatenate(parts, 0), *states)
+
+
+ROWS = {
+    "LSTM": OnnxRow(lambda call: _layer(call, 4, 2, _lstm)),
+    "GRU": OnnxRow(lambda call: _layer(call, 3, 1, _gru)),
+    "RNN": OnnxRow(lambda call: _layer(call, 1, 1, _rnn)),
+}

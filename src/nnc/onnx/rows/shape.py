@@ -1,0 +1,391 @@
+"""Shapes and movement: reshape, transpose, slice, concatenate, pad, tile, expand, resize."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnc import ops
+from nnc.core.dtype import F32
+from nnc.core.spec import Shape, broadcast_shapes
+from nnc.errors import ShapeError
+from nnc.onnx.file import array_of, dtype_named
+from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
+from nnc.onnx.rows.products import matmul
+
+
+def _reshape(call: NodeCall) -> Results:
+    x = call[0]
+    wanted = call.integers_at(1)
+    assert wanted is not None
+    keeps = not call.integer("allowzero", 0)
+    sizes = [x.shape[axis] if size == 0 and keeps else size for axis, size in enumerate(wanted)]
+    if -1 in sizes:
+        known = math.prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = x.spec.elements // known if known else 0
+    return ops.reshape(x, sizes)
+
+
+def _flatten(call: NodeCall) -> Results:
+    x = call[0]
+    axis = call.integer("axis", 1)
+    axis = axis + x.spec.rank if axis < 0 else axis
+    return ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+def _axes(call: NodeCall) -> Shape | None:
+    return call.optional("axes") if call.node.opset < 13 else call.integers_at(1)
+
+
+def _squeeze(call: NodeCall) -> Results:
+    x, axes = call[0], _axes(call)
+    drop = (
+        {axis % x.spec.rank for axis in axes}
+        if axes is not None
+        else {i for i, size in enumerate(x.shape) if size == 1}
+    )
+    if any(x.shape[axis] != 1 for axis in drop):
+        raise ShapeError(call.node.label, got=f"{x.spec} without axes {sorted(drop)}", need="axes of size 1")
+    return ops.reshape(x, [size for axis, size in enumerate(x.shape) if axis not in drop])
+
+
+def _unsqueeze(call: NodeCall) -> Results:
+    x, axes = call[0], _axes(call) or ()
+    rank = x.spec.rank + len(axes)
+    added = {axis % rank for axis in axes}
+    sizes = iter(x.shape)
+    return ops.reshape(x, [1 if axis in added else next(sizes) for axis in range(rank)])
+
+
+def _transpose(call: NodeCall) -> Results:
+    x = call[0]
+    return ops.transpose(x, call.integers("perm", tuple(reversed(range(x.spec.rank)))))
+
+
+def _slice(call: NodeCall) -> Results:
+    x = call[0]
+    if call.node.opset < 10:
+        starts, ends = call.integers("starts"), call.integers("ends")
+        axes, steps = call.optional("axes"), None
+    else:
+        starts, ends = call.integers_at(1) or (), call.integers_at(2) or ()
+        axes, steps = call.integers_at(3), call.integers_at(4)
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    index: list[slice] = [slice(None)] * x.spec.rank
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        size = x.shape[axis]
+        if step == 0:
+            raise ShapeError(call.node.label, got="step 0", need="a step in some direction")
+        begin, stop = start + size if start < 0 else start, end + size if end < 0 else end
+        if step > 0:
+            begin, stop = min(max(begin, 0), size), min(max(stop, 0), size)
+            index[axis] = slice(begin, max(begin, stop), step)
+        else:
+            begin, stop = min(max(begin, 0), size - 1), min(max(stop, -1), size - 1)
+            index[axis] = slice(begin, None if stop < 0 else stop, step) if begin > stop else slice(0, 0)
+    return x[tuple(index)]
+
+
+def _split(call: NodeCall) -> Results:
+    x, count = call[0], len(call.node.outputs)
+    axis = call.integer("axis", 0) % max(x.spec.rank, 1)
+    sizes = call.optional("split") if call.node.opset < 13 else call.integers_at(1)
+    if sizes is None:
+        count = call.integer("num_outputs", count)
+        each = -(-x.shape[axis] // count)
+        sizes = tuple(min(each, x.shape[axis] - each * part) for part in range(count))
+    ends = np.cumsum(sizes).tolist()
+    return tuple(ops.slice_axis(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
+
+
+def _concat(call: NodeCall) -> Results:
+    return ops.concatenate(call.present, call.integer("axis") % call[0].spec.rank)
+
+
+def _expand(call: NodeCall) -> Results:
+    x, wanted = call[0], call.integers_at(1) or ()
+    return ops.broadcast_to(x, broadcast_shapes(call.node.label, x.shape, wanted))
+
+
+def _tile(call: NodeCall) -> Results:
+    return ops.tile(call[0], call.integers_at(1) or ())
+
+
+def _pad(call: NodeCall) -> Results:
+    x = call[0]
+    old = call.node.opset < 11
+    flat = call.integers("pads") if old else call.integers_at(1)
+    assert flat is not None
+    axes = None if old or len(call) < 4 else call.integers_at(3)
+    axes = tuple(range(x.spec.rank)) if axes is None else tuple(axis % x.spec.rank for axis in axes)
+    half = len(flat) // 2
+    before, after = [0] * x.spec.rank, [0] * x.spec.rank
+    for axis, low, high in zip(axes, flat[:half], flat[half:], strict=True):
+        before[axis], after[axis] = low, high
+    mode = call.text("mode", "constant")
+    cropped = x[tuple(slice(max(-low, 0), size - max(-high, 0)) for low, high, size in zip(before, after, x.shape))]
+    lows, highs = tuple(max(one, 0) for one in before), tuple(max(one, 0) for one in after)
+    if mode == "wrap":
+        return _wrapped(cropped, lows, highs)
+    constant = call.real("value", 0.0) if old else _scalar(call.static(2))
+    return ops.pad(cropped, lows, highs, mode, constant)
+
+
+def _scalar(value: Array | None) -> float:
+    return 0.0 if value is None or value.size == 0 else float(value.reshape(-1)[0])
+
+
+def _wrapped(x: Operand, before: Shape, after: Shape) -> Operand:
+    for axis, (low, high) in enumerate(zip(before, after, strict=True)):
+        size = x.shape[axis]
+        parts = [x]
+        while low > 0:
+            parts.insert(0, ops.slice_axis(x, axis, max(size - low, 0), size))
+            low -= size
+        while high > 0:
+            parts.append(ops.slice_axis(x, axis, 0, min(high, size)))
+            high -= size
+        x = ops.concatenate(parts, axis)
+    return x
+
+
+def _depth_to_space(call: NodeCall) -> Results:
+    x, block = call[0], call.integer("blocksize")
+    n, c, h, w = x.shape
+    if call.text("mode", "DCR") == "DCR":
+        y = ops.transpose(ops.reshape(x, (n, block, block, c // block**2, h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        y = ops.transpose(ops.reshape(x, (n, c // block**2, block, block, h, w)), (0, 1, 4, 2, 5, 3))
+    return ops.reshape(y, (n, c // block**2, h * block, w * block))
+
+
+def _space_to_depth(call: NodeCall) -> Results:
+    x, block = call[0], call.integer("blocksize")
+    n, c, h, w = x.shape
+    parts = ops.reshape(x, (n, c, h // block, block, w // block, block))
+    order = (0, 3, 5, 1, 2, 4) if call.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return ops.reshape(ops.transpose(parts, order), (n, c * block**2, h // block, w // block))
+
+
+def _constant_of_shape(call: NodeCall) -> Results:
+    shape = call.integers_at(0) or ()
+    value = call.node.attributes.get("value")
+    array = np.zeros(1, np.float32) if value is None else array_of(value)  # type: ignore[arg-type]  # a tensor
+    flat = call.constant(array.reshape(-1)[:1])
+    return ops.broadcast_to(ops.reshape(flat, (1,) * len(shape)), shape) if shape else ops.reshape(flat, ())
+
+
+def _range(call: NodeCall) -> Results:
+    start, limit, delta = (call.static(position) for position in range(3))
+    assert start is not None
+    assert limit is not None
+    assert delta is not None
+    if float(delta) == 0.0:
+        raise ShapeError(call.node.label, got="delta 0", need="a delta in some direction")
+    count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
+    if count > 1 << 28:
+        raise ShapeError(call.node.label, got=f"{count} elements", need="at most 2^28")
+    return call.constant((start.item() + np.arange(count) * delta.item()).astype(start.dtype))
+
+
+def _trilu(call: NodeCall) -> Results:
+    x, shift = call[0], call.integers_at(1) if len(call) > 1 else None
+    k = shift[0] if shift else 0
+    rows, columns = x.shape[-2:]
+    keep = np.tri(rows, columns, k - 1, bool) == False if call.integer("upper", 1) else np.tri(rows, columns, k, bool)  # noqa: E712
+    return ops.where(call.constant(keep), x, ops.fill_like(x, 0.0))
+
+
+def _eye(call: NodeCall) -> Results:
+    x = call[0]
+    kind = dtype_named(call.integer("dtype")) if call.has("dtype") else x.spec.dtype
+    rows, columns = x.shape
+    return call.constant(np.eye(rows, columns, call.integer("k", 0)).astype(kind.numpy))
+
+
+# ---- resize: y = m_0 · x · m_1 …, a matrix of weights per axis
+
+
+def _resize(call: NodeCall) -> Results:
+    x = call[0]
+    axes = call.integers("axes", tuple(range(x.spec.rank)))
+    sizes, scales = _targets(call, axes)
+    mode = call.text("mode", "nearest")
+    roi = call.static(1) if call.node.opset >= 11 and len(call) > 2 else None
+    kind, y = x.spec.dtype, x
+    if not kind.is_float:
+        y = ops.cast(y, F32)
+    outside = None
+    for place, axis in enumerate(axes):
+        axis %= x.spec.rank
+        size, target, scale = x.shape[axis], sizes[place], scales[place]
+        if (size, scale) == (target, 1.0) and call.text("coordinate_transformation_mode", "") != "tf_crop_and_resize":
+            continue
+        region = (0.0, 1.0)
+        if roi is not None and roi.size:
+            half = roi.size // 2
+            region = (float(roi[place]), float(roi[half + place]))
+        positions = _positions(call, size, target, scale, region)
+        y = _along(call, y, axis, _weights(call, mode, size, positions, scale))
+        beyond = (positions < 0) | (positions > size - 1)
+        if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and beyond.any():
+            mask = beyond.reshape([-1 if one == axis else 1 for one in range(x.spec.rank)])
+            outside = mask if outside is None else outside | mask
+    if outside is not None:
+        filled = ops.fill_like(y, call.real("extrapolation_value", 0.0))
+        y = ops.where(call.constant(np.broadcast_to(outside, y.shape)), filled, y)
+    return y if kind.is_float else ops.cast(ops.round(y) if mode != "nearest" else y, kind)
+
+
+def _targets(call: NodeCall, axes: Shape) -> tuple[list[int], list[float]]:
+    """Sizes and scales per axis, one of which the node gives."""
+    x = call[0]
+    first = 1 if call.node.op == "Upsample" or call.node.opset < 11 else 2
+    given = call.node.attributes.get("scales") if call.node.op == "Upsample" and call.node.opset < 9 else None
+    scales = np.asarray(given) if given is not None else call.static(first)
+    before = [x.shape[axis] for axis in axes]
+    if scales is not None and scales.size:
+        factors = [float(one) for one in scales.tolist()]
+        return [math.floor(size * factor) for size, factor in zip(before, factors, strict=True)], factors
+    wanted = call.integers_at(3)
+    assert wanted is not None
+    factors = [target / size for target, size in zip(wanted, before, strict=True)]
+    policy = call.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return list(wanted), factors
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return [math.floor(size * factor + 0.5) for size in before], [factor] * len(before)
+
+
+def _positions(call: NodeCall, size: int, target: int, scale: float, region: tuple[float, float]) -> Array:
+    """Where each output element lies in x."""
+    places = np.arange(target, dtype=np.float64)
+    mode = call.text("coordinate_transformation_mode", "asymmetric" if call.node.opset < 11 else "half_pixel")
+    if mode == "asymmetric":
+        return places / scale
+    if mode == "align_corners":
+        return places * ((size - 1) / (scale * size - 1)) if target > 1 else np.zeros(target)
+    if mode == "pytorch_half_pixel" and target <= 1:
+        return np.zeros(target) - 0.0
+    if mode == "tf_crop_and_resize":
+        start, end = region
+        if target > 1:
+            return start * (size - 1) + places * (end - start) * (size - 1) / (target - 1)
+        return np.array([0.5 * (start + end) * (size - 1)])
+    if mode == "half_pixel_symmetric":
+        exact = scale * size
+        centre = size / 2
+        return centre * (1 - target / exact) + (places + 0.5) / scale - 0.5
+    return (places + 0.5) / scale - 0.5
+
+
+def _weights(call: NodeCall, mode: str, size: int, positions: Array, scale: float) -> Array:
+    """weights[o, i]: what element i of x contributes to element o."""
+    positions = np.asarray(positions, np.float64)
+    if mode == "nearest":
+        index = np.clip(_nearest(call, positions), 0, size - 1).astype(np.int64)
+        return np.eye(size)[index]
+    cubic = mode == "cubic"
+    stretch = 1.0
+    if call.integer("antialias", 0) and scale < 1.0:
+        stretch = 1.0 / scale
+    reach = math.ceil((2 if cubic else 1) * stretch)
+    result = np.zeros((len(positions), size))
+    for row, position in enumerate(positions.tolist()):
+        base = math.floor(position)
+        places = np.arange(base - reach + 1, base + reach + 1)
+        distance = np.abs(position - places) / stretch
+        weights = _cubic(distance, call.real("cubic_coeff_a", -0.75)) if cubic else np.maximum(1.0 - distance, 0.0)
+        inside = (places >= 0) & (places < size)
+        if call.integer("exclude_outside", 0):
+            weights = np.where(inside, weights, 0.0)
+        if call.integer("exclude_outside", 0) or stretch > 1.0:
+            weights = weights / weights.sum()
+        np.add.at(result[row], np.clip(places, 0, size - 1), weights)
+    return result
+
+
+def _nearest(call: NodeCall, positions: Array) -> Array:
+    mode = call.text("nearest_mode", "floor" if call.node.opset < 11 else "round_prefer_floor")
+    if mode == "floor":
+        return np.asarray(np.floor(positions))
+    if mode == "ceil":
+        return np.asarray(np.ceil(positions))
+    return np.asarray(np.ceil(positions - 0.5) if mode == "round_prefer_floor" else np.floor(positions + 0.5))
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    d = np.asarray(distance, np.float64)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def _along(call: NodeCall, x: Operand, axis: int, weights: Array) -> Operand:
+    """Rows of `weights` times x along the axis; a choice of elements is one, without arithmetic."""
+    ones = (weights == 1.0).sum(1) == 1
+    if ones.all() and (weights.sum(1) == 1.0).all() and ((weights == 0) | (weights == 1)).all():
+        return ops.index_select(x, call.constant(weights.argmax(1).astype(np.int64)), axis)
+    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
+    inverse = tuple(order.index(one) for one in range(x.spec.rank))
+    moved = ops.transpose(x, tuple(order))
+    rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
+    y = matmul(rows, call.constant(np.ascontiguousarray(weights.T), x.spec))
+    return ops.transpose(ops.reshape(y, (*moved.shape[:-1], len(weights))), inverse)
+
+
+def _center_crop_pad(call: NodeCall) -> Results:
+    x, wanted = call[0], call.integers_at(1) or ()
+    axes = call.integers("axes", tuple(range(x.spec.rank)))
+    y = x
+    for axis, target in zip(axes, wanted, strict=True):
+        axis %= x.spec.rank
+        size = y.shape[axis]
+        if size > target:
+            start = (size - target) // 2
+            y = ops.slice_axis(y, axis, start, start + target)
+        elif size < target:
+            low = (target - size) // 2
+            before, after = [0] * x.spec.rank, [0] * x.spec.rank
+            before[axis], after[axis] = low, target - size - low
+            y = ops.pad(y, tuple(before), tuple(after))
+    return y
+
+
+def _reverse_sequence(call: NodeCall) -> Results:
+    x, lengths = call[0], call.integers_at(1) or ()
+    batch, time = call.integer("batch_axis", 1), call.integer("time_axis", 0)
+    index = np.tile(np.arange(x.shape[time]), (x.shape[batch], 1))
+    for row, length in enumerate(lengths):
+        index[row, :length] = index[row, :length][::-1]
+    shape = [1] * x.spec.rank
+    shape[batch], shape[time] = x.shape[batch], x.shape[time]
+    table = (index if batch < time else index.T).reshape(shape)
+    return ops.gather(x, call.constant(np.broadcast_to(table, x.shape).astype(np.int64)), time)
+
+
+ROWS = {
+    "Reshape": OnnxRow(_reshape, moves=True),
+    "Flatten": OnnxRow(_flatten, moves=True),
+    "Squeeze": OnnxRow(_squeeze, moves=True),
+    "Unsqueeze": OnnxRow(_unsqueeze, moves=True),
+    "Transpose": OnnxRow(_transpose, moves=True),
+    "Slice": OnnxRow(_slice, moves=True),
+    "Split": OnnxRow(_split, moves=True),
+    "Concat": OnnxRow(_concat, moves=True),
+    "Expand": OnnxRow(_expand, moves=True),
+    "Tile": OnnxRow(_tile, moves=True),
+    "Pad": OnnxRow(_pad),
+    "DepthToSpace": OnnxRow(_depth_to_space, moves=True),
+    "SpaceToDepth": OnnxRow(_space_to_depth, moves=True),
+    "ConstantOfShape": OnnxRow(_constant_of_shape),
+    "Range": OnnxRow(_range),
+    "Trilu": OnnxRow(_trilu),
+    "EyeLike": OnnxRow(_eye),
+    "Resize": OnnxRow(_resize),
+    "Upsample": OnnxRow(_resize),
+    "CenterCropPad": OnnxRow(_center_crop_pad),
+    "ReverseSequence": OnnxRow(_reverse_sequence),
+}

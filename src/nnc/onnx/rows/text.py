@@ -1,0 +1,62 @@
+"""Text: computed where values are known, that is from the inputs of each run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from nnc.errors import UsageError
+from nnc.onnx.node import Array, OnnxNode, OnnxRow
+
+
+def _words(x: Array) -> list[str]:
+    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in x.reshape(-1).tolist()]
+
+
+def _concatenated(node: OnnxNode, a: Array, b: Array) -> Array:
+    left, right = np.broadcast_arrays(a, b)
+    joined = [one + two for one, two in zip(_words(left), _words(right), strict=True)]
+    return np.array(joined, object).reshape(left.shape)
+
+
+def _matches(node: OnnxNode, x: Array) -> Array:
+    try:
+        pattern = re.compile(str(node.attributes["pattern"]))
+    except re.error as error:
+        raise UsageError(node.label, got="a pattern that is none", need=str(error)) from None
+    return np.array([pattern.fullmatch(one) is not None for one in _words(x)], bool).reshape(x.shape)
+
+
+def _split(node: OnnxNode, x: Array) -> tuple[Array, Array]:
+    mark, most = node.attributes.get("delimiter") or None, node.attributes.get("maxsplit", -1)
+    assert isinstance(most, int)
+    parts = [one.split(str(mark) if mark else None, most) for one in _words(x)]
+    widest = max(map(len, parts), default=0)
+    padded = [[*one, *[""] * (widest - len(one))] for one in parts]
+    table = np.array(padded, object).reshape(*x.shape, widest)
+    return table, np.array([len(one) for one in parts], np.int64).reshape(x.shape)
+
+
+CHANGES: dict[object, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper}
+
+
+def _normalized(node: OnnxNode, x: Array) -> Array:
+    """Without stop words, in one case."""
+    stops, action = node.attributes.get("stopwords", ()), node.attributes.get("case_change_action", "NONE")
+    assert isinstance(stops, tuple)
+    strict = bool(node.attributes.get("is_case_sensitive", 0))
+    left_out = set(stops) if strict else {str(one).lower() for one in stops}
+    kept = [one for one in _words(x) if (one if strict else one.lower()) not in left_out]
+    change = CHANGES.get(action, str)
+    result = np.array([change(one) for one in kept] or [""], object)
+    return result.reshape(1, -1) if x.ndim == 2 else result
+
+
+ROWS = {
+    "StringConcat": OnnxRow(None, _concatenated),
+    "RegexFullMatch": OnnxRow(None, _matches),
+    "StringSplit": OnnxRow(None, _split),
+    "StringNormalizer": OnnxRow(None, _normalized),
+}

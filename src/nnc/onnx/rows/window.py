@@ -1,0 +1,186 @@
+"""Windows over the spatial axes: pooling, and what convolutions share with it. ONNX has the channels on axis 1."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+
+from nnc import ops
+from nnc.core.dtype import F32
+from nnc.core.spec import Shape
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+from nnc.ops.window import Window, output_sizes
+
+
+def channels_last(x: Operand) -> Operand:
+    """[n, i…, c] of [n, c, i…]"""
+    return ops.transpose(x, (0, *range(2, x.spec.rank), 1))
+
+
+def channels_first(y: Operand) -> Operand:
+    """[n, c, i…] of [n, i…, c]"""
+    return ops.transpose(y, (0, y.spec.rank - 1, *range(1, y.spec.rank - 1)))
+
+
+def pads_of(call: NodeCall, rank: int) -> list[tuple[int, int]]:
+    """(before, after) per spatial axis, from the attribute that lists all starts, then all ends."""
+    flat = call.integers("pads", (0,) * (2 * rank))
+    if len(flat) != 2 * rank:
+        raise call.refuse(f"{len(flat)} pads for {rank} spatial axes")
+    return list(zip(flat[:rank], flat[rank:], strict=True))
+
+
+def window_of(call: NodeCall, sizes: Shape, kernel: Shape) -> Window:
+    """Strides, pads (also the automatic ones) and dilations; `ceil_mode` adds to the end what a last window needs."""
+    rank = len(sizes)
+    strides, dilations = call.integers("strides", (1,) * rank), call.integers("dilations", (1,) * rank)
+    mode = call.text("auto_pad", "NOTSET")
+    extents = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, kernel, strict=True)]
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        pads = []
+        for size, extent, stride in zip(sizes, extents, strides, strict=True):
+            total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+            half = total // 2
+            pads.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
+    else:
+        pads = [(0, 0)] * rank if mode == "VALID" else pads_of(call, rank)
+    return Window(strides, tuple(pads), dilations)
+
+
+def _ceiled(call: NodeCall, sizes: Shape, kernel: Shape, window: Window) -> Window:
+    """With the border at the end that `ceil_mode` needs; no window begins in that border."""
+    if not call.integer("ceil_mode", 0):
+        return window
+    padding = []
+    for size, extent, stride, (low, high), dilation in zip(
+        sizes, kernel, window.strides, window.padding, window.dilations, strict=True
+    ):
+        span = dilation * (extent - 1) + 1
+        count = -(-(size + low + high - span) // stride) + 1
+        if (count - 1) * stride >= size + low:
+            count -= 1
+        padding.append((low, max((count - 1) * stride + span - size - low, high)))
+    return Window(window.strides, tuple(padding), window.dilations)
+
+
+def _max_pool(call: NodeCall) -> Results:
+    x, kernel = call[0], call.integers("kernel_shape")
+    if call.wants(1):
+        raise Unknown(call.sources[0], f"{call.node.label}, whose indices are asked for")
+    window = _ceiled(call, x.shape[2:], kernel, window_of(call, x.shape[2:], kernel))
+    y = channels_last(x)
+    if not x.spec.dtype.is_float:
+        y = ops.cast(y, F32)
+    pooled = channels_first(ops.max_pool(y, kernel, window))
+    return pooled if x.spec.dtype.is_float else ops.cast(pooled, x.spec.dtype)
+
+
+def _average_pool(call: NodeCall) -> Results:
+    """The sum of each window over how many of its places count: those of x, or of x and its border, never beyond."""
+    x, kernel = call[0], call.integers("kernel_shape")
+    sizes = x.shape[2:]
+    given = window_of(call, sizes, kernel)
+    window = _ceiled(call, sizes, kernel, given)
+    border = bool(call.integer("count_include_pad", 0))
+    pooled = ops.average_pool(channels_last(x), kernel, window, count_border=border)
+    if border and window != given:
+        pooled = pooled * call.constant(_corrections(sizes, kernel, given, window), x.spec)
+    return channels_first(pooled)
+
+
+def _corrections(sizes: Shape, kernel: Shape, given: Window, window: Window) -> Array:
+    """Places of each window over those inside x and its given border: [1, o…, 1]."""
+    factors = []
+    for axis, size in enumerate(sizes):
+        low, high = window.padding[axis]
+        stride, dilation, extent = window.strides[axis], window.dilations[axis], kernel[axis]
+        count = (size + low + high - dilation * (extent - 1) - 1) // stride + 1
+        end = size + low + given.padding[axis][1]
+        inside = [sum(begin * stride + place * dilation < end for place in range(extent)) for begin in range(count)]
+        factors.append([extent / max(one, 1) for one in inside])
+    shape = tuple(len(one) for one in factors)
+    result = np.empty((1, *shape, 1))
+    for places in product(*(range(size) for size in shape)):
+        result[(0, *places, 0)] = math.prod(one[place] for one, place in zip(factors, places, strict=True))
+    return result
+
+
+def _spatial(x: Operand) -> tuple[int, ...]:
+    return tuple(range(2, x.spec.rank))
+
+
+def _lp_pool(call: NodeCall) -> Results:
+    x, kernel = call[0], call.integers("kernel_shape")
+    power = call.integer("p", 2)
+    window = _ceiled(call, x.shape[2:], kernel, window_of(call, x.shape[2:], kernel))
+    raised = abs(x) if power == 1 else ops.square(x) if power == 2 else abs(x) ** float(power)
+    total = ops.average_pool(channels_last(raised), kernel, window, count_border=True) * float(math.prod(kernel))
+    root = total if power == 1 else ops.sqrt(total) if power == 2 else total ** (1.0 / power)
+    return channels_first(root)
+
+
+def _global_lp(call: NodeCall) -> Results:
+    x, power = call[0], call.integer("p", 2)
+    raised = abs(x) if power == 1 else ops.square(x) if power == 2 else abs(x) ** float(power)
+    total = ops.reduce_sum(raised, _spatial(x), keepdims=True)
+    return total if power == 1 else ops.sqrt(total) if power == 2 else total ** (1.0 / power)
+
+
+def _host_max_pool(node: OnnxNode, x: Array) -> tuple[Array, Array]:
+    """The largest elements and where they are among all elements of x."""
+    call = NodeCall(node, (), (x,), (frozenset(),), None)  # type: ignore[arg-type]  # attributes alone are asked for
+    kernel = call.integers("kernel_shape")
+    sizes = x.shape[2:]
+    window = _ceiled(call, sizes, kernel, window_of(call, sizes, kernel))
+    outputs = output_sizes("max_pool", sizes, kernel, window)
+    numbers = np.arange(x.size).reshape(x.shape)
+    if call.integer("storage_order", 0):
+        plane = np.arange(math.prod(sizes)).reshape(sizes[::-1]).T
+        numbers = plane + (np.arange(math.prod(x.shape[:2])) * math.prod(sizes)).reshape(
+            *x.shape[:2], *[1] * len(sizes)
+        )
+    values, places = np.empty((*x.shape[:2], *outputs), x.dtype), np.empty((*x.shape[:2], *outputs), np.int64)
+    for target in np.ndindex(*outputs):
+        index: list[slice] = [slice(None), slice(None)]
+        for axis, place in enumerate(target):
+            stride, dilation, (low, _) = window.strides[axis], window.dilations[axis], window.padding[axis]
+            begin = place * stride - low
+            first = begin if begin >= 0 else begin + dilation * -(begin // dilation)
+            index.append(slice(first, min(begin + dilation * (kernel[axis] - 1) + 1, sizes[axis]), dilation))
+        block = x[tuple(index)].reshape(*x.shape[:2], -1)
+        best = block.argmax(-1)[..., None]
+        values[(..., *target)] = np.take_along_axis(block, best, -1)[..., 0]
+        flat = numbers[tuple(index)].reshape(*x.shape[:2], -1)
+        places[(..., *target)] = np.take_along_axis(flat, best, -1)[..., 0]
+    return values, places
+
+
+def _max_unpool(node: OnnxNode, x: Array, places: Array, shape: Array | None = None) -> Array:
+    """Zeros with the maxima where they were."""
+    call = NodeCall(node, (), (x,), (frozenset(),), None)  # type: ignore[arg-type]  # attributes alone are asked for
+    kernel, rank = call.integers("kernel_shape"), x.ndim - 2
+    strides, pads = call.integers("strides", (1,) * rank), pads_of(call, rank)
+    natural = [
+        (size - 1) * stride + extent - low - high
+        for size, stride, extent, (low, high) in zip(x.shape[2:], strides, kernel, pads, strict=True)
+    ]
+    inner = np.zeros((*x.shape[:2], *natural), x.dtype)
+    inner.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
+    if shape is None:
+        return inner
+    result = np.zeros(tuple(int(one) for one in shape), x.dtype)
+    result[tuple(slice(0, size) for size in inner.shape)] = inner
+    return result
+
+
+ROWS = {
+    "MaxPool": OnnxRow(_max_pool, _host_max_pool),
+    "MaxUnpool": OnnxRow(None, _max_unpool),
+    "AveragePool": OnnxRow(_average_pool),
+    "LpPool": OnnxRow(_lp_pool),
+    "GlobalAveragePool": OnnxRow(lambda call: ops.reduce_mean(call[0], _spatial(call[0]), keepdims=True)),
+    "GlobalMaxPool": OnnxRow(lambda call: ops.reduce_max(call[0], _spatial(call[0]), keepdims=True)),
+    "GlobalLpPool": OnnxRow(_global_lp),
+}

@@ -1,0 +1,324 @@
+"""A model of a file: run, plan, train. Each signature of inputs has a program of its own, kept up to a bound."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import onnx
+from nnc.core.dtype import dtype_of
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor, as_array
+from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
+from nnc.onnx.file import OnnxFile, dtype_named, read, schema_of
+from nnc.onnx.importer import TWINS, OnnxImporter, OnnxValue
+from nnc.onnx.node import Array, Unknown
+from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
+from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
+
+PROGRAMS_KEPT = 16
+Result = Array | list[Array] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxProgram:
+    """A graph for one signature: symbols of the inputs that it reads, and how to give each output."""
+
+    compiled: Compiled | None
+    inputs: Mapping[str, Symbol]
+    outputs: tuple[OnnxValue, ...]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Result]:
+        """The outputs, as arrays of their own."""
+        computed: dict[Symbol, Array] = {}
+        if self.compiled is not None:
+            values = {symbol: feeds[name] for name, symbol in self.inputs.items()}
+            wanted = tuple(dict.fromkeys(_symbols(self.outputs)))
+            computed = dict(zip(wanted, self.compiled(values, *wanted), strict=True))
+        return [_result(value, computed) for value in self.outputs]
+
+
+@dataclass(slots=True, eq=False)
+class OnnxModel:
+    """The graph of a file with its weights. `sizes` fixes open dimensions by name for `plan`.
+
+    `run({"x": array})` gives `{"y": array}`. Open dimensions are bound by the arrays; inputs whose elements act as a
+    shape or an option are bound by value, which `by_value` lists after the first run.
+    """
+
+    file: OnnxFile
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    backend: str = ""
+    passes: tuple[Pass, ...] = DEFAULT
+    by_value: set[str] = field(default_factory=set)
+    _programs: OrderedDict[object, OnnxProgram] = field(default_factory=OrderedDict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
+        """The same file and options, with programs of its own."""
+        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, set(self.by_value))
+
+    def __copy__(self) -> OnnxModel:
+        return self.__deepcopy__({})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """By the bytes of the graph; external data is not part of them."""
+        if any(one.data_location == onnx.TensorProto.EXTERNAL for one in self.file.graph.initializer):
+            raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
+        return _again, (self.file.message().SerializeToString(), dict(self.sizes), self.backend)
+
+    # ---- what it reads and writes
+
+    @property
+    def inputs(self) -> dict[str, onnx.ValueInfoProto]:
+        """The inputs without those that are initializers too (IR 3)."""
+        initialized = {one.name for one in self.file.graph.initializer}
+        return {one.name: one for one in self.file.graph.input if one.name not in initialized}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(one.name for one in self.file.graph.output)
+
+    # ---- use
+
+    def run(self, feeds: Mapping[str, ArrayLike]) -> dict[str, Result]:
+        """The outputs by name; ShapeError or UsageError for inputs that are not as the file declares them."""
+        arrays = {name: value if isinstance(value, list | None) else as_array(value) for name, value in feeds.items()}
+        self._check(arrays)
+        program = self._program(arrays)
+        return dict(zip(self.outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
+
+    def memory(self, **sizes: int) -> MemoryStatement:
+        """The bytes of a run with these open dimensions; nothing is allocated. UsageError names those still open."""
+        program = self._program(self.placeholders(**sizes), values=False)
+        if program.compiled is None:
+            raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
+        return program.compiled.memory()
+
+    def placeholders(self, **sizes: int) -> dict[str, Array]:
+        """Zeros for every input, which take no memory; UsageError names a dimension that is open still."""
+        return {name: _placeholder(name, one, {**self.sizes, **sizes}) for name, one in self.inputs.items()}
+
+    def graph(
+        self, **sizes: int
+    ) -> tuple[SymbolicGraph, dict[str, Symbol], dict[str, tuple[Symbol, Array]], tuple[Symbol, ...]]:
+        """The symbolic graph for these open dimensions, before any pass: inputs, weights with their values, outputs."""
+        importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
+        return importer.graph, inputs, importer.weights, tuple(importer.operand(one) for one in outputs)
+
+    def _check(self, arrays: Mapping[str, object]) -> None:
+        inputs = self.inputs
+        unknown, missing = sorted(arrays.keys() - inputs.keys()), sorted(inputs.keys() - arrays.keys())
+        if unknown or missing:
+            got = "; ".join(
+                f"{kind}: {', '.join(names)}" for kind, names in (("unknown", unknown), ("missing", missing)) if names
+            )
+            raise UsageError("run", got=got, need=f"the inputs {', '.join(inputs)}")
+        for name, one in inputs.items():
+            value = arrays[name]
+            if not isinstance(value, np.ndarray) or not one.type.HasField("tensor_type"):
+                continue
+            tensor = one.type.tensor_type
+            want = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            if tensor.elem_type and value.dtype != want and value.dtype.kind not in "OSU":
+                raise UsageError(f"input {name}", got=str(value.dtype), need=str(want), fix="astype() it")
+            if tensor.HasField("shape"):
+                dims = [dim.dim_value if _is_fixed(dim) else None for dim in tensor.shape.dim]
+                fits = len(dims) == value.ndim and all(a in (None, b) for a, b in zip(dims, value.shape, strict=True))
+                if not fits:
+                    raise ShapeError(f"input {name}", got=str(list(value.shape)), need=str(dims).replace("None", "any"))
+
+    # ---- programs
+
+    def _program(self, arrays: Mapping[str, object], *, values: bool = True) -> OnnxProgram:
+        """The program of a signature, made by one thread at a time."""
+        with self._lock:
+            return self._find_program(arrays, values=values)
+
+    def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> OnnxProgram:
+        for _ in range(len(arrays) + 1):
+            known = frozenset(self.by_value) | {n for n, one in arrays.items() if not isinstance(one, np.ndarray)}
+            known |= {n for n, one in arrays.items() if isinstance(one, np.ndarray) and one.dtype not in TWINS}
+            key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
+            found = self._programs.get(key)
+            if found is not None:
+                self._programs.move_to_end(key)
+                return found
+            try:
+                program = self._build(arrays, known)
+            except Unknown as unknown:
+                names = unknown.names - known
+                if not values or not names:
+                    on = ", ".join(sorted(unknown.names)) or "nothing"
+                    got = f"{unknown.what}, which depends on the elements of {on}"
+                    raise UsageError(
+                        "plan", got=got, need="values that are known", fix="run() it, or give them"
+                    ) from None
+                self.by_value |= names
+                continue
+            self._programs[key] = program
+            while len(self._programs) > PROGRAMS_KEPT:
+                self._programs.popitem(last=False)
+            return program
+        raise AssertionError("each turn binds an input more")
+
+    def _import(
+        self, arrays: Mapping[str, object], known: frozenset[str]
+    ) -> tuple[OnnxImporter, dict[str, Symbol], list[OnnxValue]]:
+        importer = OnnxImporter(self.file, ROWS, SPECIALS)
+        scope: dict[str, OnnxValue] = {}
+        inputs: dict[str, Symbol] = {}
+        for name, given in arrays.items():
+            sources = frozenset((name,))
+            if name in known:
+                scope[name] = _known(given, sources)
+            else:
+                assert isinstance(given, np.ndarray)
+                spec = TensorSpec(given.shape, dtype_of(given.dtype))
+                inputs[name] = importer.graph.input(spec, name)
+                scope[name] = OnnxValue(symbol=inputs[name], sources=sources)
+        return importer, inputs, importer.run(self.file.graph, scope)
+
+    def _build(self, arrays: Mapping[str, object], known: frozenset[str]) -> OnnxProgram:
+        importer, inputs, outputs = self._import(arrays, known)
+        wanted = tuple(dict.fromkeys(_symbols(outputs)))
+        if not wanted:
+            return OnnxProgram(None, {}, tuple(outputs))
+        graph = importer.graph
+        bound = dict(importer.weights.values()) | importer.constants
+        simplify(graph, wanted, self.passes)
+        before = precompute(graph, bound, wanted)
+        simplify(graph, wanted, self.passes)
+        tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
+        own = {
+            symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in before.results if _is_read(graph, symbol)
+        }
+        if own:
+            given = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
+            bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
+            compile(before.graph, tuple(bind), given=given, bind=bind, backend=self.backend).run()
+        roots = {graph.root(symbol.key) for symbol in wanted}
+        reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
+        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend)
+        _check_memory(compiled.memory(), tensors.values())
+        used = {name: one for name, one in inputs.items() if _is_read(graph, one) or one.key in roots}
+        return OnnxProgram(compiled, used, tuple(outputs))
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    backend: str = "",
+) -> OnnxModel:
+    """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported."""
+    file = read(source)
+    check_supported(file)
+    return OnnxModel(file, dict(sizes or {}), backend)
+
+
+def _again(data: bytes, sizes: Mapping[str, int], backend: str) -> OnnxModel:
+    return load(data, sizes, backend=backend)
+
+
+def check_supported(file: OnnxFile) -> None:
+    """BackendError with every operator of the file that has no row and no body, and its nodes."""
+    missing: dict[str, list[str]] = {}
+    graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(one.node for one in file.functions.values())]
+    while graphs:
+        for node in graphs.pop():
+            graphs.extend(one.g.node for one in node.attribute if one.type == onnx.AttributeProto.GRAPH)
+            if not _is_served(file, node):
+                missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(node.name or node.output[0])
+    if missing:
+        got = "; ".join(
+            f"{name} ({', '.join(nodes[:4])}{', …' if len(nodes) > 4 else ''})" for name, nodes in missing.items()
+        )
+        raise BackendError("onnx", got=got, need="operators of nnc.onnx.ROWS", fix="see docs/onnx.md")
+
+
+def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if (domain, node.op_type) in file.functions:
+        return True
+    name = node.op_type if not domain else f"{domain}.{node.op_type}"
+    if name in ROWS or (not domain and name in SPECIALS):
+        return True
+    schema = schema_of(node.op_type, file.opsets.get(domain, 1), domain)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _check_memory(statement: MemoryStatement, tensors: Iterable[Tensor]) -> None:
+    """MemoryLimitError before anything is allocated that this machine has not."""
+    need = statement.arena + sum(one.spec.nbytes for one in tensors)
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > have:
+        raise MemoryLimitError("onnx", got=f"{need} bytes for a run", need=f"at most the {have} of this machine")
+
+
+def _known(given: object, sources: frozenset[str]) -> OnnxValue:
+    if isinstance(given, list):
+        return OnnxValue(items=tuple(OnnxValue(np.asarray(one), sources=sources) for one in given), sources=sources)
+    return OnnxValue(None if given is None else np.asarray(given), sources=sources)
+
+
+def _result(value: OnnxValue, computed: Mapping[Symbol, Array]) -> Result:
+    if value.items is not None:
+        return [np.asarray(_result(one, computed)) for one in value.items]
+    if value.symbol is not None:
+        return computed[value.symbol]
+    return None if value.array is None else np.array(value.array)
+
+
+def _signature(value: object, *, by_value: bool) -> object:
+    if isinstance(value, np.ndarray):
+        content = value.tobytes() if by_value and value.dtype.kind not in "OSU" else None
+        words = tuple(value.reshape(-1).tolist()) if by_value and value.dtype.kind in "OSU" else None
+        return value.shape, value.dtype.str, content, words
+    return tuple(_signature(np.asarray(one), by_value=True) for one in value) if isinstance(value, list) else None
+
+
+def _symbols(values: Sequence[OnnxValue]) -> list[Symbol]:
+    result = []
+    for value in values:
+        if value.items is not None:
+            result += _symbols(value.items)
+        elif value.symbol is not None:
+            result.append(value.symbol)
+    return result
+
+
+def _is_read(graph: SymbolicGraph, symbol: Symbol) -> bool:
+    return symbol.key in graph.tensors and bool(graph.readers(symbol.key))
+
+
+def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether the file gives the size; some exporters write -1 for an open one."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> Array:
+    """An array of the declared shape that takes no memory."""
+    tensor = info.type.tensor_type
+    shape = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        label = dim.dim_param or f"{name}.{axis}"
+        if _is_fixed(dim):
+            shape.append(dim.dim_value)
+        elif label in sizes:
+            shape.append(sizes[label])
+        else:
+            raise UsageError(
+                "plan", got=f"open dimension {label} of {name}", need="its size", fix=f"sizes={{'{label}': …}}"
+            )
+    if any(size < 0 for size in shape):
+        raise FormatError(f"input {name}", got=f"shape {shape}", need="sizes ≥ 0")
+    return np.broadcast_to(np.zeros((), dtype_named(tensor.elem_type).numpy), shape)

@@ -1,0 +1,89 @@
+"""A graph of a file as a layer: parameters by the names of its initializers, up to a tensor of the file.
+
+    body = OnnxLayer(read("model.onnx"), output="pool5")
+    model = nn.Model(nn.Sequential(body, nn.Flatten(), nn.Dense(10)), (3, 48, 192))
+
+The model is one like others: its memory is known before a step, it is trained, limited, frozen and saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onnx
+from nnc.core.spec import TensorSpec
+from nnc.errors import FormatError, UsageError
+from nnc.nn.initializers import Initializer
+from nnc.nn.layer import Layer, Scope, T
+from nnc.onnx.file import OnnxFile
+from nnc.onnx.importer import OnnxImporter, OnnxValue, leading_to
+from nnc.onnx.node import Array, Unknown
+from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.symbolic import Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxLayer(Layer):
+    """The part of a file from its one input to the tensor `output` (the file's first output if empty).
+
+    Initializers of a float type whose name matches one of `trainable` are parameters; all others, and the running
+    statistics of batch norms, keep their values.
+    """
+
+    file: OnnxFile
+    output: str = ""
+    trainable: tuple[str, ...] = field(default=("*",))
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`, a symbol."""
+        if not isinstance(x, Symbol):
+            raise UsageError("OnnxLayer", got=f"a {type(x).__name__}", need="a symbol", fix="use it in a Model")
+        name, graph = self._input(), self._graph()
+        fixed = {one for node in graph.node if node.op_type == "BatchNormalization" for one in node.input[3:5]}
+
+        def source(spec: TensorSpec, weight: str, values: Array) -> Symbol:
+            path = weight.replace(".", "_") or f"constant{len(made)}"
+            made.append(path)
+            is_trained = bool(weight) and spec.dtype.is_float and spec.rank > 0 and weight not in fixed
+            if is_trained and any(fnmatchcase(weight, pattern) for pattern in self.trainable):
+                tensor = scope.parameter_of(path, spec, _copy_of(values))
+            else:
+                tensor = scope.statistic(path, spec.shape, spec.dtype, _copy_of(values))
+            assert isinstance(tensor, Symbol)
+            return tensor
+
+        made: list[str] = []
+        importer = OnnxImporter(self.file, ROWS, SPECIALS, x.graph, source)
+        try:
+            results = importer.run(graph, {name: OnnxValue(symbol=x, sources=frozenset((name,)))})
+        except Unknown as unknown:
+            raise UsageError("OnnxLayer", got=unknown.what, need="options that do not depend on data") from None
+        return importer.operand(results[0])  # type: ignore[return-value]  # T is Symbol here
+
+    def _input(self) -> str:
+        initialized = {one.name for one in self.file.graph.initializer}
+        names = [one.name for one in self.file.graph.input if one.name not in initialized]
+        if len(names) != 1:
+            raise UsageError("OnnxLayer", got=f"inputs {', '.join(names) or 'none'}", need="a file with one input")
+        return str(names[0])
+
+    def _graph(self) -> onnx.GraphProto:
+        output = self.output or self.file.graph.output[0].name
+        graph = leading_to(self.file.graph, output)
+        if graph is None:
+            raise FormatError("OnnxLayer", got=f"output {output!r}", need="a tensor that a node of the file writes")
+        return graph
+
+    def __repr__(self) -> str:
+        return f"OnnxLayer({self.output or self.file.graph.output[0].name!r})"
+
+
+def _copy_of(values: Array) -> Initializer:
+    def initialize(generator: np.random.Generator, target: NDArray[np.generic]) -> None:
+        target[...] = values
+
+    return initialize

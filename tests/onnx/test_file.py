@@ -1,0 +1,143 @@
+"""Hostile and broken files: one of our errors, soon, with nothing read outside the folder of the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.onnx.models import model, node
+
+import onnx
+from nnc.errors import UsageError
+from nnc.onnx import load
+from onnx import helper
+
+ONE = np.ones(1, np.float32)
+Make = Callable[[], onnx.ModelProto]
+
+
+def run(made: onnx.ModelProto | bytes | Path) -> None:
+    loaded = load(made)
+    loaded.run({name: np.ones([1], np.float32) for name in loaded.inputs})
+
+
+def external(location: str, **entries: int) -> onnx.ModelProto:
+    made = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE})
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return made
+
+
+def bomb() -> onnx.ModelProto:
+    functions = []
+    for level in range(40):
+        inner = "Neg" if level == 0 else f"f{level - 1}"
+        domain = "" if level == 0 else "own"
+        nodes = [node(inner, "a", "b", domain=domain), node(inner, "b", "c", domain=domain)]
+        functions.append(helper.make_function("own", f"f{level}", ["a"], ["c"], nodes, [helper.make_opsetid("", 21)]))
+    return model([node("f39", "x", "y", domain="own")], {"x": [1]}, ["y"], functions=functions)
+
+
+def circle() -> onnx.ModelProto:
+    own = helper.make_function("own", "f", ["a"], ["b"], [node("f", "a", "b", domain="own")], [])
+    return model([node("f", "x", "y", domain="own")], {"x": [1]}, ["y"], functions=[own])
+
+
+def endless() -> onnx.ModelProto:
+    body = helper.make_graph(
+        [node("Identity", "go", "again"), node("Add", "v v", "w")],
+        "body",
+        [
+            helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", onnx.TensorProto.FLOAT, [1]),
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in ("again", "w")],
+    )
+    return model([node("Loop", "- t x", "y", body=body)], {"x": [1]}, ["y"], {"t": np.array(True)})
+
+
+def wide(operator: str, **values: object) -> onnx.ModelProto:
+    names = " ".join(values)
+    return model([node(operator, f"x {names}", "y")], {"x": [1]}, ["y"], {k: np.asarray(v) for k, v in values.items()})
+
+
+def strange() -> onnx.ModelProto:
+    made = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE})
+    made.graph.initializer[0].data_type = 99
+    return made
+
+
+def negative() -> onnx.ModelProto:
+    made = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE})
+    made.graph.initializer[0].dims[0] = -1
+    return made
+
+
+def short() -> onnx.ModelProto:
+    made = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE})
+    made.graph.initializer[0].dims[0] = 1 << 40
+    return made
+
+
+HOSTILE: dict[str, Make] = {
+    "functions that double 40 times": bomb,
+    "a function that calls itself": circle,
+    "a loop without an end": endless,
+    "nodes in a circle": lambda: model([node("Add", "x b", "a"), node("Neg", "a", "b")], {"x": [1]}, ["a"]),
+    "a name that nothing writes": lambda: model([node("Add", "x nothing", "y")], {"x": [1]}, ["y"]),
+    "a tile of 2^40": lambda: wide("Tile", r=np.array([1 << 40])),
+    "an expansion to 2^50": lambda: wide("Expand", s=np.array([1 << 50])),
+    "a shape whose product overflows": lambda: wide("Expand", s=np.array([1 << 32, 1 << 32])),
+    "an element type that there is not": strange,
+    "a negative size": negative,
+    "less data than the shape": short,
+    "an operator set of the future": lambda: model([node("Neg", "x", "y")], {"x": [1]}, ["y"], opset=999),
+    "a path out of the folder": lambda: external("../secret"),
+    "an absolute path": lambda: external("/etc/passwd"),
+    "a negative offset": lambda: external("weights", offset=-4),
+    "a length beyond the data": lambda: external("weights", length=1 << 50),
+    "no graph": onnx.ModelProto,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_model_is_one_of_our_errors(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "model.onnx"
+    path.parent.mkdir()
+    path.write_bytes(HOSTILE[name]().SerializeToString())
+    (tmp_path / "secret").write_bytes(ONE.tobytes())
+    with pytest.raises(UsageError):
+        run(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"no protobuf at all", bytes(range(256))])
+def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
+    with pytest.raises(UsageError, match="need"):
+        load(data)
+
+
+def test_a_truncated_file_is_refused_wherever_it_ends() -> None:
+    whole = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE}).SerializeToString()
+    for length in range(0, len(whole), 7):
+        try:
+            run(whole[:length])
+        except UsageError:
+            continue
+
+
+def test_external_data_is_mapped_and_links_are_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(external("weights").SerializeToString())
+    (tmp_path / "weights").write_bytes((ONE * 3).tobytes())
+    np.testing.assert_array_equal(load(path).run({"x": ONE})["y"], [4.0])
+    (tmp_path / "weights").unlink()
+    os.symlink("/etc/passwd", tmp_path / "weights")
+    with pytest.raises(UsageError, match="through a link"):
+        run(path)

@@ -1,0 +1,164 @@
+"""Models of files: run, planned, trained, and refused with a reason."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.onnx.models import model, node
+
+import onnx
+from nnc import nn
+from nnc.errors import BackendError, ShapeError, UsageError
+from nnc.nn.data import load as load_data
+from nnc.onnx import OnnxLayer, load, read
+from onnx import helper
+
+W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+DENSE = model([node("MatMul", "x w", "p"), node("Relu", "p", "y")], {"x": ["n", 4]}, ["y"], {"w": W})
+
+
+def test_a_model_gives_its_outputs_by_name() -> None:
+    results = load(DENSE).run({"x": X})
+    np.testing.assert_allclose(results["y"], np.maximum(X @ W, 0), rtol=1e-6)
+
+
+def test_results_are_the_callers_own() -> None:
+    loaded = load(DENSE)
+    first = np.array(loaded.run({"x": X})["y"])
+    kept = loaded.run({"x": X})["y"]
+    loaded.run({"x": X * 2})
+    np.testing.assert_array_equal(kept, first)
+
+
+def test_open_dimensions_are_bound_by_what_is_given() -> None:
+    loaded = load(DENSE)
+    for count in (1, 5, 0, 5):
+        x = np.ones((count, 4), np.float32)
+        np.testing.assert_allclose(loaded.run({"x": x})["y"], x @ W, rtol=1e-6)
+
+
+def test_memory_is_known_for_sizes_before_a_run() -> None:
+    loaded = load(DENSE)
+    statement = loaded.memory(n=1000)
+    assert statement.arena == statement.lower_bound == statement.inputs + 32 + statement.outputs
+    with pytest.raises(UsageError, match="open dimension n of x"):
+        loaded.memory()
+
+
+def test_what_acts_as_a_shape_is_bound_by_value() -> None:
+    graph = helper.make_graph(
+        [node("Reshape", "x shape", "y")],
+        "test",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 4]),
+            helper.make_tensor_value_info("shape", onnx.TensorProto.INT64, [2]),
+        ],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    loaded = load(helper.make_model(graph))
+    assert loaded.run({"x": X, "shape": np.array([4, 2])})["y"].shape == (4, 2)  # type: ignore[union-attr]
+    assert loaded.run({"x": X, "shape": np.array([8, 1])})["y"].shape == (8, 1)  # type: ignore[union-attr]
+    assert loaded.by_value == {"shape"}
+
+
+def test_a_branch_is_chosen_by_each_run() -> None:
+    branches = {
+        name: helper.make_graph(
+            [node(op, "x", f"{name}_y")], name, [], [helper.make_empty_tensor_value_info(f"{name}_y")]
+        )
+        for name, op in (("then_branch", "Neg"), ("else_branch", "Exp"))
+    }
+    nodes = [
+        node("ReduceMax", "x", "top", keepdims=0),
+        node("Greater", "top zero", "c"),
+        node("If", "c", "y", **branches),
+    ]
+    loaded = load(model(nodes, {"x": [2, 4]}, ["y"], {"zero": np.float32(0)}))
+    np.testing.assert_allclose(loaded.run({"x": X})["y"], -X)
+    np.testing.assert_allclose(loaded.run({"x": X - 5})["y"], np.exp(X - 5), rtol=1e-6)
+    assert loaded.by_value == set()
+
+
+def test_wrong_inputs_are_named() -> None:
+    loaded = load(DENSE)
+    with pytest.raises(UsageError, match="unknown: z; missing: x"):
+        loaded.run({"z": X})
+    with pytest.raises(ShapeError, match="input x"):
+        loaded.run({"x": X[:, :3]})
+    with pytest.raises(UsageError, match="float64; need float32"):
+        loaded.run({"x": X.astype(np.float64)})
+
+
+def test_all_operators_without_a_row_are_listed_with_their_nodes() -> None:
+    nodes = [node("Frobnicate", "x", "a", domain="own"), node("ImageDecoder", "a", "y")]
+    with pytest.raises(BackendError, match=r"own\.Frobnicate \(a\); ai\.onnx\.ImageDecoder \(y\)"):
+        load(model(nodes, {"x": [2]}, ["y"]))
+
+
+def test_threads_share_a_model() -> None:
+    loaded = load(DENSE)
+    wrong: list[int] = []
+
+    def predict(number: int) -> None:
+        x = np.full((1 + number % 2, 4), number, np.float32)
+        for _ in range(50):
+            if not np.allclose(loaded.run({"x": x})["y"], x @ W):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=predict, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def features(path: Path) -> Path:
+    """A small network of convolutions in a file, with a head of three classes."""
+    random = np.random.default_rng(0)
+    nodes = [
+        node("Conv", "x w0 b0", "c0", pads=[1, 1, 1, 1]),
+        node("Relu", "c0", "r0"),
+        node("GlobalAveragePool", "r0", "g"),
+        node("Flatten", "g", "features"),
+        node("Gemm", "features head bias", "y"),
+    ]
+    weights = {
+        "w0": random.normal(0, 0.3, (16, 1, 3, 3)).astype(np.float32),
+        "b0": np.zeros(16, np.float32),
+        "head": np.zeros((16, 3), np.float32),
+        "bias": np.zeros(3, np.float32),
+    }
+    onnx.save(model(nodes, {"x": ["n", 1, 8, 8]}, ["y"], weights), path)
+    return path
+
+
+def test_a_file_with_another_head_is_trained_within_a_limit(tmp_path: Path) -> None:
+    body = OnnxLayer(read(features(tmp_path / "model.onnx")), "features")
+    digits = load_data("digits")
+    x = np.ascontiguousarray(np.moveaxis(digits.train.inputs, -1, 1))
+    trained = nn.Model(nn.Sequential(body, nn.Dense(10)), (1, 8, 8), memory_limit=1_200_000, optimizer=nn.Adam(0.01))
+    assert trained.memory(64).step.arena <= 1_200_000
+    before = trained.state_dict()["0.w0"]
+    first, _ = trained.train_on_batch(x[:64], digits.train.labels[:64])
+    for start in range(0, 1280, 64):
+        last, _ = trained.train_on_batch(x[start : start + 64], digits.train.labels[start : start + 64])
+    assert last < first
+    assert not np.array_equal(trained.state_dict()["0.w0"], before)
+    assert set(trained.parameters) == {"0.w0", "0.b0", "1.weight", "1.bias"}
+
+
+def test_weights_that_no_pattern_names_keep_their_values(tmp_path: Path) -> None:
+    body = OnnxLayer(read(features(tmp_path / "model.onnx")), "features", trainable=("b*",))
+    frozen = nn.Model(nn.Sequential(body, nn.Dense(10)), (1, 8, 8))
+    assert set(frozen.parameters) == {"0.b0", "1.weight", "1.bias"}
+
+
+def test_a_layer_names_an_output_that_is_not_there(tmp_path: Path) -> None:
+    body = OnnxLayer(read(features(tmp_path / "model.onnx")), "nowhere")
+    with pytest.raises(UsageError, match="'nowhere'"):
+        nn.Model(body, (1, 8, 8))
