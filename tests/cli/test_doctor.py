@@ -41,6 +41,7 @@ def test_json_tells_the_machine(facts) -> None:
         "cache_folder",
         "cache_writable",
         "kept_programs",
+        "kept_kernels",
     }
     assert found["cpu"]
     assert found["features"] == sorted(found["features"])

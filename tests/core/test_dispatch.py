@@ -13,6 +13,7 @@ import pytest
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call, DeferredBackend, Dispatcher, Program, Specs, Tensors
 from nnc.core.dtype import F32
+from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError
@@ -170,3 +171,14 @@ def test_importing_the_package_imports_no_backend() -> None:
     program = "import sys, nnc; print([name for name in sys.modules if name.startswith(('nnc.backends', 'llvmlite'))])"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
+
+
+def test_kernels_that_nobody_asks_for_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SETTINGS, "kept_kernels", 8)
+    dispatcher = Dispatcher()
+    dispatcher.add(Picky("one"))
+    first = dispatcher.claim(COMMAND, F32S, F32S)
+    for size in range(4, 50):
+        dispatcher.claim(COMMAND, (spec((size,)),), F32S)
+        assert dispatcher.claim(COMMAND, F32S, F32S) is first
+    assert len(dispatcher._claims) <= 8

@@ -37,6 +37,7 @@ class Findings:
     cache_folder: str | None
     cache_writable: bool
     kept_programs: int
+    kept_kernels: int
 
 
 def doctor(json: AsJson = False) -> int:
@@ -71,6 +72,7 @@ def examine() -> Findings:
         cache_folder=None if cache is None else str(cache),
         cache_writable=cache is not None and _can_write(cache),
         kept_programs=SETTINGS.kept_programs,
+        kept_kernels=SETTINGS.kept_kernels,
     )
 
 
@@ -95,6 +97,7 @@ def _machine(found: Findings) -> Table:
             "platform": found.platform,
             "cache": "none (NNC_CACHE_DIR is empty)" if found.cache_folder is None else cache,
             "programs kept": f"{found.kept_programs} by each model, and by each dynamic graph",
+            "kernels kept": f"{found.kept_kernels}, and those of programs",
         },
     )
 

@@ -7,13 +7,14 @@ prefers. Only `nnc/__init__.py` puts backends into the table, so no upper layer 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
+from nnc.core.recent import TwoGenerations
+from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -141,14 +142,13 @@ Key = tuple[AnyCommand, Specs, Specs, str]
 
 @dataclass(slots=True)
 class Dispatcher(Uncopied):
-    """The table of backends in order of preference, and the kernels already made."""
+    """The table of backends in order of preference, and the kernels made last: at most `SETTINGS.kept_kernels`."""
 
     instead: ClassVar[str] = "make a dispatcher and add() the backends"
 
     backends: dict[str, Backend] = field(default_factory=dict)
-    _claims: dict[Key, Claim] = field(default_factory=dict)
+    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(lambda: SETTINGS.kept_kernels))
     _unmeasured: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, backend: Backend, *, measured: bool = True) -> None:
         """Append a backend; earlier ones are preferred. One that is not `measured` is no candidate of autotune."""
@@ -181,8 +181,7 @@ class Dispatcher(Uncopied):
     def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
         key = (command, inputs, outputs, prefer)
-        with self._lock:
-            found = self._claims.get(key)
+        found = self._claims.get(key)
         if found is not None:
             return found
         reasons = []
@@ -190,9 +189,7 @@ class Dispatcher(Uncopied):
             if reason := backend.refusal(command, inputs, outputs):
                 reasons.append(f"{backend.name}: {reason}")
                 continue
-            claim = Claim(backend, backend.kernel(command, inputs, outputs))
-            with self._lock:
-                return self._claims.setdefault(key, claim)
+            return self._claims.put(key, Claim(backend, backend.kernel(command, inputs, outputs)))
         shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
         raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
 

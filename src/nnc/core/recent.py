@@ -1,4 +1,4 @@
-"""A table that keeps what was used last, for caches that must not grow for ever."""
+"""Tables that keep what was used last, for caches that must not grow for ever; any thread may use them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ V = TypeVar("V")
 
 class RecentlyUsed(Generic[K, V]):
     """At most `most()` values, asked at each `put`; the one that nobody has asked for longest goes first.
-
-    Any thread may use it.
 
     >>> table = RecentlyUsed(lambda: 2)
     >>> for key in "abc":
@@ -53,3 +51,48 @@ class RecentlyUsed(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._table)
+
+
+class TwoGenerations(Generic[K, V]):
+    """At most `most()` values; some of those that nobody has asked for longest go first, many at once.
+
+    A hit in the younger generation costs one look-up, for tables whose keys take long to hash.
+
+    >>> table = TwoGenerations(lambda: 2)
+    >>> for key in "abc":
+    ...     _ = table.put(key, key.upper())
+    >>> table.get("a"), table.get("b"), table.get("c")
+    (None, 'B', 'C')
+    """
+
+    __slots__ = ("_lock", "_most", "_old", "_young")
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value, which now is young; None when it is not there."""
+        value = self._young.get(key)
+        if value is None and self._old:
+            value = self._old.get(key)
+            if value is not None:
+                value = self.put(key, value)
+        return value
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value, unless there is a young one: which it is."""
+        with self._lock:
+            if key not in self._young and len(self._young) >= max(self._most() // 2, 1):
+                self._old, self._young = self._young, {}
+            return self._young.setdefault(key, value)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._old, self._young = {}, {}
+
+    def __len__(self) -> int:
+        return len(self._young.keys() | self._old.keys())

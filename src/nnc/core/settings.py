@@ -14,7 +14,8 @@ class Settings:
     """Process-wide choices; `threads` 0 means that `NNC_THREADS` decides, and without it one worker per usable core.
 
     `kept_programs` is how many compiled programs a model, and how many gradient programs a dynamic graph, keeps for
-    the next time; the one that was not used for longest goes first.
+    the next time; the one that was not used for longest goes first. `kept_kernels` is how many kernels the process
+    keeps for commands to come; a program keeps its own anyway.
     """
 
     threads: int = 0
@@ -22,6 +23,7 @@ class Settings:
     debug: bool = False
     environment_threads: str = ""
     kept_programs: int = 32
+    kept_kernels: int = 1024
 
     def worker_count(self) -> int:
         """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""

@@ -114,8 +114,11 @@ class Assembly:
     def launches(self) -> list[Launch]:
         """All launches; the kernels that are new are loaded together."""
         jit = self.engine.jit
-        jit.make(draft.generator for draft in self.drafts if draft.is_fresh)
-        return [draft.launch(jit) for draft in self.drafts]
+        # Held until the launches hold them.
+        made = jit.make(draft.generator for draft in self.drafts if draft.is_fresh)
+        launches = [draft.launch(jit) for draft in self.drafts]
+        del made
+        return launches
 
     def _add_plain(self, kernel: LlvmKernel, call: Call) -> None:
         """The kernel itself, on tensors as they are."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -15,8 +16,10 @@ from tests.backends.llvm.harness import access, random
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_cache import MAGIC, ObjectCache
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 
 X = random((32,))
 SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))
@@ -97,13 +100,28 @@ def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) 
     other = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("absolute", (0,)),), (1,))
     linked: list[int] = []
     link = Jit._link
-    monkeypatch.setattr(Jit, "_link", lambda self, codes: (linked.append(len(codes)), link(self, codes)))
-    jit.make((SQUARE, other, SQUARE))
+    monkeypatch.setattr(Jit, "_link", lambda self, codes: (linked.append(len(codes)), link(self, codes))[1])
+    made = jit.make((SQUARE, other, SQUARE))
     assert linked == [2]
     found = [jit.kernel(one) for one in (SQUARE, other)]
     assert linked == [2]
+    assert [one is two for one, two in zip(made, found, strict=True)] == [True, True]
     assert len({address for kernel in found for address in kernel.addresses}) == 2
     assert jit.kernel(SQUARE).hash == Jit(host_target(), ObjectCache(None)).kernel(SQUARE).hash
+
+
+def test_code_goes_with_the_last_who_holds_its_kernel() -> None:
+    jit = Jit(host_target(), ObjectCache(None))
+    kernel = jit.kernel(SQUARE)
+    assert (len(jit._kernels), len(jit._loaded)) == (1, 1)
+    program = NativeProgram(engine().pool, [Launch(kernel, (0, 0), (), ())], 1)
+    del kernel
+    gc.collect()
+    assert (len(jit._kernels), len(jit._loaded)) == (1, 1)
+    del program
+    gc.collect()
+    assert (len(jit._kernels), len(jit._loaded)) == (0, 0)
+    assert jit.kernel(SQUARE).addresses
 
 
 def press(*arguments: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Protocol
@@ -68,9 +68,12 @@ class WithoutMemory(WithoutScratch):
         return 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class NativeKernel(Uncopied):
-    """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes."""
+    """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes.
+
+    With the last holder of the `owner` the code goes, so whoever keeps an address keeps the kernel.
+    """
 
     instead: ClassVar[str] = "copy values"
 
@@ -79,6 +82,7 @@ class NativeKernel(Uncopied):
     workspace: int
     scratch: int
     hash: str
+    owner: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import ClassVar
+from weakref import WeakValueDictionary
 
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
 from nnc.backends.llvm.ir.builder import Module
@@ -69,6 +70,15 @@ class Code:
     from_disk: bool
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class LoadedCode:
+    """The addresses of symbols in a library, which stays loaded as long as anybody holds this."""
+
+    key: str
+    addresses: tuple[int, ...]
+    library: llvm.ResourceTracker
+
+
 @dataclass(slots=True)
 class Jit(Uncopied):
     """Kernels loaded into this process, by generator and by hash.
@@ -81,9 +91,8 @@ class Jit(Uncopied):
     target: TargetDescription
     cache: ObjectCache
     _engine: llvm.LLJIT | None = None
-    _kernels: dict[Exact, NativeKernel] = field(default_factory=dict)
-    _addresses: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    _libraries: list[llvm.ResourceTracker] = field(default_factory=list)
+    _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
+    _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
     _numbers: Iterator[int] = field(default_factory=count)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -92,41 +101,43 @@ class Jit(Uncopied):
         self._lock = threading.RLock()
 
     def kernel(self, generator: Generator) -> NativeKernel:
-        """The loaded kernel of `generator`, generated and compiled at most once."""
-        exact = Exact(generator)
-        if exact not in self._kernels:
-            self.make((generator,))
-        return self._kernels[exact]
+        """The loaded kernel of `generator`; while anybody holds it, it is generated and compiled once."""
+        return self._kernels.get(Exact(generator)) or self.make((generator,))[0]
 
-    def make(self, generators: Iterable[Generator]) -> None:
-        """Load the kernels of `generators` that are not there yet, all of them as one library."""
+    def make(self, generators: Iterable[Generator]) -> tuple[NativeKernel, ...]:
+        """The kernels of `generators`; those that are not there yet are loaded as one library."""
         with self._lock:
-            fresh = {Exact(generator): generator for generator in generators}
-            kernels: dict[Exact, tuple[str, tuple[Phase, ...]]] = {}
+            asked = {Exact(generator): generator for generator in generators}
+            made = {exact: kernel for exact in asked if (kernel := self._kernels.get(exact)) is not None}
+            drafts: dict[Exact, tuple[str, tuple[Phase, ...]]] = {}
             codes: dict[str, Code] = {}
-            for exact, generator in fresh.items():
-                if exact not in self._kernels:
+            held: list[LoadedCode] = []
+            for exact, generator in asked.items():
+                if exact not in made:
                     module = Module(self.target)
                     phases = generator.emit(module, ENTRY_POINT)
                     source = str(module)
                     key = source_key(source, self.target)
-                    kernels[exact] = key, phases
-                    if key not in self._addresses and key not in codes:
+                    drafts[exact] = key, phases
+                    loaded = self._loaded.get(key)
+                    if loaded is not None:
+                        held.append(loaded)
+                    elif key not in codes:
                         codes[key] = self._named_code(key, source, phases)
-            self._link(tuple(codes.values()))
-            for exact, (key, phases) in kernels.items():
-                generator = fresh[exact]
+            held += self._link(tuple(codes.values()))
+            for exact, (key, phases) in drafts.items():
+                generator, code = asked[exact], self._loaded[key]
                 workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
-                self._kernels[exact] = NativeKernel(phases, self._addresses[key], workspace, scratch, key)
+                made[exact] = NativeKernel(phases, code.addresses, workspace, scratch, key, code)
+                self._kernels[exact] = made[exact]
+            return tuple(made[exact] for exact in asked)
 
-    def load(self, module: Module, symbols: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-        """Compile and load a module as a library of its own; its key and the addresses of `symbols`."""
+    def load(self, module: Module, symbols: Sequence[str]) -> LoadedCode:
+        """Compile and load a module as a library of its own, with the addresses of `symbols`."""
         source = str(module)
         key = source_key(source, self.target)
         with self._lock:
-            if key not in self._addresses:
-                self._link((self._code(key, source, symbols),))
-            return key, self._addresses[key]
+            return self._loaded.get(key) or self._link((self._code(key, source, symbols),))[0]
 
     def _named_code(self, key: str, source: str, phases: Sequence[Phase]) -> Code:
         """The kernel with names that no other kernel has, so that both can be in one library."""
@@ -146,21 +157,21 @@ class Jit(Uncopied):
         self.cache.store(source_key(source, self.target), content)
         return content
 
-    def _link(self, codes: Sequence[Code]) -> None:
-        """Load object code as one library; its addresses are kept by key.
+    def _link(self, codes: Sequence[Code]) -> list[LoadedCode]:
+        """Load object code as one library.
 
         Code from the disk that cannot be loaded is compiled again.
         """
         if not codes:
-            return
+            return []
         try:
-            self._load(codes)
+            return self._load(codes)
         except RuntimeError:
             if not any(code.from_disk for code in codes):
                 raise
-            self._load([replace(code, content=self._compile(code.source)) for code in codes])
+            return self._load([replace(code, content=self._compile(code.source)) for code in codes])
 
-    def _load(self, codes: Sequence[Code]) -> None:
+    def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
         with undisturbed():
             if self._engine is None:
                 # The older linker, which COFF still needs, takes more memory for each object.
@@ -174,5 +185,7 @@ class Jit(Uncopied):
             # A name is taken even where linking fails, so each attempt has its own.
             name = f"{codes[0].key}-{next(self._numbers)}"
             tracker = library.add_current_process().link(self._engine, name)
-            self._libraries.append(tracker)
-            self._addresses.update((code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes)
+            found = [(code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes]
+            loaded = [LoadedCode(key, addresses, tracker) for key, addresses in found]
+            self._loaded.update((one.key, one) for one in loaded)
+            return loaded

@@ -159,16 +159,18 @@ class NativeEntry:
     release: Callable[[int], None]
     work: Callable[[int, int, int], None]
     branches: int
+    owner: object
 
     @classmethod
     def load(cls, jit: Jit) -> NativeEntry:
         """Compile and load the interpreter."""
         module = interpreter.emit_interpreter(jit.target)
         symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
-        _, (launch, release, work, branches) = jit.load(module, symbols)
+        code = jit.load(module, symbols)
+        launch, release, work, branches = code.addresses
         one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return cls(one(launch), one(release), three(work), branches)
+        return cls(one(launch), one(release), three(work), branches, code)
 
 
 def places_of(processors: Sequence[int], workers: int) -> Words:
@@ -331,7 +333,8 @@ class NativeProgram(Uncopied):
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
-        self._kept = (table, addresses, branches)
+        # Owners of every address in the table: the code of the kernels, the interpreter's is the pool's.
+        self._kept = (table, addresses, branches, tuple(launch.kernel for launch in launches))
         self._table = int(table.ctypes.data)
         self.steps = len(steps)
         self.barriers = sum(flags)
@@ -350,6 +353,7 @@ class SingleLaunch(Uncopied):
 
     def __init__(self, pool: WorkerPool, kernel: NativeKernel, workers: int) -> None:
         self._pool = pool
+        self._kernel = kernel
         self._scratch = kernel.scratch
         nowhere = Launch(kernel, (), (), ())
         steps = steps_of(nowhere, 0)

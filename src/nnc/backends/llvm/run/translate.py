@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.backends.llvm.ir.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.jit import LoadedCode
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")
@@ -54,7 +55,7 @@ RELATIONS: dict[type[ast.cmpop], str] = {
 class Native:
     """A translated function over a record: arrays are shared with native code, integers go in and come back."""
 
-    address: int
+    code: LoadedCode
     numbers: tuple[str, ...]
     arrays: tuple[str, ...]
     places: dict[str, int]
@@ -67,7 +68,7 @@ class Native:
         for name in self.arrays:
             cells[self.places[name]] = getattr(record, name).buffer_info()[0]
         kinds = (ctypes.c_void_p, *(ctypes.c_int64 for _ in numbers))
-        result = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(self.address)(cells.buffer_info()[0], *numbers)
+        result = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(self.code.addresses[0])(cells.buffer_info()[0], *numbers)
         for name in self.numbers:
             setattr(record, name, cells[self.places[name]])
         return int(result)
@@ -87,8 +88,8 @@ def translate(function: Callable[..., int]) -> Native:
     module = Module(engine().target)
     for name, tree in sources.items():
         _Translator(module, name, tree, function.__globals__, places, frozenset(numbers), record.__name__).write()
-    _, addresses = engine().jit.load(module, (function.__name__,))
-    return Native(addresses[0], numbers, arrays, places)
+    code = engine().jit.load(module, (function.__name__,))
+    return Native(code, numbers, arrays, places)
 
 
 def _record_of(function: FunctionType) -> type[Any]:
