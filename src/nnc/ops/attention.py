@@ -186,11 +186,11 @@ def _gradient(call: Applied[AttentionAttrs], gradients: Gradients) -> Gradients:
     operands = (fill_like(y, 0.0) if g is None else g, q, k, v, y, lse)
     if g_lse is None and not call.wants(3):
         return (*q.apply(Command(ATTENTION_GRADIENT, call.attrs), (*operands, mask)), None)
-    found, by_scores = _composed(call.attrs, operands, mask, g_lse)
+    slopes, by_scores = _composed(call.attrs, operands, mask, g_lse)
     if mask is None or not call.wants(3):
-        return (*found, None)
+        return (*slopes, None)
     grouped = _grouped_mask(mask, k.shape[2], q.shape[2])
-    return (*found, reshape(sum_to(by_scores, grouped.shape), mask.shape))
+    return (*slopes, reshape(sum_to(by_scores, grouped.shape), mask.shape))
 
 
 # ---- operators

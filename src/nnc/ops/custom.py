@@ -76,12 +76,12 @@ def _checked(name: str, outputs: tuple[str, ...], infer: Callable[[A, Specs], Sp
     """The rule, with a typed error when it does not give one spec per output."""
 
     def rule(attrs: A, specs: Specs) -> Specs:
-        found = infer(attrs, specs)
-        sound = isinstance(found, tuple) and all(isinstance(spec, TensorSpec) for spec in found)
-        if not sound or (outputs and len(found) != len(outputs)):
+        results = infer(attrs, specs)
+        sound = isinstance(results, tuple) and all(isinstance(spec, TensorSpec) for spec in results)
+        if not sound or (outputs and len(results) != len(outputs)):
             need = f"a tuple of {len(outputs) or 'one or more'} TensorSpec"
             raise RegistryError(name, got="something else from the infer rule", need=need, fix="mend the rule")
-        return found
+        return results
 
     return rule
 

@@ -77,20 +77,20 @@ class DecompositionStep:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """The commands of a decomposition in order, and the gradients of their operands found so far."""
+    """The commands of a decomposition in order, and the gradients of their operands as far as they are summed."""
 
     steps: list[DecompositionStep] = field(default_factory=list)
-    found: dict[Traced, Operand] = field(default_factory=dict)
+    sums: dict[Traced, Operand] = field(default_factory=dict)
 
     def contribute(self, operand: Traced, gradient: Operand) -> None:
         """Add to the gradient of the operand's root."""
         root = operand.root
         part = gradient if operand is root else _spread(operand, gradient)
-        self.found[root] = add(self.found[root], part) if root in self.found else part
+        self.sums[root] = add(self.sums[root], part) if root in self.sums else part
 
     def visit(self, step: DecompositionStep) -> None:
         """Pass the gradients of a step's outputs on to its inputs."""
-        gradients = tuple(self.found.get(output) for output in step.outputs)
+        gradients = tuple(self.sums.get(output) for output in step.outputs)
         needed = tuple(operand is not None and operand.live for operand in step.inputs)
         if not any(needed) or all(gradient is None for gradient in gradients):
             return
@@ -125,8 +125,8 @@ def pull_back(function: Function, inputs: Sequence[Operand], gradients: Gradient
             trace.contribute(result, gradient)
     for step in reversed(trace.steps):
         trace.visit(step)
-    found = [trace.found.get(leaf) if leaf.live else None for leaf in leaves]
-    return (*found, *(None for _ in range(len(inputs) - len(found))))
+    slopes = [trace.sums.get(leaf) if leaf.live else None for leaf in leaves]
+    return (*slopes, *(None for _ in range(len(inputs) - len(slopes))))
 
 
 def _dense(operand: Operand) -> Operand:

@@ -38,11 +38,11 @@ def auto_window(sizes: Shape, outputs: Shape, kernel: Shape, dilations: Shape | 
 
 def verify_window(sizes: Shape, outputs: Shape, kernel: Shape, window: Window) -> None:
     """ShapeError unless `window` with this `kernel` leads from spatial `sizes` to `outputs`."""
-    found = output_sizes("hint", sizes, kernel, window)
-    if found != outputs:
+    reached = output_sizes("hint", sizes, kernel, window)
+    if reached != outputs:
         raise ShapeError(
             "hint",
-            got=f"sizes {list(sizes)} to {list(found)} by strides {list(window.strides)}",
+            got=f"sizes {list(sizes)} to {list(reached)} by strides {list(window.strides)}",
             need=f"{list(outputs)}",
             fix="give stride and border yourself",
         )

@@ -96,10 +96,10 @@ def gradient_reads(
     incoming = tuple(Marked(spec, frozenset()) if spec.dtype.is_float else None for spec in results)
     if not any(incoming) and not isinstance(GRADIENT[op], NotDifferentiable):
         return GradientReads((), ())
-    found = differentiate(op, Applied(attrs, inputs, outputs, needed), incoming)
+    slopes = differentiate(op, Applied(attrs, inputs, outputs, needed), incoming)
     marks = {
         mark
-        for gradient, wanted in zip(found, needed, strict=False)
+        for gradient, wanted in zip(slopes, needed, strict=False)
         if wanted and isinstance(gradient, Marked)
         for mark in gradient.marks
     }

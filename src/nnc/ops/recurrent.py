@@ -212,7 +212,7 @@ def _composed_lstm_gradient(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple
     g_y, g_cells, gates, cells, u, c = inputs
     before = _before(cells, c, attrs.reverse)
     by_h, by_c = fill_like(c, 0.0), fill_like(c, 0.0)
-    found: dict[int, T] = {}
+    by_step: dict[int, T] = {}
     for index in reversed(time_order(gates.shape[0], attrs.reverse)):
         i, f, g, o = _gates(_at(gates, index), 4)
         bent = tanh(_at(cells, index))
@@ -224,9 +224,9 @@ def _composed_lstm_gradient(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple
             _through_tanh(multiply(by_c, i), g),
             _through_sigmoid(multiply(by_h, bent), o),
         ]
-        found[index] = concatenate(parts, 1)
-        by_h, by_c = gemm(found[index], u, transpose_b=True), multiply(by_c, f)
-    return _stacked(found), by_h, by_c
+        by_step[index] = concatenate(parts, 1)
+        by_h, by_c = gemm(by_step[index], u, transpose_b=True), multiply(by_c, f)
+    return _stacked(by_step), by_h, by_c
 
 
 def _lstm_gradient(call: Applied[RecurrentAttrs], gradients: Gradients) -> Gradients:
@@ -295,14 +295,14 @@ def _gru_gradient(call: Applied[RecurrentAttrs], gradients: Gradients) -> Gradie
 def _composed_rnn_gradient(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T, T]:
     g_y, y, u = inputs
     by_h = fill_like(_at(y, 0), 0.0)
-    found: dict[int, T] = {}
+    by_step: dict[int, T] = {}
     for index in reversed(time_order(y.shape[0], attrs.reverse)):
         h = _at(y, index)
         by_h = add(by_h, _at(g_y, index))
         slope = _through_tanh(by_h, h) if attrs.activation is Activation.TANH else multiply(by_h, step(h))
-        found[index] = slope
+        by_step[index] = slope
         by_h = gemm(slope, u, transpose_b=True)
-    return _stacked(found), by_h
+    return _stacked(by_step), by_h
 
 
 def _rnn_gradient(call: Applied[RnnAttrs], gradients: Gradients) -> Gradients:

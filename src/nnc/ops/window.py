@@ -57,14 +57,14 @@ def output_sizes(subject: str, sizes: tuple[int, ...], kernel: tuple[int, ...], 
     for size, extent, stride, (before, after), dilation in zip(
         sizes, kernel, window.strides, window.padding, window.dilations, strict=True
     ):
-        room = size + before + after - dilation * (extent - 1) - 1
-        if room < 0 or extent < 1:
+        slack = size + before + after - dilation * (extent - 1) - 1
+        if slack < 0 or extent < 1:
             raise ShapeError(
                 subject,
                 got=f"size {size} with border {before}+{after}",
                 need=f"room for a window of {dilation * (extent - 1) + 1}",
             )
-        results.append(room // stride + 1)
+        results.append(slack // stride + 1)
     return tuple(results)
 
 

@@ -90,14 +90,14 @@ class Draft:
 class Assembly:
     """Launches in the making, with the memory that they need beyond the tensors of their calls.
 
-    `room` is what the caller has planned for contiguous copies of the call at hand, `spare` memory that copies of
+    `planned` is what the caller has planned for contiguous copies of the call at hand, `spare` memory that copies of
     earlier calls were in.
     """
 
     engine: Engine
     drafts: list[Draft] = field(default_factory=list)
     memory: list[ZeroedMemory] = field(default_factory=list)
-    room: AddressRange | None = None
+    planned: AddressRange | None = None
     spare: list[ZeroedMemory] = field(default_factory=list)
     used: list[ZeroedMemory] = field(default_factory=list)
     checks: list[IndexCheck] = field(default_factory=list)
@@ -125,12 +125,12 @@ class Assembly:
         reads = tuple(_extent(tensor) for tensor in call.inputs if tensor is not None)
         writes = [_extent(tensor) for tensor in call.outputs if tensor is not None]
         addresses = [extent.begin for extent in (*reads, *writes)]
-        room = None if call.workspace is None else _extent(call.workspace)
-        self._append(kernel.generator, kernel, addresses, reads, writes, room)
+        planned = None if call.workspace is None else _extent(call.workspace)
+        self._append(kernel.generator, kernel, addresses, reads, writes, planned)
 
     def _add_any(self, kernel: LlvmKernel, call: Call) -> None:
         row = kernel.row
-        own, self.room = _split(call.workspace, aligned(kernel.workspace_bytes))
+        own, self.planned = _split(call.workspace, aligned(kernel.workspace_bytes))
         present = [(index, tensor) for index, tensor in enumerate(call.inputs) if tensor is not None]
         inputs = [self._read(row, index, operand_of(tensor)) for index, tensor in present]
         outputs = [
@@ -164,8 +164,8 @@ class Assembly:
         """Memory for a copy without gaps: what the caller has planned for it, or that of earlier copies, or fresh."""
         view = operand.view
         size = view.elements * view.scalar.size
-        if self.room is not None and self.room.end - self.room.begin >= aligned(size):
-            begin, self.room = self.room.begin, AddressRange(self.room.begin + aligned(size), self.room.end)
+        if self.planned is not None and self.planned.end - self.planned.begin >= aligned(size):
+            begin, self.planned = self.planned.begin, AddressRange(self.planned.begin + aligned(size), self.planned.end)
             return LaunchOperand(
                 View(view.scalar, view.shape, contiguous(view.shape)), begin, AddressRange(begin, begin + size)
             )
@@ -191,12 +191,12 @@ class Assembly:
         generator: Generator,
         inputs: Sequence[LaunchOperand],
         outputs: Sequence[LaunchOperand],
-        room: AddressRange | None,
+        planned: AddressRange | None,
     ) -> None:
         addresses = [operand.address for operand in (*inputs, *outputs)]
         reads = tuple(operand.extent for operand in inputs)
         writes = [operand.extent for operand in outputs]
-        self._append(generator, None, addresses, reads, writes, room)
+        self._append(generator, None, addresses, reads, writes, planned)
 
     def _append(
         self,
@@ -205,11 +205,11 @@ class Assembly:
         addresses: list[int],
         reads: tuple[AddressRange, ...],
         writes: list[AddressRange],
-        room: AddressRange | None,
+        planned: AddressRange | None,
     ) -> None:
         size = generator.workspace(self.engine.target) if kernel is None else kernel.workspace_bytes
         if size:
-            taken = self._workspace(size, room)
+            taken = self._workspace(size, planned)
             addresses.append(taken.begin)
             writes.append(taken)
         self.drafts.append(Draft(generator, kernel, tuple(addresses), reads, tuple(writes)))

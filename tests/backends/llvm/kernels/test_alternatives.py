@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import check, random
-from tests.backends.llvm.kernels.test_convolution_ways import operands, problem, sums
+from tests.backends.llvm.kernels.test_convolution_algorithms import operands, problem, sums
 from tests.backends.llvm.kernels.test_gemm import gemm
 
 from nnc.backends.llvm.backend import LlvmBackend
@@ -15,8 +15,8 @@ from nnc.backends.llvm.frame.row import view_of
 from nnc.backends.llvm.frame.tile import Tile, alternatives, candidates, choose_tile
 from nnc.backends.llvm.ir.builder import F16, F32
 from nnc.backends.llvm.ir.target import host_target
-from nnc.backends.llvm.kernels.alternatives import of_product, of_ways, of_weight_gradient
-from nnc.backends.llvm.kernels.convolution_ways import data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.alternatives import of_convolution, of_product, of_weight_gradient
+from nnc.backends.llvm.kernels.convolution_algorithms import data_gradient, forward, weight_gradient
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.core.command import Command
@@ -62,7 +62,7 @@ def test_convolutions_by_every_algorithm(channels: int) -> None:
     x, w, g = operands(c, np.float32)
     y, back, weights = (want.astype(np.float32) for want in sums(c, x, w, g))
     for ways, given, want in ((forward(c, bias=False), [x, w], y), (data_gradient(c), [g, w], back)):
-        others = of_ways(ways, TARGET)
+        others = of_convolution(ways, TARGET)
         assert {"direct"} < others.keys()
         assert ({"winograd-2", "winograd-4"} <= others.keys()) == (ways.tiles is not None and ways.tiles.fits)
         for other in others.values():
@@ -75,7 +75,7 @@ def test_convolutions_by_every_algorithm(channels: int) -> None:
 
 def test_a_product_among_convolutions_has_both_kinds() -> None:
     c = problem(2, (6, 6), 24, (1, 1), 150)
-    names = of_ways(forward(c, bias=True), TARGET).keys()
+    names = of_convolution(forward(c, bias=True), TARGET).keys()
     assert "direct" in names
     assert any(name.startswith("tile") for name in names)
     assert any(name.startswith("tile") for name in of_weight_gradient(weight_gradient(c), TARGET))

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of
-from tests.backends.llvm.kernels.test_convolution_ways import operands, problem, sums
+from tests.backends.llvm.kernels.test_convolution_algorithms import operands, problem, sums
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.ir.builder import F32
 from nnc.backends.llvm.ir.expression import Instruction
-from nnc.backends.llvm.kernels.convolution_ways import Convolution, data_gradient, forward
+from nnc.backends.llvm.kernels.convolution_algorithms import Convolution, data_gradient, forward
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS, Algorithm, Matrix
 from nnc.backends.llvm.kernels.winograd_plan import Division, choose

@@ -101,9 +101,9 @@ class Packing:
 
     def _joined(self, b: Builder, low: Value, row: Value, start: int, mask: Value | None, exists: Value) -> Value:
         """Words of this step and, if it exists, of the next one."""
-        there = b.splat(exists, self.lanes)
+        existing = b.splat(exists, self.lanes)
         following = b.offset(row, self.depth_stride, self.stored)
-        high = self._lanes(b, following, start, there if mask is None else b.both(mask, there))
+        high = self._lanes(b, following, start, existing if mask is None else b.both(mask, existing))
         lower, upper = (b.cast(b.reinterpret(half, U16), I32) for half in (low, high))
         return b.either(lower, b.shift_left(upper, 16))
 

@@ -83,11 +83,11 @@ class Widened:
         with phase(module, symbol) as w:
             b = w.b
             table = b.emit(ADDRESS, f"alloca [{count} x ptr], align 8")
-            room = w.argument(len(self.operands))
+            memory = w.argument(len(self.operands))
             for position, operand in enumerate(self.operands):
-                own = b.offset(room, self.starts[position] // F32.size, F32)
+                own = b.offset(memory, self.starts[position] // F32.size, F32)
                 b.store(own if operand.copied else w.argument(position), table, position)
-            b.store(b.offset(room, self.starts[-1] // F32.size, F32), table, count - 1)
+            b.store(b.offset(memory, self.starts[-1] // F32.size, F32), table, count - 1)
             b.call(function, table, w.begin, w.end, w.scratch)
 
     def _moving(self, module: Module, symbol: str, operands: Sequence[StoredOperand], first: int) -> Phase:

@@ -18,7 +18,7 @@ from nnc.backends.llvm.frame.kernel import Generator, ceiling
 from nnc.backends.llvm.frame.tile import alternatives, candidates
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.convolution_ways import Ways
+from nnc.backends.llvm.kernels.convolution_algorithms import Algorithms
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.correlation_plan import fold_pixels
 from nnc.backends.llvm.kernels.gemm import LEAST_DEPTH, Gemm
@@ -42,14 +42,14 @@ def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]
     return found
 
 
-def of_ways(ways: Ways, target: TargetDescription) -> dict[str, Generator]:
+def of_convolution(algorithms: Algorithms, target: TargetDescription) -> dict[str, Generator]:
     """Other ways to compute a convolution or its data gradient."""
-    if ways.product is not None:
-        return {**of_product(ways.product, target), "direct": ways.written_out}
+    if algorithms.product is not None:
+        return {**of_product(algorithms.product, target), "direct": algorithms.written_out}
     found: dict[str, Generator] = {}
-    if ways.tiles is not None and ways.tiles.fits:
-        found.update({f"winograd-{size}": Winograd(ways.tiles, size) for size in ALGORITHMS})
-    direct, problem = ways.written_out, ways.problem
+    if algorithms.tiles is not None and algorithms.tiles.fits:
+        found.update({f"winograd-{size}": Winograd(algorithms.tiles, size) for size in ALGORITHMS})
+    direct, problem = algorithms.written_out, algorithms.problem
     found["direct"] = direct
     if isinstance(direct, Correlation):
         tiles = alternatives(candidates(target, problem.work), lambda tile: fold_pixels(problem, tile)[0])

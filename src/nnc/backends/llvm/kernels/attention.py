@@ -106,8 +106,8 @@ class Attention:
         heads = self.batch * self.groups
         moved = NANOSECONDS_PER_MOVE * heads * self.head_elements(target, self.features)
         with phase(module, names[0]) as w, w.b.loop(w.begin, w.end) as item:
-            room = w.argument(5 + (self.mask is not None))
-            turn(self, w.b, w.argument(1), item, self.features, self.place_of(w.b, room, item))
+            memory = w.argument(5 + (self.mask is not None))
+            turn(self, w.b, w.argument(1), item, self.features, self.place_of(w.b, memory, item))
         with phase(module, names[1]) as w:
             _ForwardWriter(self, w).write()
         blocks = self.batch * self.heads * ceiling(self.rows, self.block)
@@ -116,9 +116,9 @@ class Attention:
             Phase(names[1], blocks, nanoseconds(target, self.scalar, 1.5 * work) + 100.0),
         )
 
-    def place_of(self, b: Builder, room: Value, head: Value) -> Value:
+    def place_of(self, b: Builder, memory: Value, head: Value) -> Value:
         """Where one transposed head of k lies in the workspace."""
-        return b.offset(room, head * self.head_elements(b.target, self.features), self.scalar)
+        return b.offset(memory, head * self.head_elements(b.target, self.features), self.scalar)
 
 
 def turn(problem: Attention, b: Builder, x: Value, item: Value, features: int, place: Value) -> None:

@@ -9,8 +9,14 @@ from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Variations, View, Views, filled
 from nnc.backends.llvm.frame.widened import in_f32, with_wide_results
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.alternatives import of_ways, of_weight_gradient
-from nnc.backends.llvm.kernels.convolution_ways import Convolution, Ways, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.alternatives import of_convolution, of_weight_gradient
+from nnc.backends.llvm.kernels.convolution_algorithms import (
+    Algorithms,
+    Convolution,
+    data_gradient,
+    forward,
+    weight_gradient,
+)
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.ops.convolutions import (
@@ -50,7 +56,7 @@ def _problem(window: Window, groups: int, x: View, w: View, y: View) -> Convolut
     )
 
 
-def _forward(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Ways:
+def _forward(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Algorithms:
     return forward(_problem(attrs.window, attrs.groups, inputs[0], inputs[1], outputs[0]), len(inputs) == 3)
 
 
@@ -61,10 +67,10 @@ def _convolution(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Gene
 def _other_convolutions(
     attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
-    return of_ways(_forward(attrs, inputs, outputs), target)
+    return of_convolution(_forward(attrs, inputs, outputs), target)
 
 
-def _backward(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Ways:
+def _backward(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Algorithms:
     return data_gradient(_problem(attrs.window, attrs.groups, outputs[0], inputs[1], inputs[0]))
 
 
@@ -75,7 +81,7 @@ def _data_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: View
 def _other_data_gradients(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
-    return of_ways(_backward(attrs, inputs, outputs), target)
+    return of_convolution(_backward(attrs, inputs, outputs), target)
 
 
 def _weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:

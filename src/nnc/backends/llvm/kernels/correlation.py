@@ -202,14 +202,14 @@ class _CorrelationWriter:
                     with b.loop(low, high) as place:
                         self._tiles(self._item(group, panel, place, panel_room), core, part)
 
-    def _pack_piece(self, group: Value, panel: Value, tap: Value, first: Value, depth: Value, room: Value) -> Value:
-        """room[k][lane] = w[tap, first + k, panel * columns + lane]; where these weights begin"""
+    def _pack_piece(self, group: Value, panel: Value, tap: Value, first: Value, depth: Value, packed: Value) -> Value:
+        """packed[k][lane] = w[tap, first + k, panel * columns + lane]; where these weights begin"""
         b, p, plan = self.b, self.p, self.plan
         filters = panel * plan.tile.columns
         start = b.load(self.tap_bases, tap, INDEX) + group * p.weights.group_stride
         start = start + filters * p.weights.lane_stride + first * p.weights.depth_stride
         source = b.offset(self.w.argument(self.position["weights"]), start, p.scalar)
-        plan.packing.pack(b, source, p.filters - filters, depth, room)
+        plan.packing.pack(b, source, p.filters - filters, depth, packed)
         return source
 
     def _item(self, group: Value, panel: Value, place: Value, weights: Value) -> _Item:
@@ -260,8 +260,8 @@ class _CorrelationWriter:
             self._sum(item, acc, pixels, part, tile.get())
             tile.set(tile.get() + 1)
             corner = core.start + (item.row + row) * p.y_row + column * p.y_column
-            room = (block - row, core.columns - column)
-            self._store(item, acc, corner, room, masks, bias, part)
+            inside = (block - row, core.columns - column)
+            self._store(item, acc, corner, inside, masks, bias, part)
 
     def _bias(self, item: _Item, part: _CorrelationPart, masks: Sequence[Value | None]) -> list[Value]:
         """The bias; zero, not read, in later parts."""
@@ -330,7 +330,7 @@ class _CorrelationWriter:
         item: _Item,
         acc: Accumulators,
         corner: Value,
-        room: tuple[Value, Value],
+        inside: tuple[Value, Value],
         masks: Sequence[Value | None],
         bias: Sequence[Value],
         part: _CorrelationPart,
@@ -345,7 +345,7 @@ class _CorrelationWriter:
         ]
         for index, slots in enumerate(acc.slots):
             down, right = index // plan.tile_columns, index % plan.tile_columns
-            exists = b.both(b.compare(">", room[0], down), b.compare(">", room[1], right))
+            exists = b.both(b.compare(">", inside[0], down), b.compare(">", inside[1], right))
             with b.when(exists) if plan.ragged_pixels else b.always():
                 place = b.offset(item.y, corner + (down * p.y_row + right * p.y_column), p.scalar)
                 for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):

@@ -156,8 +156,8 @@ class CorrelationPlan:
         pieces = ceiling(problem.depth * tile.columns * size, target.level_two_bytes // PIECE_SHARE)
         piece = ceiling(problem.depth, pieces) if in_pieces else 0
         row_bytes = problem.padded * problem.channels * computed(stored).size
-        room = target.level_two_bytes // (1 if in_pieces else 4)
-        fitting = (room // row_bytes - problem.reach) // problem.row_step + 1
+        cache_bytes = target.level_two_bytes // (1 if in_pieces else 4)
+        fitting = (cache_bytes // row_bytes - problem.reach) // problem.row_step + 1
         most = ceiling(problem.rows, tile_rows) * tile_rows
         largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows
         panels = problem.groups * ceiling(problem.filters, tile.columns)

@@ -109,13 +109,13 @@ class _Blocks:
         self.panels = (column_tiles if self.by_columns else row_tiles) if min(row_tiles, column_tiles) else 0
         self.items = math.prod(problem.batch) * self.panels
         # A block of a and a panel of b have half of the second-level cache each.
-        room = target.level_two_bytes // 2
-        limit = min(MAX_DEPTH, room // (tile.columns * size))
+        cache_bytes = target.level_two_bytes // 2
+        limit = min(MAX_DEPTH, cache_bytes // (tile.columns * size))
         limit = min(limit, problem.most_depth or limit)
         # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
         parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
         self.depth = max(1, ceiling(problem.inner, parts))
-        fitting = room // (self.depth * size) // tile.rows * tile.rows
+        fitting = cache_bytes // (self.depth * size) // tile.rows * tile.rows
         self.block_rows = min(row_tiles * tile.rows, max(fitting, tile.rows))
         wide = PACKED_BYTES // (self.depth * size)
         self.block_columns = min(column_tiles, max(1, wide // tile.columns)) * tile.columns

@@ -82,7 +82,7 @@ class _Columns:
         self.vectors = min(ACCUMULATORS, ceiling(problem.columns, self.lanes))
         self.block = self.vectors * self.lanes
         self.blocks = ceiling(problem.columns, self.block)
-        self.room = writer.argument(5 + problem.scale if problem.gradient else 10)
+        self.memory = writer.argument(5 + problem.scale if problem.gradient else 10)
 
     def _masks(self, column: Value) -> list[Value | None]:
         rest = self.problem.columns - column
@@ -111,7 +111,7 @@ class _Columns:
         """Where number `which` of a part lies."""
         columns = self.problem.columns
         start = part * (2 * columns) + which * columns if isinstance(part, Value) else (2 * part + which) * columns
-        return self.b.offset(self.room, start, self.scalar)
+        return self.b.offset(self.memory, start, self.scalar)
 
     def _sums(
         self, low: Value, high: Value, count: int, terms: Callable[[Value], list[list[Value]]]

@@ -172,10 +172,10 @@ class _Pooling:
             start = position * p.strides[axis] - p.before[axis]
             dilation = p.dilations[axis]
             first = b.greatest(0 - start, 0) + (dilation - 1)
-            room = b.greatest(p.sizes[axis] - start, 0) + (dilation - 1)
+            span = b.greatest(p.sizes[axis] - start, 0) + (dilation - 1)
             starts.append(start)
             low.append(first // dilation)
-            high.append(b.least(room // dilation, p.kernel[axis]))
+            high.append(b.least(span // dilation, p.kernel[axis]))
         base = image * (math.prod(p.sizes) * p.channels) + channel
         return _Place(base, index, self._mask(channel), tuple(starts), tuple(low), tuple(high))
 

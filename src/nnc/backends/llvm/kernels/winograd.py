@@ -151,10 +151,10 @@ class _WinogradWriter:
                 place = (part * plan.rows + index) * plan.depth + channel
                 self._spread(transform(b, self.algorithm.image, grid), self.v, place, plan.strides[0])
 
-    def _spread(self, grid: Grid, room: Value, place: Value, stride: int) -> None:
-        """room[p, place] = grid, for the products p of a tile"""
+    def _spread(self, grid: Grid, target: Value, place: Value, stride: int) -> None:
+        """target[p, place] = grid, for the products p of a tile"""
         for number, value in enumerate(value for row in grid for value in row):
-            self.b.store(value, room, place + number * stride)
+            self.b.store(value, target, place + number * stride)
 
     # -- u
 
@@ -167,9 +167,9 @@ class _WinogradWriter:
         if packed:
             with b.loop(0, TAPS * TAPS) as tap:
                 base = b.load(self.bases, tap, INDEX)
-                room = b.offset(self.packed, tap * plan.packing.elements(plan.depth), F32)
+                panel = b.offset(self.packed, tap * plan.packing.elements(plan.depth), F32)
                 source = b.offset(self.weights, start + base, F32)
-                plan.packing.pack(b, source, t.filters - columns, depth, room)
+                plan.packing.pack(b, source, t.filters - columns, depth, panel)
         with b.loop(0, depth) as channel, b.loop(0, plan.tile.vectors) as vector:
             place = channel * plan.tile.columns + vector * lanes
             if packed:

@@ -117,9 +117,9 @@ class WinogradPlan:
         algorithm = ALGORITHMS[size]
         division = Division.of(t, algorithm)
         tile = choose_tile(target, F32, division.tiles, min(t.filters, division.filters))
-        room = target.level_two_bytes // 2 // (algorithm.products * tile.columns * F32.size)
+        fitting = target.level_two_bytes // 2 // (algorithm.products * tile.columns * F32.size)
         vectors = t.channels // tile.lanes
-        depths = ceiling(vectors, max(1, room // tile.lanes))
+        depths = ceiling(vectors, max(1, fitting // tile.lanes))
         depth = ceiling(vectors, depths) * tile.lanes
         is_large = TAPS * TAPS * t.channels * t.filters * F32.size > target.level_two_bytes
         panels, group_panels = ceiling(t.filters, tile.columns), ceiling(division.filters, tile.columns)

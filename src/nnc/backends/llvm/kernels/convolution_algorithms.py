@@ -69,7 +69,7 @@ class Convolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Algorithms:
     """How a convolution or its data gradient may be computed: sums written out, in tiles, as a product."""
 
     problem: CorrelationProblem
@@ -102,7 +102,7 @@ def _tiles(
     return Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
 
 
-def forward(c: Convolution, bias: bool) -> Ways:
+def forward(c: Convolution, bias: bool) -> Algorithms:
     """Operands: x, w, bias when there is one, y."""
     product = None
     if c.is_product:
@@ -143,11 +143,11 @@ def forward(c: Convolution, bias: bool) -> Ways:
         y_column=c.filters,
         bias=bias,
     )
-    return Ways(problem, tiles, product)
+    return Algorithms(problem, tiles, product)
 
 
 @dataclass(frozen=True, slots=True)
-class _Meeting:
+class _Residue:
     """One axis of a data gradient: outputs = residue mod stride, how many there are, and (kernel position, shift)."""
 
     residue: int
@@ -155,17 +155,17 @@ class _Meeting:
     taps: tuple[Pair, ...]
 
 
-def _meetings(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Meeting]:
+def _residues(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Residue]:
     """Position i = residue + stride * j of x meets g at j + shift through kernel position k."""
     found = []
     for residue in range(min(stride, size)):
         distances = [(k, residue + before - k * dilation) for k in range(kernel)]
         taps = tuple((k, distance // stride) for k, distance in distances if distance % stride == 0)
-        found.append(_Meeting(residue, -(-(size - residue) // stride), taps))
+        found.append(_Residue(residue, -(-(size - residue) // stride), taps))
     return found
 
 
-def data_gradient(c: Convolution) -> Ways:
+def data_gradient(c: Convolution) -> Algorithms:
     """Operands: g, w, x'."""
     product = None
     if c.is_product:
@@ -174,7 +174,7 @@ def data_gradient(c: Convolution) -> Ways:
     before = (TAPS - 1 - c.before[0], TAPS - 1 - c.before[1])
     tiles = _tiles(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
     rows, columns = (
-        _meetings(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
+        _residues(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
     )
     top, left = (max(0, -min((shift for m in axis for _, shift in m.taps), default=0)) for axis in (rows, columns))
     lowest, rightmost = (max((shift for m in axis for _, shift in m.taps), default=0) for axis in (rows, columns))
@@ -215,7 +215,7 @@ def data_gradient(c: Convolution) -> Ways:
         y_row=c.strides[0] * x_row,
         y_column=c.strides[1] * c.channels,
     )
-    return Ways(problem, tiles, product)
+    return Algorithms(problem, tiles, product)
 
 
 def weight_gradient(c: Convolution) -> Generator:

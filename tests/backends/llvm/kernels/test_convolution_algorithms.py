@@ -12,7 +12,7 @@ from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.ir.builder import F16, F32, F64
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.target import host_target
-from nnc.backends.llvm.kernels.convolution_ways import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.convolution_algorithms import Convolution, data_gradient, forward, weight_gradient
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.depthwise import Depthwise
 
