@@ -204,7 +204,8 @@ class OnnxModel:
         if own:
             given = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
             bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
-            compile(before.graph, tuple(bind), given=given, bind=bind, backend=self.backend).run()
+            # Once, and each of other shapes: not worth native code.
+            compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference").run()
         roots = {graph.root(symbol.key) for symbol in wanted}
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend)
