@@ -95,7 +95,7 @@ def _machine(found: Findings) -> Table:
             "cores usable": f"{found.cores}, used by {found.threads} threads",
             "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
             "platform": found.platform,
-            "cache": "none (NNC_CACHE_DIR is empty)" if found.cache_folder is None else cache,
+            "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if found.cache_folder is None else cache,
             "programs kept": f"{found.kept_programs} by each model, and by each dynamic graph",
             "kernels kept": f"{found.kept_kernels}, and those of programs",
         },
