@@ -88,16 +88,19 @@ if not TYPE_CHECKING:
 
 if find_spec("numpy") is not None:
     from nnc.core.dispatch import DISPATCHER, Backend, DeferredBackend
+    from nnc.core.forking import FORK_GUARD
     from nnc.planning.native import Loop, use_compiler
 
     def _make(module: str, name: str) -> Backend:
         """A backend, imported when a command first asks for it, so that importing the package stays quick."""
-        backend: Backend = getattr(import_module(module), name)()
+        with FORK_GUARD:
+            backend: Backend = getattr(import_module(module), name)()
         return backend
 
     def _translate(loop: Loop) -> Loop:
         """A loop of a solver as native code."""
-        native: Loop = import_module("nnc.backends.llvm.run.translate").translate(loop)
+        with FORK_GUARD:
+            native: Loop = import_module("nnc.backends.llvm.run.translate").translate(loop)
         return native
 
     DISPATCHER.add(DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend")))

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from nnc.concrete.body import ConcreteBody, ExecKey
 from nnc.concrete.run import Context, RunPlan, execute
+from nnc.core.forking import fork_safe_lock, in_children
 from nnc.core.shield import Shield
 from nnc.core.stream import Signal, Stream
 from nnc.errors import UsageError
@@ -63,11 +64,12 @@ class PendingRun:
 class PendingRuns:
     """The runs that have not ended, of a graph or of all graphs over one memory."""
 
-    __slots__ = ("_hold", "_items", "_lock")
+    __slots__ = ("__weakref__", "_hold", "_items", "_lock")
 
     def __init__(self) -> None:
         self._items: list[PendingRun] = []
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
+        in_children(self)
         # The hold that has everything to itself now; nobody else starts anything until it ends.
         self._hold: PendingRun | None = None
 
@@ -110,6 +112,13 @@ class PendingRuns:
                 context = item.context
                 if item.body is body and context is not None:
                     context.cancelled = True
+
+    def forget_threads(self) -> None:
+        """In a forked child: runs on other threads will never end here, and nobody else sees what they leave."""
+        me = threading.get_ident()
+        self._items = [item for item in self._items if item.signal is not None or item.thread == me]
+        if self._hold is not None and self._hold.thread != me:
+            self._hold = None
 
     def _own_hold(self) -> PendingRun | None:
         """The hold of the calling thread, unless it is inside a run."""

@@ -7,12 +7,12 @@ A piece comes back when nobody holds its bytes any more, be it a tensor, a view 
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, insort
 from collections import deque
 
 import numpy as np
 
+from nnc.core.forking import fork_safe_lock
 from nnc.core.storage import ALIGNMENT, Storage
 
 KEPT = 1 << 26
@@ -43,7 +43,7 @@ class Pool:
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._returned: deque[Storage] = deque()
         self._pieces: dict[int, list[Storage]] = {}
         self._sizes: list[int] = []

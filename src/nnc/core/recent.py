@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from nnc.core.forking import fork_safe_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -25,7 +26,7 @@ class RecentlyUsed(Generic[K, V]):
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
         self._table: dict[K, V] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def get(self, key: K) -> V | None:
         """The value, which now is the one used last; None when it is not there."""
@@ -71,7 +72,7 @@ class TwoGenerations(Generic[K, V]):
         self._most = most
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def get(self, key: K) -> V | None:
         """The value, which now is young; None when it is not there."""

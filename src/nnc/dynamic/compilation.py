@@ -14,7 +14,6 @@ compute again what it did not keep. Called while another function is recorded, i
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import dtype_of
+from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed
@@ -95,7 +95,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda: SETTINGS.kept_programs)
         self._arena = Arena(0)
         self._pool = Pool()
-        self._lock = threading.RLock()
+        self._lock = fork_safe_rlock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the program of this signature, which the first call makes."""

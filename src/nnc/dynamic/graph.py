@@ -9,7 +9,6 @@ A recorded exec is forgotten when no variable that is still held depends on it.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import DType
+from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed
@@ -99,7 +99,7 @@ class DynamicGraph(Uncopied):
         self._arena = Arena(0)
         self._pool = Pool()
         # Edits of the record: one thread at a time, how deep it is in them, and the handles that went meanwhile.
-        self._lock = threading.RLock()
+        self._lock = fork_safe_rlock()
         self._depth = 0
         self._gone: deque[TensorKey] = deque()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import F16, F32, DType
+from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
@@ -214,7 +214,7 @@ class Model:
         self._arena = Arena(0)
         self._steps: RecentlyUsed[tuple[str, int], ModelStep] = RecentlyUsed(_most_programs)
         self._plans: RecentlyUsed[tuple[str, int], _Program] = RecentlyUsed(_most_programs)
-        self._making = threading.RLock()
+        self._making = fork_safe_rlock()
 
     # ---- copies
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from nnc.core.forking import FORK_GUARD
 from nnc.core.shield import Shield
 
 __all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed"]
@@ -22,11 +21,6 @@ except (ImportError, OSError, RuntimeError, AttributeError) as error:
     ABSENCE = f"llvmlite cannot be loaded: {error}"
     VERSION = ""
 
-_LOCK = threading.RLock()
-# A fork waits for the end of a block: in a child that began inside of one, LLVM's own lock would be held for ever.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
-
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
@@ -34,5 +28,5 @@ def undisturbed() -> Iterator[None]:
 
     llvmlite takes its lock in Python, and an interrupt between the lines keeps it from every other thread for ever.
     """
-    with Shield(), _LOCK:
+    with Shield(), FORK_GUARD:
         yield

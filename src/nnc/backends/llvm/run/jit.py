@@ -22,6 +22,7 @@ from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
 from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.core.exact import Exact
+from nnc.core.forking import fork_safe_rlock
 from nnc.core.uncopied import Uncopied
 
 ENTRY_POINT = "kernel"
@@ -39,21 +40,26 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     LLVM's pipeline takes longer and gives no faster kernels.
     """
     with undisturbed():
-        # A context of its own: what LLVM keeps in the global one stays for ever.
-        module = llvm.parse_assembly(source, llvm.create_context())
-        module.verify()
-        machine = target_machine(target)
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
-        passes = llvm.create_new_function_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_new_gvn_pass()
-        passes.add_simplify_cfg_pass()
-        for function in module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
-        code: bytes = machine.emit_object(module)
-        return code
+        return _compile(source, target)
+
+
+def _compile(source: str, target: TargetDescription) -> bytes:
+    """The same in a frame of its own, so that what it makes is freed inside of the block too."""
+    # A context of its own: what LLVM keeps in the global one stays for ever.
+    module = llvm.parse_assembly(source, llvm.create_context())
+    module.verify()
+    machine = target_machine(target)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +100,7 @@ class Jit(Uncopied):
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
     _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
     _numbers: Iterator[int] = field(default_factory=count)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def forget(self) -> None:
-        """In a forked child: the lock may be held by a thread that does not exist here."""
-        self._lock = threading.RLock()
+    _lock: threading.RLock = field(default_factory=fork_safe_rlock)
 
     def kernel(self, generator: Generator) -> NativeKernel:
         """The loaded kernel of `generator`; while anybody holds it, it is generated and compiled once."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from nnc.backends.llvm.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
+from nnc.core.forking import in_children
 from nnc.core.settings import usable_processors
 from nnc.core.shield import Shield
 from nnc.core.uncopied import Uncopied
@@ -292,7 +292,7 @@ class WorkerPool(Uncopied):
         self._retired = True
         self.close()
 
-    def forget(self) -> None:
+    def forget_threads(self) -> None:
         """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
         self._lock = threading.Lock()
         self._threads = []
@@ -308,9 +308,7 @@ def make_pool(jit: Jit) -> WorkerPool:
     """A pool that ends its workers with the interpreter and starts afresh in forked children."""
     pool = WorkerPool(NativeEntry.load(jit))
     atexit.register(pool.retire)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=pool.forget)
-        os.register_at_fork(after_in_child=jit.forget)
+    in_children(pool)
     return pool
 
 
