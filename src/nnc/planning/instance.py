@@ -1,6 +1,6 @@
 """What a solver is given and what it gives back: flat lists for one arena.
 
-A solver is a function `(Instance, Effort) -> Layout`. It sees no names, no empty blocks and one kind of memory.
+A solver is a function `(Instance, Effort) -> Solution`. It sees no names, no empty blocks and one kind of memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Instance:
     """Blocks of one arena as columns; lives are half-open, in `range(steps)`, sizes are the reserved bytes.
 
     `pinned` maps blocks to fixed offsets, `groups` are companions, `rows` is an explicit interference graph as in
-    `Interference` or `None` for overlap of lives.
+    `Interference` or `None` for overlap of lives. `lifetime` is the length of each life in the steps of the problem,
+    before time was compressed; without it that is `upper - lower`.
     """
 
     lower: list[int]
@@ -29,6 +30,7 @@ class Instance:
     pinned: dict[int, int] = field(default_factory=dict)
     groups: tuple[tuple[int, ...], ...] = ()
     rows: tuple[int, ...] | None = None
+    lifetime: list[int] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -77,11 +79,11 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Solution:
     """A solver's answer; `offsets` is `None` if it ran out of effort, `proven` a bound that its search has proven."""
 
     offsets: list[int] | None
     proven: int = 0
 
 
-Solver = Callable[[Instance, Effort], Layout]
+Solver = Callable[[Instance, Effort], Solution]

@@ -13,11 +13,16 @@ def test_only_maximal_sections_are_kept() -> None:
     assert sections([0, 5, 7, 40], [50, 30, 20, 60]) == ([0, 0, 0, 1], [2, 1, 1, 2])
 
 
+def test_lifetimes_are_those_of_the_problem() -> None:
+    problem = Problem((Block("a", 1, 0, 40), Block("b", 1, 9, 12), Block("c", 1, 50, 60)))
+    assert [part.instance.lifetime for part in normalize(problem)] == [[40, 3], [10]]
+
+
 def test_empty_blocks_are_dropped() -> None:
     problem = Problem((Block("a", 0, 0, 9), Block("b", 4, 3, 3), Block("c", 4, 1, 2)))
     (part,) = normalize(problem)
     assert part.blocks == [2]
-    assert part.instance == Instance([0], [1], [4], [1])
+    assert part.instance == Instance([0], [1], [4], [1], lifetime=[1])
 
 
 def test_time_is_cut_where_nothing_lives_across() -> None:

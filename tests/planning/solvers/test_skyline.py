@@ -50,3 +50,11 @@ def test_offsets_are_aligned(keys: str) -> None:
     offsets = skyline(keys)(instance, Effort()).offsets
     assert offsets is not None
     assert all(offset % alignment == 0 for offset, alignment in zip(offsets, instance.alignment, strict=True))
+
+
+def test_ranks_count_sections_or_steps_and_take_noise() -> None:
+    """Block 0 lives in more sections, block 1 in more steps."""
+    instance = Instance([0, 2], [2, 3], [4, 4], [1, 1], lifetime=[5, 9])
+    assert rank(instance, "W") == [0, 1]
+    assert rank(instance, "W", in_steps=True) == [1, 0]
+    assert rank(instance, "W", in_steps=True, noise=[200, 100]) == [0, 1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import lcm
 from typing import NamedTuple
 
-from nnc.planning.instance import Instance, Layout
+from nnc.planning.instance import Instance, Solution
 from nnc.planning.solvers.normalize import conflicts
 
 SOURCE = -1
@@ -96,7 +96,7 @@ def precedence(instance: Instance) -> tuple[list[int], list[int]]:
     return before, after
 
 
-def settled(instance: Instance, graph: AllocationGraph) -> Layout:
+def settled(instance: Instance, graph: AllocationGraph) -> Solution:
     """The offsets of `graph`; nothing if two blocks that interfere share bytes.
 
     That happens only for an explicit interference that no order of time explains: bytes are handed on from block to
@@ -107,5 +107,5 @@ def settled(instance: Instance, graph: AllocationGraph) -> Layout:
         for i, row in enumerate(conflicts(instance)):
             for j in row:
                 if offsets[i] < offsets[j] + instance.size[j] and offsets[j] < offsets[i] + instance.size[i]:
-                    return Layout(None)
-    return Layout(offsets)
+                    return Solution(None)
+    return Solution(offsets)

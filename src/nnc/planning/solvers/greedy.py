@@ -11,7 +11,7 @@ from math import lcm
 
 from nnc.errors import PlanningError
 from nnc.planning import arrays
-from nnc.planning.instance import Effort, Instance, Layout, Solver
+from nnc.planning.instance import Effort, Instance, Solution, Solver
 from nnc.planning.solvers.normalize import conflicts, totals
 
 Order = Callable[[Instance], list[int]]
@@ -62,10 +62,10 @@ def by_birth(instance: Instance) -> list[int]:
 def first_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, at the lowest free place."""
 
-    def solver(instance: Instance, effort: Effort) -> Layout:
+    def solver(instance: Instance, effort: Effort) -> Solution:
         if arrays.AVAILABLE and instance.count > LARGEST_FOR_LISTS and instance.rows is None and _uniform(instance):
-            return Layout(arrays.first_fit(instance, order(instance), effort.deadline))
-        return Layout(place(instance, order(instance), conflicts(instance), tightest=False))
+            return Solution(arrays.first_fit(instance, order(instance), effort.deadline))
+        return Solution(place(instance, order(instance), conflicts(instance), tightest=False))
 
     return solver
 
@@ -73,8 +73,8 @@ def first_fit(order: Order) -> Solver:
 def best_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, into the tightest free gap between placed blocks."""
 
-    def solver(instance: Instance, effort: Effort) -> Layout:
-        return Layout(place(instance, order(instance), conflicts(instance), tightest=True))
+    def solver(instance: Instance, effort: Effort) -> Solution:
+        return Solution(place(instance, order(instance), conflicts(instance), tightest=True))
 
     return solver
 

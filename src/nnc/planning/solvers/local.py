@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from random import Random
 
-from nnc.planning.instance import Effort, Instance, Layout
+from nnc.planning.instance import Effort, Instance, Solution
 from nnc.planning.solvers.greedy import by_size, place
 from nnc.planning.solvers.normalize import conflicts
 
 PLACEMENTS = 100_000
 
 
-def local_search(instance: Instance, effort: Effort) -> Layout:
+def local_search(instance: Instance, effort: Effort) -> Solution:
     """At most `PLACEMENTS` blocks, or `effort.places`, are placed in all; random choices come from the seed alone."""
     draw = Random(effort.seed)
     neighbours = conflicts(instance)
@@ -33,4 +33,4 @@ def local_search(instance: Instance, effort: Effort) -> Layout:
         offsets = place(instance, trial, neighbours, tightest=False)
         if instance.arena(offsets) <= arena:
             order, best, arena = trial, offsets, instance.arena(offsets)
-    return Layout(best)
+    return Solution(best)

@@ -74,6 +74,7 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
         pinned,
         tuple(groups),
         rows,
+        [block.upper - block.lower for block in chosen],
     )
 
 
@@ -142,6 +143,7 @@ def _slice(instance: Instance, members: list[int]) -> Instance:
         [instance.upper[i] - start for i in members],
         [instance.size[i] for i in members],
         [instance.alignment[i] for i in members],
+        lifetime=[instance.lifetime[i] for i in members],
     )
 
 

@@ -13,14 +13,14 @@ did not fit are looked at again after a new edge, which is the only time that th
 
 from __future__ import annotations
 
-from nnc.planning.instance import Effort, Instance, Layout
+from nnc.planning.instance import Effort, Instance, Solution
 from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 from nnc.planning.solvers.normalize import conflicts
 
 Group = tuple[int, ...]
 
 
-def reference_coded(instance: Instance, effort: Effort) -> Layout:
+def reference_coded(instance: Instance, effort: Effort) -> Solution:
     """Largest first into the nearest edge; see the module."""
     size = flow_sizes(instance)
     graph = AllocationGraph(size)
@@ -31,7 +31,7 @@ def reference_coded(instance: Instance, effort: Effort) -> Layout:
     barred: set[Group] = set()
     while left:
         if effort.expired:
-            return Layout(None)
+            return Solution(None)
         largest = max(max(size[i] for i in group) for group in left)
         ordered = sorted(
             (group for group in left if max(size[i] for i in group) == largest),

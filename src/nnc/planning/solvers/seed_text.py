@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnc.planning.instance import Effort, Instance, Layout
+from nnc.planning.instance import Effort, Instance, Solution
 from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 from nnc.planning.solvers.normalize import conflicts
 
@@ -53,22 +53,22 @@ class SizeFacts:
         return cls(flow_sizes(instance), [len(row) for row in conflicts(instance)], unordered, before, after)
 
 
-def seed_text(instance: Instance, effort: Effort) -> Layout:
+def seed_text(instance: Instance, effort: Effort) -> Solution:
     """The algorithm with edges that may touch the source or the sink, but not both."""
     return _run(instance, effort, literal=False)
 
 
-def seed_literal(instance: Instance, effort: Effort) -> Layout:
+def seed_literal(instance: Instance, effort: Effort) -> Solution:
     """The algorithm to the letter: no edge that touches the source or the sink is ever reused."""
     return _run(instance, effort, literal=True)
 
 
-def _run(instance: Instance, effort: Effort, *, literal: bool) -> Layout:
+def _run(instance: Instance, effort: Effort, *, literal: bool) -> Solution:
     facts = SizeFacts.of(instance)
     graph = AllocationGraph(facts.size)
     for _ in rounds(facts, graph, literal=literal):
         if effort.expired:
-            return Layout(None)
+            return Solution(None)
     return settled(instance, graph)
 
 

@@ -8,10 +8,10 @@ T the fullest section of a life, W its length, A size times length, Z the size, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from nnc.planning.instance import Effort, Instance, Layout, Solver
+from nnc.planning.instance import Effort, Instance, Solution, Solver
 from nnc.planning.solvers.normalize import totals
 
 CHUNK = 256
@@ -45,20 +45,22 @@ class Ranges:
                 self.chunks[chunk] = value
 
 
-def rank(instance: Instance, keys: str) -> list[int]:
-    """Blocks in the order of the letters `keys` (T, W, A, Z), largest first, then earlier births."""
-    width = [upper - lower for lower, upper in zip(instance.lower, instance.upper, strict=True)]
+def rank(instance: Instance, keys: str, *, in_steps: bool = False, noise: Sequence[int] | None = None) -> list[int]:
+    """Blocks in the order of the letters `keys` (T, W, A, Z), largest first, then earlier births.
+
+    W and A count sections, or the steps of the problem. Every key of block `i` is multiplied by `noise[i]`.
+    """
+    lives = [upper - lower for lower, upper in zip(instance.lower, instance.upper, strict=True)]
+    width = (instance.lifetime if in_steps else []) or lives
     columns: dict[str, Callable[[], list[int]]] = {
         "T": lambda: fullest(instance),
         "W": lambda: width,
         "A": lambda: [size * length for size, length in zip(instance.size, width, strict=True)],
         "Z": lambda: instance.size,
     }
-    chosen = [columns[key]() for key in keys]
-    ranked = zip(
-        *([-value for value in column] for column in chosen), instance.lower, range(instance.count), strict=True
-    )
-    return [entry[-1] for entry in sorted(ranked)]
+    factors = noise or [1] * instance.count
+    negated = [[-value * by for value, by in zip(columns[key](), factors, strict=True)] for key in keys]
+    return [entry[-1] for entry in sorted(zip(*negated, instance.lower, range(instance.count), strict=True))]
 
 
 def fullest(instance: Instance) -> list[int]:
@@ -70,14 +72,14 @@ def fullest(instance: Instance) -> list[int]:
 def skyline(keys: str) -> Solver:
     """The solver that takes, of the blocks that can go lowest, the first in the order `keys`."""
 
-    def solver(instance: Instance, effort: Effort) -> Layout:
-        return Layout(_build(instance, rank(instance, keys), effort))
+    def solver(instance: Instance, effort: Effort) -> Solution:
+        return Solution(_build(instance, rank(instance, keys), effort))
 
     return solver
 
 
 def _build(instance: Instance, order: list[int], effort: Effort) -> list[int] | None:
-    """Offsets wait in a heap; they only grow, so the least one that is still true is the least of all."""
+    """Solution wait in a heap; they only grow, so the least one that is still true is the least of all."""
     floor = Ranges([0] * instance.steps)
     lower = [instance.lower[i] for i in order]
     upper = [instance.upper[i] for i in order]

@@ -10,21 +10,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
-from nnc.planning.instance import Effort, Instance, Layout, Solver
+from nnc.planning.instance import Effort, Instance, Solution, Solver
 from nnc.planning.solvers.normalize import totals
 
 Chooser = Callable[[list[int], list[int], int, int], int]
 Event = tuple[int, int, int, int]
 
 
-def first_fit(instance: Instance, effort: Effort) -> Layout:
+def first_fit(instance: Instance, effort: Effort) -> Solution:
     """From the first step on, each block into the lowest gap that holds it."""
-    return Layout(_from_start(instance, _lowest_gap))
+    return Solution(_from_start(instance, _lowest_gap))
 
 
-def best_fit(instance: Instance, effort: Effort) -> Layout:
+def best_fit(instance: Instance, effort: Effort) -> Solution:
     """From the first step on, each block into the tightest gap that holds it, the lowest of equal ones."""
-    return Layout(_from_start(instance, _tightest_gap))
+    return Solution(_from_start(instance, _tightest_gap))
 
 
 def peak_best_fit(keys: str) -> Solver:
@@ -33,8 +33,8 @@ def peak_best_fit(keys: str) -> Solver:
     Only W (the longest life lowest) and Z (the largest lowest) make sense here.
     """
 
-    def solver(instance: Instance, effort: Effort) -> Layout:
-        return Layout(_from_peak(instance, keys, _tightest_gap))
+    def solver(instance: Instance, effort: Effort) -> Solution:
+        return Solution(_from_peak(instance, keys, _tightest_gap))
 
     return solver
 

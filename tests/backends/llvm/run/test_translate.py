@@ -6,12 +6,13 @@ from array import array
 from dataclasses import dataclass
 
 import pytest
-from tests.planning.solvers.test_plunge import random_instance
+from tests.planning.solvers.optimum import random_instance
 
 from nnc.backends.llvm.run.translate import translate
 from nnc.errors import BackendError
-from nnc.planning.solvers import plunge
-from nnc.planning.solvers.tables import Tables
+from nnc.planning.solvers.branch_and_bound import grow, make_tree, plant
+from nnc.planning.solvers.normalize import totals
+from nnc.planning.solvers.skyline import rank
 
 LIMIT = 5
 
@@ -91,12 +92,12 @@ def test_what_is_outside_the_subset_is_refused(function: object) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_native_dive_searches_the_same_tree(seed: int) -> None:
-    tables = Tables.of(random_instance(seed))
-    fast = translate(plunge.plunge)
-    for capacity in (max(tables.totals), max(tables.totals) + 2):
-        ours, theirs = (plunge.make_board(tables, 10_000, 10_000) for _ in range(2))
-        for board in (ours, theirs):
-            plunge.prepare(board, tables, "TAW", capacity)
-        assert fast(ours, 20_000) == plunge.plunge(theirs, 20_000)
-        assert (ours.nodes, ours.taken, ours.entries) == (theirs.nodes, theirs.taken, theirs.entries)
+def test_the_native_search_grows_the_same_tree(seed: int) -> None:
+    instance = random_instance(seed, most=10)
+    fast = translate(grow)
+    for capacity in (max(totals(instance)), max(totals(instance)) + 2):
+        ours, theirs = make_tree(instance), make_tree(instance)
+        for tree in (ours, theirs):
+            plant(tree, rank(instance, "TAW"), capacity)
+        assert fast(ours, 20_000) == grow(theirs, 20_000)
+        assert ours == theirs
