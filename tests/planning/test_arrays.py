@@ -12,7 +12,7 @@ import pytest
 import nnc.planning
 from nnc.errors import PlanningError
 from nnc.planning import arrays
-from nnc.planning.instance import Instance
+from nnc.planning.instance import Effort, Instance
 from nnc.planning.solvers import greedy
 from nnc.planning.solvers.normalize import conflicts
 
@@ -48,8 +48,8 @@ def test_arrays_place_as_lists_do() -> None:
         size = [draw.randrange(1, 50) for _ in range(count)]
         instance = Instance(lower, upper, size, [1] * count)
         order = greedy.by_size(instance)
-        with_lists = greedy.place(instance, order, conflicts(instance), tightest=False)
-        assert arrays.first_fit(instance, order, None) == with_lists
+        with_lists = greedy.place(instance, order, conflicts(instance), Effort(), tightest=False)
+        assert arrays.first_fit_in_arrays(instance, order, None) == with_lists
 
 
 @pytest.mark.skipif(not arrays.AVAILABLE, reason="NumPy is not installed")
@@ -62,16 +62,16 @@ def test_arrays_take_pinned_blocks_and_companions() -> None:
         groups = tuple((i, i + count // 2) for i in range(2, count // 2 - 1, 3) if upper[i] <= lower[i + count // 2])
         instance = Instance(lower, upper, size, [1] * count, pinned={0: 20, count - 1: 7}, groups=groups)
         order = greedy.by_size(instance)
-        with_lists = greedy.place(instance, order, conflicts(instance), tightest=False)
-        assert arrays.first_fit(instance, order, None) == with_lists
+        with_lists = greedy.place(instance, order, conflicts(instance), Effort(), tightest=False)
+        assert arrays.first_fit_in_arrays(instance, order, None) == with_lists
 
 
 @pytest.mark.skipif(not arrays.AVAILABLE, reason="NumPy is not installed")
 def test_arrays_refuse_pinned_blocks_on_the_same_bytes() -> None:
     with pytest.raises(PlanningError):
-        arrays.first_fit(Instance([0, 1], [2, 3], [8, 8], [1, 1], pinned={0: 0, 1: 4}), [0, 1], None)
+        arrays.first_fit_in_arrays(Instance([0, 1], [2, 3], [8, 8], [1, 1], pinned={0: 0, 1: 4}), [0, 1], None)
 
 
 @pytest.mark.skipif(not arrays.AVAILABLE, reason="NumPy is not installed")
 def test_arrays_stop_at_the_deadline() -> None:
-    assert arrays.first_fit(Instance([0], [1], [1], [1]), [0], deadline=0.0) is None
+    assert arrays.first_fit_in_arrays(Instance([0], [1], [1], [1]), [0], deadline=0.0) is None

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 from random import Random
 
-from nnc.planning import Block, Interference, Problem, Witness, lower_bound
+from nnc.planning import Block, Interference, Problem, Witness, faults, lower_bound, solve
 from nnc.planning.bound import witnesses
 
 
@@ -29,6 +29,19 @@ def test_each_memory_has_its_own_bound() -> None:
 def test_nothing_needs_nothing() -> None:
     assert lower_bound(Problem(())) == 0
     assert lower_bound(Problem((Block("a", 0, 0, 2), Block("b", 8, 3, 3)))) == 0
+
+
+def test_the_end_of_a_pinned_block_counts() -> None:
+    """100 bytes lie below the pinned block, which no plan may save: the plan is optimal, and says so."""
+    blocks = (Block("a", 40, 0, 2), Block("b", 8, 1, 3, offset=100), Block("c", 4, 0, 2, memory="x"))
+    for problem in (Problem(blocks), Problem(blocks, Interference.of_lives(blocks))):
+        assert witnesses(problem)["host"] == Witness(1, (0, 1))
+        assert lower_bound(problem) == 112
+        plan = solve(problem)
+        assert (plan.arena_bytes, plan.optimal, faults(problem, plan)) == (112, True, ())
+    dead = (Block("a", 40, 0, 1), *blocks[1:])
+    assert lower_bound(Problem((*dead, Block("d", 90, 4, 5)))) == 112
+    assert lower_bound(Problem((*dead, Block("d", 190, 4, 5)))) == 194
 
 
 def test_an_odd_cycle_is_bounded_by_its_heaviest_edge() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import SOLVERS, Block, Interference, Problem, faults, lower_bound, read_csv, solve
+from nnc.planning.instance import Effort, Instance
 from nnc.planning.portfolio import PORTFOLIO, ROWS
 
 DATA = Path(__file__).parent / "data"
@@ -166,6 +167,22 @@ def test_an_expired_time_limit_still_gives_a_plan() -> None:
     assert faults(problem, plan) == ()
     explicit = Problem(problem.blocks, Interference.of_lives(problem.blocks))
     assert faults(explicit, solve(explicit, time_limit=0.0)) == ()
+
+
+@pytest.mark.parametrize("name", ["peak_best_fit_wz", "sweep_first_fit", "sweep_best_fit", "size_first_fit"])
+def test_orders_stop_at_the_deadline(name: str) -> None:
+    """At a step with very many blocks each event is slow; the first solver once ran on for minutes."""
+    count = 7_000
+    instance = Instance([0] * count, [1] * count, list(range(1, count + 1)), [3] * count)
+    assert SOLVERS[name](instance, Effort(deadline=0.0)).offsets is None
+
+
+def test_a_solver_is_not_asked_for_more_blocks_than_it_is_quick_for() -> None:
+    """`local_search`, the last that takes pinned blocks, would list all pairs; the clock is not what keeps it away."""
+    blocks = tuple(Block(str(i), 3, 0, 1, alignment=3) for i in range(6_100))
+    problem = Problem((Block("pinned", 1, 0, 1, offset=0), *blocks))
+    plan = solve(problem)
+    assert (plan.solver, faults(problem, plan)) == ("slots", ())
 
 
 def test_nothing_is_planned_in_no_bytes() -> None:

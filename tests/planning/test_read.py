@@ -32,6 +32,9 @@ def test_the_optional_columns() -> None:
         ("id,lower,upper,size\n0,0,1,2\n1,0,x,2\n", 3),
         ("id,lower,upper,size\n0,0,1\n", 2),
         ("id,lower,upper,size\n0,5,1,2\n", 2),
+        ("id,lower,upper,size\n0,0,1,2\n1,0,1,2,3\n", 3),
+        ("id,lower,upper,size,lower\n0,0,1,2,0\n", 1),
+        ("id,lower,upper,size,SIZE\n0,0,1,2,2\n", 1),
         ("id,lower,upper,size,alignment,offset\n0,0,1,2,4,3\n", 2),
     ],
 )
@@ -46,4 +49,17 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, line: i
 def test_spaces_in_the_header_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "spaces.csv"
     path.write_text("buffer_id, lower, upper, size\n7,0,1,2\n")
+    assert read_csv(path).blocks == (Block("7", 2, 0, 1),)
+
+
+def test_a_byte_order_mark_and_capitals_do_not_matter(tmp_path: Path) -> None:
+    """As spreadsheets write it: the mark once became a part of the first name."""
+    path = tmp_path / "spreadsheet.csv"
+    path.write_text("\ufeffID,Lower,UPPER,Size,Memory\r\nA,0,1,2,Fast\r\n", encoding="utf-8")
+    assert read_csv(path).blocks == (Block("A", 2, 0, 1, memory="Fast"),)
+
+
+def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "commas.csv"
+    path.write_text("id,lower,upper,size,,\n7,0,1,2,,\n")
     assert read_csv(path).blocks == (Block("7", 2, 0, 1),)

@@ -17,8 +17,6 @@ FAMILIES = ("ops", "backends", "nn/layers", "symbolic/passes", "cli", "onnx/rows
 # What repeats on purpose, with the reason.
 CLASSES = {
     "Arena": "of keys in the graph, of bytes in a compiled graph",
-    "Layout": "of axes in a tensor, of blocks in memory",
-    "Part": "of a memory problem, and of the search in it",
     "Rule": "a rewrite, and what an argument has to be",
 }
 MODULES = {

@@ -11,8 +11,8 @@ import typer
 
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
-from nnc.errors import MemoryLimitError, UsageError
-from nnc.planning import SOLVERS, Plan, Problem, read_csv, solve
+from nnc.errors import UsageError
+from nnc.planning import SOLVERS, Plan, Problem, beyond, read_csv, smallest_plan
 
 SHOWN_BLOCKS = 20
 PICTURE_COLUMNS, PICTURE_ROWS = 72, 12
@@ -41,23 +41,22 @@ def memplan(
 ) -> int:
     """Plan a memory problem: an offset for each block in an arena that is as small as can be found.
 
-    --json gives arena_bytes, lower_bound_bytes, optimal, solver, seconds and the offsets in the order of the file.
+    --json gives arena_bytes, lower_bound_bytes, optimal, solver, seconds and the offsets in the order of the file,
+    of the smallest plan found even where it does not fit the capacity.
     """
     if math.isnan(time_limit):
         raise UsageError("--time-limit", got="nan", need="seconds, 0 or more, or inf")
     problem = read_csv(file)
-    try:
-        plan = solve(
-            problem, solver=solver, capacity=capacity, time_limit=None if math.isinf(time_limit) else time_limit
-        )
-    except MemoryLimitError as error:
-        complain(str(error))
-        return 1
+    limit = None if math.isinf(time_limit) else time_limit
+    plan = smallest_plan(problem, solver=solver, capacity=capacity, time_limit=limit)
+    fits = capacity is None or plan.arena_bytes <= capacity
     if json:
         write_json(_facts(plan))
-    else:
+    elif fits:
         _print(problem, plan)
-    return 0
+    if capacity is not None and not fits:
+        complain(str(beyond(plan, capacity)))
+    return 0 if fits else 1
 
 
 def _facts(plan: Plan) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from nnc.planning.bound import lower_bound
 from nnc.planning.plan import Plan, Witness
-from nnc.planning.portfolio import SOLVERS, solve
+from nnc.planning.portfolio import SOLVERS, beyond, smallest_plan, solve
 from nnc.planning.problem import Block, Interference, Problem
 from nnc.planning.read import read_csv
 from nnc.planning.verify import faults
@@ -26,8 +26,10 @@ __all__ = [
     "Plan",
     "Problem",
     "Witness",
+    "beyond",
     "faults",
     "lower_bound",
     "read_csv",
+    "smallest_plan",
     "solve",
 ]

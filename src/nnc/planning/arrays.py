@@ -21,7 +21,7 @@ AVAILABLE = numpy is not None
 CHECK_EVERY = 1024
 
 
-def first_fit(instance: Instance, order: Iterable[int], deadline: float | None) -> list[int] | None:
+def first_fit_in_arrays(instance: Instance, order: Iterable[int], deadline: float | None) -> list[int] | None:
     """`offset[i]` = the lowest place free over the life of `i`, blocks taken in `order`; `None` at the deadline.
 
     Pinned blocks come first, companions are placed with the first of them. Sizes and pinned offsets must be multiples

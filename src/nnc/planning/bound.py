@@ -2,8 +2,8 @@
 
     bound = sum over memories of  max over steps of  sum(reserved[b] for b alive at the step)
 
-Under explicit interference the steps are replaced by cliques of the interference graph, the heaviest that a greedy
-start and a bounded branch and bound find.
+A pinned block ends where it ends, so `offset[b] + reserved[b]` is a bound too. Under explicit interference the steps
+are replaced by cliques of the interference graph, the heaviest that a greedy start and a bounded branch and bound find.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ GREEDY_STARTS = 64
 
 def lower_bound(problem: Problem) -> int:
     """The bytes that every valid plan of `problem` needs at least, over all kinds of memory."""
-    return sum(sum(problem.blocks[i].reserved for i in witness.blocks) for witness in witnesses(problem).values())
+    return sum(proven_bytes(problem, witness) for witness in witnesses(problem).values())
+
+
+def proven_bytes(problem: Problem, witness: Witness) -> int:
+    """What the witness proves: the sum of its blocks, or the highest end of a pinned one."""
+    blocks = [problem.blocks[i] for i in witness.blocks]
+    ends = [block.offset + block.reserved for block in blocks if block.offset is not None]
+    return max(sum(block.reserved for block in blocks), max(ends, default=0))
 
 
 def witnesses(problem: Problem) -> dict[str, Witness]:
@@ -26,9 +33,20 @@ def witnesses(problem: Problem) -> dict[str, Witness]:
     for i, block in enumerate(problem.blocks):
         if problem.takes_bytes(i):
             members[block.memory].append(i)
-    if problem.interference is None:
-        return {memory: _peak(problem, blocks) for memory, blocks in members.items()}
-    return {memory: _heaviest_clique(problem, blocks) for memory, blocks in members.items()}
+    together = _peak if problem.interference is None else _heaviest_clique
+    proofs = {memory: [together(problem, blocks), _highest_pin(problem, blocks)] for memory, blocks in members.items()}
+    return {memory: max(each, key=lambda witness: proven_bytes(problem, witness)) for memory, each in proofs.items()}
+
+
+def _highest_pin(problem: Problem, members: list[int]) -> Witness:
+    """The pinned block that ends highest."""
+    ends = [
+        (offset + problem.blocks[i].reserved, -i) for i in members if (offset := problem.blocks[i].offset) is not None
+    ]
+    if not ends:
+        return Witness(0, ())
+    block = -max(ends)[1]
+    return Witness(problem.blocks[block].lower, (block,))
 
 
 def _peak(problem: Problem, members: list[int]) -> Witness:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 class Witness:
     """Blocks of one memory that must all have bytes of their own: `sum(reserved[b] for b in blocks) <= arena`.
 
-    They are alive together at `step`. Under explicit interference they interfere pair by pair, and `step` is the
-    latest birth among them. No blocks at all prove nothing: `step` is 0.
+    A pinned block among them proves its end, `offset + reserved`. They are alive together at `step`. Under explicit
+    interference they interfere pair by pair, and `step` is the latest birth among them. No blocks at all prove
+    nothing: `step` is 0.
     """
 
     step: int
@@ -22,8 +23,8 @@ class Witness:
 class Plan:
     """`offsets[i]` is where block `i` begins in the arena of its memory.
 
-    `arenas` holds the bytes of each kind of memory and `arena_bytes` their sum. `lower_bound` is the sum of the
-    bytes of `witnesses`, one per kind of memory, and `witness` is the heaviest of them. `optimal` is set only
+    `arenas` holds the bytes of each kind of memory and `arena_bytes` their sum. `lower_bound` is the sum of what
+    `witnesses` prove, one per kind of memory, and `witness` is the heaviest of them. `optimal` is set only
     when no smaller plan exists: the bound is met, or a search was exhausted. `seconds` is the time that planning took
     and the only field that differs between two runs.
     """

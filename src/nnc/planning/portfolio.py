@@ -12,24 +12,25 @@ from types import MappingProxyType
 
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import arrays
-from nnc.planning.bound import witnesses
+from nnc.planning.bound import proven_bytes, witnesses
 from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Effort, Solver
 from nnc.planning.plan import Plan, Witness
 from nnc.planning.problem import Problem
 from nnc.planning.solvers import greedy, sweep
 from nnc.planning.solvers.local import local_search
-from nnc.planning.solvers.normalize import Part, normalize
+from nnc.planning.solvers.normalize import Subproblem, normalize
 from nnc.planning.solvers.reference_coded import reference_coded
 from nnc.planning.solvers.search import search
 from nnc.planning.solvers.seed_text import seed_literal, seed_text
 from nnc.planning.solvers.skyline import skyline
+from nnc.planning.solvers.whole_slots import slots
 
 PORTFOLIO_NAME = "portfolio"
 LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SolverRow:
     """A solver and what the portfolio may ask of it.
 
     `takes` are the needs of an instance (`Instance.needs`) that it meets, `largest` is the number of blocks up to
@@ -45,29 +46,30 @@ class Row:
 
 ANY = frozenset({PINNED, COMPANIONS, EXPLICIT})
 ROWS = (
-    Row("peak_best_fit_wz", sweep.peak_best_fit("WZ"), turn=1),
-    Row("sweep_first_fit", sweep.first_fit, turn=2),
-    Row("size_first_fit", greedy.first_fit(greedy.by_size), ANY, LARGEST_WITH_ARRAYS, turn=3),
-    Row("peak_best_fit_zw", sweep.peak_best_fit("ZW"), turn=4),
-    Row("skyline_tz", skyline("TZ"), turn=5),
-    Row("skyline_twa", skyline("TWA"), turn=6),
-    Row("breadth_first_fit", greedy.first_fit(greedy.by_breadth), ANY, largest=6_000, turn=7),
-    Row("search", search, largest=6_000, turn=8),
-    Row("skyline_taw", skyline("TAW"), turn=9),
-    Row("skyline_awt", skyline("AWT"), turn=10),
-    Row("sweep_best_fit", sweep.best_fit, turn=11),
-    Row("size_best_fit", greedy.best_fit(greedy.by_size), ANY, largest=6_000, turn=12),
-    Row("area_first_fit", greedy.first_fit(greedy.by_area), ANY, largest=6_000, turn=13),
-    Row("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), ANY, largest=6_000, turn=14),
-    Row("reference_coded", reference_coded, frozenset({COMPANIONS, EXPLICIT}), largest=300, turn=15),
-    Row("local_search", local_search, ANY, largest=3_000, turn=16),
-    Row("width_first_fit", greedy.first_fit(greedy.by_width), ANY, largest=6_000),
-    Row("birth_first_fit", greedy.first_fit(greedy.by_birth), ANY, largest=6_000),
-    Row("birth_best_fit", greedy.best_fit(greedy.by_birth), ANY, largest=6_000),
-    Row("seed_text", seed_text, frozenset({EXPLICIT})),
-    Row("seed_literal", seed_literal, frozenset({EXPLICIT})),
+    SolverRow("peak_best_fit_wz", sweep.peak_best_fit("WZ"), turn=1),
+    SolverRow("sweep_first_fit", sweep.sweep_first_fit, turn=2),
+    SolverRow("size_first_fit", greedy.first_fit(greedy.by_size), ANY, LARGEST_WITH_ARRAYS, turn=3),
+    SolverRow("peak_best_fit_zw", sweep.peak_best_fit("ZW"), turn=4),
+    SolverRow("skyline_tz", skyline("TZ"), turn=5),
+    SolverRow("skyline_twa", skyline("TWA"), turn=6),
+    SolverRow("breadth_first_fit", greedy.first_fit(greedy.by_breadth), ANY, largest=6_000, turn=7),
+    SolverRow("search", search, largest=6_000, turn=8),
+    SolverRow("skyline_taw", skyline("TAW"), turn=9),
+    SolverRow("skyline_awt", skyline("AWT"), turn=10),
+    SolverRow("sweep_best_fit", sweep.sweep_best_fit, turn=11),
+    SolverRow("size_best_fit", greedy.best_fit(greedy.by_size), ANY, largest=6_000, turn=12),
+    SolverRow("area_first_fit", greedy.first_fit(greedy.by_area), ANY, largest=6_000, turn=13),
+    SolverRow("conflicts_first_fit", greedy.first_fit(greedy.by_conflicts), ANY, largest=6_000, turn=14),
+    SolverRow("reference_coded", reference_coded, frozenset({COMPANIONS, EXPLICIT}), largest=300, turn=15),
+    SolverRow("local_search", local_search, ANY, largest=3_000, turn=16),
+    SolverRow("width_first_fit", greedy.first_fit(greedy.by_width), ANY, largest=6_000),
+    SolverRow("birth_first_fit", greedy.first_fit(greedy.by_birth), ANY, largest=6_000),
+    SolverRow("birth_best_fit", greedy.best_fit(greedy.by_birth), ANY, largest=6_000),
+    SolverRow("seed_text", seed_text, frozenset({EXPLICIT})),
+    SolverRow("seed_literal", seed_literal, frozenset({EXPLICIT})),
 )
 
+LAST_RESORT = SolverRow("slots", slots, ANY)
 SOLVERS: Mapping[str, Solver] = MappingProxyType({row.name: row.solver for row in ROWS})
 PORTFOLIO = tuple(sorted((row for row in ROWS if row.turn is not None), key=lambda row: row.turn or 0))
 
@@ -76,7 +78,7 @@ PORTFOLIO = tuple(sorted((row for row in ROWS if row.turn is not None), key=lamb
 class State:
     """How far a part is: its best offsets and their arena so far, who found them, and what is proven about it."""
 
-    part: Part
+    part: Subproblem
     offsets: list[int] | None = None
     arena: int = 0
     solver: str = ""
@@ -92,18 +94,44 @@ def solve(
     places: int | None = None,
     seed: int = 0,
 ) -> Plan:
+    """`smallest_plan`; raises `MemoryLimitError` if that needs more than `capacity` bytes over all arenas."""
+    plan = smallest_plan(problem, solver=solver, time_limit=time_limit, capacity=capacity, places=places, seed=seed)
+    if capacity is not None and plan.arena_bytes > capacity:
+        raise beyond(plan, capacity)
+    return plan
+
+
+def beyond(plan: Plan, capacity: int) -> MemoryLimitError:
+    """The error that says that the smallest plan found does not fit."""
+    return MemoryLimitError(
+        "plan",
+        got=f"{plan.arena_bytes} bytes ({'the optimum' if plan.optimal else f'bound {plan.lower_bound}'})",
+        need=f"at most {capacity} bytes",
+        fix="raise the capacity or the time limit, or free blocks at the peak",
+    )
+
+
+def smallest_plan(
+    problem: Problem,
+    *,
+    solver: str = PORTFOLIO_NAME,
+    time_limit: float | None = 10.0,
+    capacity: int | None = None,
+    places: int | None = None,
+    seed: int = 0,
+) -> Plan:
     """The smallest plan of `problem` that `solver` finds within `time_limit` seconds (`None`: no limit).
 
     In each part of it a search puts blocks somewhere at most `places` times (`None`: its own limit).
 
-    The first plan is made without hurry, so that the portfolio always has one. With a `capacity`, in bytes over all
-    arenas, a plan that fits is good enough and the search stops there.
-    Raises `MemoryLimitError` if the plan found does not fit, `PlanningError` for an unknown solver, for one that
-    cannot take the problem, and for pinned blocks that share bytes.
+    Where no solver of the portfolio is done in time, `slots` makes a plan in one pass, so that there always is one.
+    With a `capacity`, in bytes over all arenas, a plan that fits is good enough and the search stops there; one that
+    does not fit is given back too. Raises `PlanningError` for an unknown solver, for one that cannot take the problem,
+    and for pinned blocks that share bytes.
     """
     begin = perf_counter()
     proofs = witnesses(problem)
-    bounds = {memory: sum(problem.blocks[i].reserved for i in proof.blocks) for memory, proof in proofs.items()}
+    bounds = {memory: proven_bytes(problem, proof) for memory, proof in proofs.items()}
     targets = dict(bounds)
     if capacity is not None and len(bounds) == 1:
         targets = {memory: max(bound, capacity) for memory, bound in bounds.items()}
@@ -111,12 +139,16 @@ def solve(
     states = [State(part) for part in normalize(problem)]
     for row in _rows(solver, states):
         for state in states:
-            unhurried = solver == PORTFOLIO_NAME and state.offsets is None
-            limit = None if unhurried else deadline
-            _advance(state, row, Effort(targets[state.part.memory], limit, seed, state.arena, places))
+            effort = Effort(targets[state.part.memory], deadline, seed, state.arena, places)
+            if solver != PORTFOLIO_NAME or _is_worth_its_time(state, row, effort):
+                _advance(state, row, effort)
+    if solver == PORTFOLIO_NAME:
+        for state in states:
+            if state.offsets is None:
+                _advance(state, LAST_RESORT, Effort())
     arenas = {memory: max(_values(states, memory, "arena"), default=0) for memory in bounds}
     proven = {memory: max(_values(states, memory, "proven"), default=0) for memory in bounds}
-    plan = Plan(
+    return Plan(
         offsets=_offsets(problem, states),
         arena_bytes=sum(arenas.values()),
         lower_bound=sum(bounds.values()),
@@ -127,17 +159,9 @@ def solve(
         arenas=arenas,
         witnesses=proofs,
     )
-    if capacity is not None and plan.arena_bytes > capacity:
-        raise MemoryLimitError(
-            "plan",
-            got=f"{plan.arena_bytes} bytes ({'the optimum' if plan.optimal else f'bound {plan.lower_bound}'})",
-            need=f"at most {capacity} bytes",
-            fix="raise the capacity or the time limit, or free blocks at the peak",
-        )
-    return plan
 
 
-def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
+def _rows(solver: str, states: list[State]) -> tuple[SolverRow, ...]:
     if solver == PORTFOLIO_NAME:
         return PORTFOLIO
     chosen = tuple(row for row in ROWS if row.name == solver)
@@ -154,20 +178,24 @@ def _rows(solver: str, states: list[State]) -> tuple[Row, ...]:
     return chosen
 
 
-def _advance(state: State, row: Row, effort: Effort) -> None:
-    """Let one solver try to better a part; the first that can take it always runs."""
+def _advance(state: State, row: SolverRow, effort: Effort) -> None:
+    """Let one solver try to better a part, if it can take it."""
     instance = state.part.instance
     if instance.needs - row.takes:
         return
-    if state.offsets is not None and (state.arena <= effort.target or instance.count > row.largest or effort.expired):
+    solution = row.solver(instance, effort)
+    state.proven = max(state.proven, solution.proven)
+    if solution.offsets is None:
         return
-    layout = row.solver(instance, effort)
-    state.proven = max(state.proven, layout.proven)
-    if layout.offsets is None:
-        return
-    arena = instance.arena(layout.offsets)
+    arena = instance.arena(solution.offsets)
     if state.offsets is None or arena < state.arena:
-        state.offsets, state.arena, state.solver = layout.offsets, arena, row.name
+        state.offsets, state.arena, state.solver = solution.offsets, arena, row.name
+
+
+def _is_worth_its_time(state: State, row: SolverRow, effort: Effort) -> bool:
+    """Whether there is time, something to win, and no more blocks than the solver is quick for."""
+    has_won = state.offsets is not None and state.arena <= effort.target
+    return not has_won and not effort.expired and state.part.instance.count <= row.largest
 
 
 def _values(states: list[State], memory: str, field: str) -> list[int]:

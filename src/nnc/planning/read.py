@@ -1,8 +1,12 @@
-"""Problems from files: one block per line, `id,lower,upper,size` and, if present, `alignment,offset,memory`."""
+"""Problems from files: one block per line, `id,lower,upper,size` and, if present, `alignment,offset,memory`.
+
+Capitals in the header do not matter, nor does the byte-order mark that spreadsheets write before it.
+"""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnc.errors import FormatError, PlanningError
@@ -15,8 +19,8 @@ _NUMBERS = ("lower", "upper", "size")
 def read_csv(path: str | Path) -> Problem:
     """The problem in the file at `path`: a header line, then one block per line, lives half-open, sizes in bytes.
 
-    Raises `FormatError`, with file and line, for a file that cannot be read, a missing column, a field that is not an
-    integer, or a block that cannot be.
+    Raises `FormatError`, with file and line, for a file that cannot be read, a missing column or one that stands
+    twice, a line with more fields than the header, a field that is not an integer, or a block that cannot be.
     """
     try:
         return _read(path)
@@ -29,22 +33,28 @@ def read_csv(path: str | Path) -> Problem:
 
 
 def _read(path: str | Path) -> Problem:
-    with Path(path).open(newline="", encoding="utf-8") as file:
+    with Path(path).open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
-        header = [column.strip() for column in reader.fieldnames or ()]
-        reader.fieldnames = header
-        missing = [column for column in _NUMBERS if column not in header]
-        if missing or not any(column in header for column in _NAMES):
-            raise FormatError(
-                "read_csv",
-                got=f"columns {', '.join(header) or 'none'}",
-                need="id, lower, upper, size",
-                origin=f"{path}:1",
-            )
+        reader.fieldnames = _header(reader.fieldnames or (), f"{path}:1")
         return Problem(tuple(_block(row, f"{path}:{reader.line_num}") for row in reader))
 
 
-def _block(row: dict[str, str | None], origin: str) -> Block:
+def _header(written: Sequence[str], origin: str) -> list[str]:
+    """The columns, in small letters; an error if one is missing or stands twice."""
+    header = [column.strip().lower() for column in written]
+    named = [column for column in header if column]
+    if len(set(named)) < len(named):
+        twice = next(column for column in named if named.count(column) > 1)
+        raise FormatError("read_csv", got=f"column {twice} twice", need="each column once", origin=origin)
+    if not set(_NUMBERS) <= set(named) or not set(_NAMES) & set(named):
+        got = f"columns {', '.join(header) or 'none'}"
+        raise FormatError("read_csv", got=got, need="id, lower, upper, size", origin=origin)
+    return header
+
+
+def _block(row: Mapping[str | None, str | None], origin: str) -> Block:
+    if None in row:  # where csv puts what is beyond the header
+        raise FormatError("read_csv", got="more fields than columns", need="one field per column", origin=origin)
     name = next(row[column] for column in _NAMES if column in row)
     offset = row.get("offset")
     try:

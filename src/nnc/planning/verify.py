@@ -99,7 +99,9 @@ def _certificate_faults(problem: Problem, plan: Plan) -> Iterator[str]:
         yield "the bound is met and the plan is not called optimal"
     proven = 0
     for memory, witness in plan.witnesses.items():
-        proven += sum(problem.blocks[i].reserved for i in witness.blocks)
+        blocks = [problem.blocks[i] for i in witness.blocks]
+        pinned = [block.offset + block.reserved for block in blocks if block.offset is not None]
+        proven += max(sum(block.reserved for block in blocks), *pinned, 0)
         if len(set(witness.blocks)) != len(witness.blocks):
             yield f"the witness of {memory} counts a block twice"
         if any(problem.blocks[i].memory != memory for i in witness.blocks):

@@ -6,7 +6,7 @@ from itertools import permutations
 from random import Random
 
 from nnc.planning import Block, Problem
-from nnc.planning.instance import Instance
+from nnc.planning.instance import Effort, Instance
 from nnc.planning.solvers.greedy import place
 from nnc.planning.solvers.normalize import conflicts, normalize
 
@@ -14,10 +14,8 @@ from nnc.planning.solvers.normalize import conflicts, normalize
 def optimum(instance: Instance) -> int:
     """The smallest arena over all orders; a plan that cannot sink is the first fit of its blocks by offset."""
     neighbours = conflicts(instance)
-    return min(
-        instance.arena(place(instance, order, neighbours, tightest=False))
-        for order in permutations(range(instance.count))
-    )
+    orders = permutations(range(instance.count))
+    return min(instance.arena(place(instance, order, neighbours, Effort(), tightest=False) or []) for order in orders)
 
 
 def random_instance(seed: int, most: int) -> Instance:

@@ -20,19 +20,19 @@ def test_first_fit_goes_low_and_best_fit_goes_tight() -> None:
     """Over the life of the last block [0, 6) and [8, 10) are free; it has 2 bytes."""
     instance = Instance([0, 0, 0, 1], [1, 2, 2, 2], [6, 2, 3, 2], [1] * 4, pinned={0: 0, 1: 6, 2: 10})
     neighbours = conflicts(instance)
-    assert greedy.place(instance, [3], neighbours, tightest=False) == [0, 6, 10, 0]
-    assert greedy.place(instance, [3], neighbours, tightest=True) == [0, 6, 10, 8]
+    assert greedy.place(instance, [3], neighbours, Effort(), tightest=False) == [0, 6, 10, 0]
+    assert greedy.place(instance, [3], neighbours, Effort(), tightest=True) == [0, 6, 10, 8]
 
 
 def test_companions_share_the_lowest_place_free_for_both() -> None:
     """Block 0 stands on [0, 4) at first, block 1 on [4, 8) later: their companions go above both."""
     instance = Instance([0, 2, 0, 2], [2, 4, 2, 4], [4, 4, 3, 3], [1] * 4, pinned={0: 0, 1: 4}, groups=((2, 3),))
-    assert greedy.place(instance, [2, 3], conflicts(instance), tightest=False) == [0, 4, 8, 8]
+    assert greedy.place(instance, [2, 3], conflicts(instance), Effort(), tightest=False) == [0, 4, 8, 8]
 
 
 def test_companions_of_different_alignment_suit_both() -> None:
     instance = Instance([0, 0, 1], [1, 1, 2], [1, 4, 6], [1, 4, 6], pinned={0: 0}, groups=((1, 2),))
-    assert greedy.place(instance, [1], conflicts(instance), tightest=False) == [0, 12, 12]
+    assert greedy.place(instance, [1], conflicts(instance), Effort(), tightest=False) == [0, 12, 12]
 
 
 def test_an_explicit_graph_replaces_lives() -> None:

@@ -10,7 +10,7 @@ TRAP = Instance([0, 2, 0, 3, 1], [2, 5, 3, 5, 4], [5, 4, 3, 3, 2], [1] * 5)
 
 
 def test_it_is_never_worse_than_its_first_order() -> None:
-    first = TRAP.arena(place(TRAP, by_size(TRAP), conflicts(TRAP), tightest=False))
+    first = TRAP.arena(place(TRAP, by_size(TRAP), conflicts(TRAP), Effort(), tightest=False))
     found = local_search(TRAP, Effort()).offsets
     assert found is not None
     assert TRAP.arena(found) <= first

@@ -5,7 +5,7 @@ import pytest
 from nnc.errors import PlanningError
 from nnc.planning import Block, Interference, Problem
 from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Instance
-from nnc.planning.solvers.normalize import conflicts, normalize, overlaps, sections, totals
+from nnc.planning.solvers.normalize import conflicts, normalize, overlap_rows, sections, totals
 
 
 def test_only_maximal_sections_are_kept() -> None:
@@ -71,7 +71,7 @@ def test_an_explicit_graph_that_lives_explain_is_dropped() -> None:
     """The exact search is then open to it; with one pair more it is not."""
     blocks = tuple(Block(str(i), 4, i, i + 2) for i in range(5))
     lives = Interference.of_lives(blocks)
-    assert overlaps([block.lower for block in blocks], [block.upper for block in blocks]) == lives.rows
+    assert overlap_rows([block.lower for block in blocks], [block.upper for block in blocks]) == lives.rows
     assert all(part.instance.plain for part in normalize(Problem(blocks, lives)))
     wider = Interference.of_pairs(5, [*lives.pairs(), (0, 4)])
     assert [part.instance.needs for part in normalize(Problem(blocks, wider))] == [{EXPLICIT}]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from nnc.planning import Block, Interference, Problem, faults, lower_bound, solve
 from nnc.planning.instance import Instance
 from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge
-from nnc.planning.solvers.seed_text import SizeFacts, Step, rounds
+from nnc.planning.solvers.seed_text import Insertion, SizeFacts, rounds
 
 
-def steps(instance: Instance, *, literal: bool = False) -> tuple[list[Step], AllocationGraph]:
+def steps(instance: Instance, *, literal: bool = False) -> tuple[list[Insertion], AllocationGraph]:
     facts = SizeFacts.of(instance)
     graph = AllocationGraph(facts.size)
     return list(rounds(facts, graph, literal=literal)), graph

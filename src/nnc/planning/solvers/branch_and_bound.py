@@ -123,7 +123,7 @@ def grow(s: SearchTree, limit: int) -> int:
         if s.part_room - s.parts_end < s.sections * PART:
             return FULL
         if s.alive == 1:
-            block = choose(s)
+            block = choose_block(s)
             if is_out_of_order(s, block) == 1:
                 bar(s, block)
             elif s.nodes >= limit:
@@ -138,7 +138,7 @@ def grow(s: SearchTree, limit: int) -> int:
             bar(s, take_back(s))
 
 
-def choose(s: SearchTree) -> int:
+def choose_block(s: SearchTree) -> int:
     """A block that is forced, or else the choice of the lowest section; of these the one with the fewest ways."""
     best, lowest = NONE, NEVER
     for section in range(s.parts[s.part + FIRST], s.parts[s.part + LAST]):

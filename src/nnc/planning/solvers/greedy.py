@@ -16,6 +16,7 @@ from nnc.planning.solvers.normalize import conflicts, totals
 
 Order = Callable[[Instance], list[int]]
 LARGEST_FOR_LISTS = 6_000
+CHECK_EVERY = 32
 
 
 def by_size(instance: Instance) -> list[int]:
@@ -60,12 +61,18 @@ def by_birth(instance: Instance) -> list[int]:
 
 
 def first_fit(order: Order) -> Solver:
-    """The solver that puts each block, in `order`, at the lowest free place."""
+    """The solver that puts each block, in `order`, at the lowest free place.
+
+    The pairs that interfere may be too many to list in time: where there is a deadline it leaves such instances alone.
+    """
 
     def solver(instance: Instance, effort: Effort) -> Solution:
-        if arrays.AVAILABLE and instance.count > LARGEST_FOR_LISTS and instance.rows is None and _uniform(instance):
-            return Solution(arrays.first_fit(instance, order(instance), effort.deadline))
-        return Solution(place(instance, order(instance), conflicts(instance), tightest=False))
+        if instance.count > LARGEST_FOR_LISTS:
+            if arrays.AVAILABLE and instance.rows is None and _uniform(instance):
+                return Solution(arrays.first_fit_in_arrays(instance, order(instance), effort.deadline))
+            if effort.deadline is not None:
+                return Solution(None)
+        return Solution(place(instance, order(instance), conflicts(instance), effort, tightest=False))
 
     return solver
 
@@ -74,7 +81,7 @@ def best_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, into the tightest free gap between placed blocks."""
 
     def solver(instance: Instance, effort: Effort) -> Solution:
-        return Solution(place(instance, order(instance), conflicts(instance), tightest=True))
+        return Solution(place(instance, order(instance), conflicts(instance), effort, tightest=True))
 
     return solver
 
@@ -85,9 +92,12 @@ def _uniform(instance: Instance) -> bool:
     return not any(number % common for number in (*instance.size, *instance.pinned.values()))
 
 
-def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]], *, tightest: bool) -> list[int]:
+def place(
+    instance: Instance, order: Sequence[int], neighbours: list[list[int]], effort: Effort, *, tightest: bool
+) -> list[int] | None:
     """Every block at a free place, in `order`, after the pinned ones; companions are placed with their first.
 
+    `None` at the deadline.
     Raises `PlanningError` if two pinned blocks share bytes.
     """
     offsets = [-1] * instance.count
@@ -95,7 +105,9 @@ def place(instance: Instance, order: Sequence[int], neighbours: list[list[int]],
         offsets[i] = offset
     _check_pinned(instance, offsets, neighbours)
     partners = {i: group for group in instance.groups for i in group}
-    for i in order:
+    for turn, i in enumerate(order):
+        if turn % CHECK_EVERY == 0 and effort.expired:
+            return None
         if offsets[i] >= 0:
             continue
         group = partners.get(i, (i,))

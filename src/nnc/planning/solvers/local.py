@@ -20,7 +20,9 @@ def local_search(instance: Instance, effort: Effort) -> Solution:
     draw = Random(effort.seed)
     neighbours = conflicts(instance)
     order = by_size(instance)
-    best = place(instance, order, neighbours, tightest=False)
+    best = place(instance, order, neighbours, effort, tightest=False)
+    if best is None:
+        return Solution(None)
     arena = instance.arena(best)
     placements = PLACEMENTS if effort.places is None else min(effort.places, PLACEMENTS)
     for _ in range(placements // max(instance.count, 1)):
@@ -30,7 +32,7 @@ def local_search(instance: Instance, effort: Effort) -> Solution:
         source = draw.choice(highest)
         trial = order.copy()
         trial.insert(draw.randrange(source + 1), trial.pop(source))
-        offsets = place(instance, trial, neighbours, tightest=False)
-        if instance.arena(offsets) <= arena:
+        offsets = place(instance, trial, neighbours, effort, tightest=False)
+        if offsets is not None and instance.arena(offsets) <= arena:
             order, best, arena = trial, offsets, instance.arena(offsets)
     return Solution(best)

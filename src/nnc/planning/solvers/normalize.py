@@ -14,7 +14,7 @@ from nnc.planning.problem import Problem, bits
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subproblem:
     """An instance whose blocks are `blocks[0]`, `blocks[1]`, … of the problem; parts of one memory share its arena."""
 
     memory: str
@@ -22,7 +22,7 @@ class Part:
     instance: Instance
 
 
-def normalize(problem: Problem) -> list[Part]:
+def normalize(problem: Problem) -> list[Subproblem]:
     """The instances that solve `problem` together: a plan of each, side by side in time, is a plan of the whole."""
     members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
     companions = {block for group in problem.companions for block in group}
@@ -37,7 +37,7 @@ def normalize(problem: Problem) -> list[Part]:
         if instance.plain:
             parts.extend(_split(memory, blocks, instance))
         else:
-            parts.append(Part(memory, blocks, instance))
+            parts.append(Subproblem(memory, blocks, instance))
     return parts
 
 
@@ -57,7 +57,7 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
     rows = None
     if problem.interference is not None:
         rows = tuple(sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in blocks)
-        if rows == overlaps(lower, upper) and all(map(int.__lt__, lower, upper)):
+        if rows == overlap_rows(lower, upper) and all(map(int.__lt__, lower, upper)):
             rows = None
     for place, offset in pinned.items():
         if offset % chosen[place].alignment:
@@ -96,7 +96,7 @@ def sections(lower: list[int], upper: list[int]) -> tuple[list[int], list[int]]:
     return first, last
 
 
-def overlaps(lower: list[int], upper: list[int]) -> tuple[int, ...]:
+def overlap_rows(lower: list[int], upper: list[int]) -> tuple[int, ...]:
     """The rows of the graph in which blocks interfere where their lives overlap.
 
     An explicit graph equal to it needs no general solver: lives decide after all.
@@ -121,7 +121,7 @@ def overlaps(lower: list[int], upper: list[int]) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def _split(memory: str, blocks: list[int], instance: Instance) -> list[Part]:
+def _split(memory: str, blocks: list[int], instance: Instance) -> list[Subproblem]:
     """Cut where no life crosses; a cut costs nothing and lets each side be planned alone."""
     order = sorted(range(instance.count), key=lambda i: instance.lower[i])
     parts: list[list[int]] = []
@@ -132,8 +132,8 @@ def _split(memory: str, blocks: list[int], instance: Instance) -> list[Part]:
         parts[-1].append(i)
         reach = max(reach, instance.upper[i])
     if len(parts) == 1:
-        return [Part(memory, blocks, instance)]
-    return [Part(memory, [blocks[i] for i in sorted(part)], _slice(instance, sorted(part))) for part in parts]
+        return [Subproblem(memory, blocks, instance)]
+    return [Subproblem(memory, [blocks[i] for i in sorted(part)], _slice(instance, sorted(part))) for part in parts]
 
 
 def _slice(instance: Instance, members: list[int]) -> Instance:

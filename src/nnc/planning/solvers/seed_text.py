@@ -25,7 +25,7 @@ LARGEST_TUPLE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Insertion:
     """One round: candidates as tried, the chosen one in order of time, its edge (`None`: a new one), the edges then."""
 
     candidates: tuple[tuple[int, ...], ...]
@@ -72,11 +72,11 @@ def _run(instance: Instance, effort: Effort, *, literal: bool) -> Solution:
     return settled(instance, graph)
 
 
-def rounds(facts: SizeFacts, graph: AllocationGraph, *, literal: bool = False) -> Iterator[Step]:
+def rounds(facts: SizeFacts, graph: AllocationGraph, *, literal: bool = False) -> Iterator[Insertion]:
     """Insert everything into `graph`, one candidate per step."""
     left = set(range(len(facts.size)))
     while left:
-        ordered = candidates(facts, left)
+        ordered = tuples_to_try(facts, left)
         chosen, edge = ordered[0], None
         for candidate in ordered:
             edge = _lightest(facts, graph.edges, candidate, literal=literal)
@@ -86,10 +86,10 @@ def rounds(facts: SizeFacts, graph: AllocationGraph, *, literal: bool = False) -
         chosen = tuple(sorted(chosen, key=lambda i: facts.before[i].bit_count()))
         graph.insert(chosen, edge)
         left.difference_update(chosen)
-        yield Step(tuple(ordered), chosen, edge, tuple(graph.edges))
+        yield Insertion(tuple(ordered), chosen, edge, tuple(graph.edges))
 
 
-def candidates(facts: SizeFacts, left: set[int]) -> list[tuple[int, ...]]:
+def tuples_to_try(facts: SizeFacts, left: set[int]) -> list[tuple[int, ...]]:
     """The tuples of up to three blocks of `left`, in the order in which they are tried."""
     most = max(facts.degree[i] for i in left)
     by_size = sorted(left, key=lambda i: (-facts.size[i], -facts.degree[i], i))

@@ -15,6 +15,7 @@ from nnc.planning.instance import Effort, Instance, Solution, Solver
 from nnc.planning.solvers.normalize import totals
 
 CHUNK = 256
+CHECK_EVERY = 1024
 
 
 class Ranges:
@@ -87,16 +88,16 @@ def _build(instance: Instance, order: list[int], effort: Effort) -> list[int] | 
     offsets = [0] * instance.count
     heap = [(0, place) for place in range(instance.count)]
     heapify(heap)
-    patience = 0
+    turn = 0
     while heap:
+        turn += 1
+        if turn % CHECK_EVERY == 0 and effort.expired:
+            return None
         offset, place = heap[0]
         start, stop = lower[place], upper[place]
         now = -(-floor.highest(start, stop) // alignment[place]) * alignment[place]
         if now > offset:
             heapreplace(heap, (now, place))
-            patience += 1
-            if patience & 4095 == 0 and effort.expired:
-                return None
             continue
         heappop(heap)
         offsets[order[place]] = offset

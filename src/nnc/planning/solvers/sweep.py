@@ -15,16 +15,17 @@ from nnc.planning.solvers.normalize import totals
 
 Chooser = Callable[[list[int], list[int], int, int], int]
 Event = tuple[int, int, int, int]
+CHECK_EVERY = 32
 
 
-def first_fit(instance: Instance, effort: Effort) -> Solution:
+def sweep_first_fit(instance: Instance, effort: Effort) -> Solution:
     """From the first step on, each block into the lowest gap that holds it."""
-    return Solution(_from_start(instance, _lowest_gap))
+    return Solution(_from_start(instance, _lowest_gap, effort))
 
 
-def best_fit(instance: Instance, effort: Effort) -> Solution:
+def sweep_best_fit(instance: Instance, effort: Effort) -> Solution:
     """From the first step on, each block into the tightest gap that holds it, the lowest of equal ones."""
-    return Solution(_from_start(instance, _tightest_gap))
+    return Solution(_from_start(instance, _tightest_gap, effort))
 
 
 def peak_best_fit(keys: str) -> Solver:
@@ -34,7 +35,7 @@ def peak_best_fit(keys: str) -> Solver:
     """
 
     def solver(instance: Instance, effort: Effort) -> Solution:
-        return Solution(_from_peak(instance, keys, _tightest_gap))
+        return Solution(_from_peak(instance, keys, _tightest_gap, effort))
 
     return solver
 
@@ -55,13 +56,13 @@ def _tightest_gap(starts: list[int], ends: list[int], size: int, alignment: int)
     return best
 
 
-def _from_start(instance: Instance, choose: Chooser) -> list[int]:
+def _from_start(instance: Instance, choose: Chooser, effort: Effort) -> list[int] | None:
     offsets = [0] * instance.count
-    _walk(instance, _events(range(instance.count), instance.lower, instance.upper, instance.size), 0, offsets, choose)
-    return offsets
+    events = _events(range(instance.count), instance.lower, instance.upper, instance.size)
+    return offsets if _walk(instance, events, 0, offsets, choose, effort) else None
 
 
-def _from_peak(instance: Instance, keys: str, choose: Chooser) -> list[int]:
+def _from_peak(instance: Instance, keys: str, choose: Chooser, effort: Effort) -> list[int] | None:
     """Time runs backward on the early side: a life `[lower, upper)` becomes `[-upper, -lower)`."""
     lower, upper, size = instance.lower, instance.upper, instance.size
     held = totals(instance)
@@ -75,11 +76,13 @@ def _from_peak(instance: Instance, keys: str, choose: Chooser) -> list[int]:
         ground = offsets[i] + size[i]
     alive = set(standing)
     late = [i for i in range(instance.count) if lower[i] > peak]
-    _walk(instance, _events(late, lower, upper, size, alive), ground, offsets, choose)
+    events = _events(late, lower, upper, size, alive)
+    if not _walk(instance, events, ground, offsets, choose, effort):
+        return None
     early = [i for i in range(instance.count) if upper[i] <= peak]
     births, deaths = [-moment for moment in upper], [-moment for moment in lower]
-    _walk(instance, _events(early, births, deaths, size, alive), ground, offsets, choose)
-    return offsets
+    events = _events(early, births, deaths, size, alive)
+    return offsets if _walk(instance, events, ground, offsets, choose, effort) else None
 
 
 def _events(
@@ -93,15 +96,23 @@ def _events(
     return events
 
 
-def _walk(instance: Instance, events: list[Event], ground: int, offsets: list[int], choose: Chooser) -> None:
-    """Give every block that is born an offset; below `ground` everything is taken, above it is one gap without end."""
+def _walk(
+    instance: Instance, events: list[Event], ground: int, offsets: list[int], choose: Chooser, effort: Effort
+) -> bool:
+    """Give every block that is born an offset; below `ground` everything is taken, above it is one gap without end.
+
+    False when the deadline came first: a moment at which very many blocks live makes every event slow.
+    """
     size, alignment = instance.size, instance.alignment
     starts, ends = [ground], [ground + 2 * sum(size) + sum(alignment)]
-    for _, birth, _, i in events:
+    for turn, (_, birth, _, i) in enumerate(events):
+        if turn % CHECK_EVERY == 0 and effort.expired:
+            return False
         if birth:
             offsets[i] = _take(starts, ends, size[i], alignment[i], choose)
         else:
             _give(starts, ends, offsets[i], offsets[i] + size[i])
+    return True
 
 
 def _take(starts: list[int], ends: list[int], size: int, alignment: int, choose: Chooser) -> int:
