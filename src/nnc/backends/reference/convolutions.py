@@ -15,13 +15,8 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.products import product
 from nnc.backends.reference.window import interior, pad, padded_shape, positions, windows
 from nnc.core.spec import Shape
-from nnc.ops.convolutions import (
-    CONVOLUTION,
-    CONVOLUTION_DATA_GRADIENT,
-    CONVOLUTION_WEIGHT_GRADIENT,
-    ConvolutionAttrs,
-    ConvolutionGradientAttrs,
-)
+from nnc.ops import convolutions as ops
+from nnc.ops.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
 from nnc.ops.window import Window
 
 # Elements of `columns` made at a time: enough to fill the matrix product, few enough to stay in the cache.
@@ -99,7 +94,7 @@ def weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Inputs, outputs: Ou
 
 
 ROWS: Rows = {
-    CONVOLUTION: convolution,
-    CONVOLUTION_DATA_GRADIENT: data_gradient,
-    CONVOLUTION_WEIGHT_GRADIENT: weight_gradient,
+    ops.CONVOLUTION: convolution,
+    ops.CONVOLUTION_DATA_GRADIENT: data_gradient,
+    ops.CONVOLUTION_WEIGHT_GRADIENT: weight_gradient,
 }

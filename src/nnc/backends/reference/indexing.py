@@ -7,16 +7,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
-from nnc.ops.indexing import (
-    GATHER,
-    INDEX_SELECT,
-    ONE_HOT,
-    SCATTER_ADD,
-    SCATTER_ALONG,
-    AxisAttrs,
-    OneHotAttrs,
-    ScatterAttrs,
-)
+from nnc.ops import indexing as ops
+from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
 
 
 def positions(subject: str, index: Array | None, size: int) -> Array:
@@ -83,9 +75,9 @@ def one_hot(attrs: OneHotAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    INDEX_SELECT: index_select,
-    SCATTER_ADD: scatter_add,
-    GATHER: gather,
-    SCATTER_ALONG: scatter_along,
-    ONE_HOT: one_hot,
+    ops.INDEX_SELECT: index_select,
+    ops.SCATTER_ADD: scatter_add,
+    ops.GATHER: gather,
+    ops.SCATTER_ALONG: scatter_along,
+    ops.ONE_HOT: one_hot,
 }

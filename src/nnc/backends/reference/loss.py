@@ -10,14 +10,8 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.pointwise import sigmoid
 from nnc.backends.reference.softmaxes import one_hot
 from nnc.core.dtype import dtype_of
+from nnc.ops import loss as ops
 from nnc.ops.loss import (
-    BINARY_CROSS_ENTROPY,
-    CATEGORICAL_CROSS_ENTROPY,
-    LABEL_DISTRIBUTION,
-    LEAST,
-    MEAN_SQUARED_ERROR,
-    SIGMOID_BINARY_CROSS_ENTROPY,
-    SMOOTH_L1,
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,
     LabelDistributionAttrs,
@@ -63,7 +57,7 @@ def smooth_l1(attrs: SmoothL1Attrs, inputs: Inputs, outputs: Outputs) -> None:
 def binary_cross_entropy(attrs: BinaryCrossEntropyAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """loss[n] = ⊕ -(w · t · ln x + (1 - t) · ln (1 - x))."""
     x, target = (widen(array) for array in inputs)
-    least = LEAST[dtype_of(outputs[0].dtype)]
+    least = ops.LEAST[dtype_of(outputs[0].dtype)]
     positive = attrs.positive_weight * target * logarithm(x, least.probability)
     negative = (1 - target) * logarithm(1 - x, least.complement)
     write(outputs[0], reduced(-positive - negative, attrs.reduction))
@@ -82,7 +76,7 @@ def sigmoid_binary_cross_entropy(attrs: BinaryCrossEntropyAttrs, inputs: Inputs,
 def categorical_cross_entropy(attrs: CategoricalCrossEntropyAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """loss[n…] = -sum_c t'[n…, c] · ln x[n…, c]."""
     x, target = (widen(array) for array in inputs)
-    classes, least = x.shape[-1], LEAST[dtype_of(outputs[0].dtype)].probability
+    classes, least = x.shape[-1], ops.LEAST[dtype_of(outputs[0].dtype)].probability
     if target.dtype.kind == "f":
         wanted = (1 - attrs.smoothing) * target + attrs.smoothing / classes
     else:
@@ -96,10 +90,10 @@ def label_distribution(attrs: LabelDistributionAttrs, inputs: Inputs, outputs: O
 
 
 ROWS: Rows = {
-    MEAN_SQUARED_ERROR: mean_squared_error,
-    SMOOTH_L1: smooth_l1,
-    BINARY_CROSS_ENTROPY: binary_cross_entropy,
-    SIGMOID_BINARY_CROSS_ENTROPY: sigmoid_binary_cross_entropy,
-    CATEGORICAL_CROSS_ENTROPY: categorical_cross_entropy,
-    LABEL_DISTRIBUTION: label_distribution,
+    ops.MEAN_SQUARED_ERROR: mean_squared_error,
+    ops.SMOOTH_L1: smooth_l1,
+    ops.BINARY_CROSS_ENTROPY: binary_cross_entropy,
+    ops.SIGMOID_BINARY_CROSS_ENTROPY: sigmoid_binary_cross_entropy,
+    ops.CATEGORICAL_CROSS_ENTROPY: categorical_cross_entropy,
+    ops.LABEL_DISTRIBUTION: label_distribution,
 }

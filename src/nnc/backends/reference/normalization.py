@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops.normalization import (
-    BATCH_NORM,
-    LAYER_NORM,
-    LAYER_NORM_GRADIENT,
-    RMS_NORM,
-    RMS_NORM_GRADIENT,
-    BatchNormAttrs,
-    NormalizationAttrs,
-    over_channels,
-    spread_shape,
-)
+from nnc.ops import normalization as ops
+from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs, over_channels, spread_shape
 
 
 def mean_of(x: Array, attrs: NormalizationAttrs) -> Array:
@@ -85,9 +76,9 @@ def batch_norm(attrs: BatchNormAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    LAYER_NORM: layer_norm,
-    LAYER_NORM_GRADIENT: layer_norm_gradient,
-    RMS_NORM: rms_norm,
-    RMS_NORM_GRADIENT: rms_norm_gradient,
-    BATCH_NORM: batch_norm,
+    ops.LAYER_NORM: layer_norm,
+    ops.LAYER_NORM_GRADIENT: layer_norm_gradient,
+    ops.RMS_NORM: rms_norm,
+    ops.RMS_NORM_GRADIENT: rms_norm_gradient,
+    ops.BATCH_NORM: batch_norm,
 }

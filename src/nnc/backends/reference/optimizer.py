@@ -6,15 +6,8 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import sign
+from nnc.ops import optimizer as ops
 from nnc.ops.optimizer import (
-    ADAGRAD,
-    ADAM,
-    AMSGRAD,
-    GRADIENT_DESCENT,
-    LAMB,
-    LION,
-    RMSPROP,
-    SGD,
     AdagradAttrs,
     AdamAttrs,
     GradientDescentAttrs,
@@ -138,12 +131,12 @@ def lion(attrs: LionAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    GRADIENT_DESCENT: gradient_descent,
-    SGD: sgd,
-    ADAM: adam,
-    AMSGRAD: amsgrad,
-    LAMB: lamb,
-    RMSPROP: rmsprop,
-    ADAGRAD: adagrad,
-    LION: lion,
+    ops.GRADIENT_DESCENT: gradient_descent,
+    ops.SGD: sgd,
+    ops.ADAM: adam,
+    ops.AMSGRAD: amsgrad,
+    ops.LAMB: lamb,
+    ops.RMSPROP: rmsprop,
+    ops.ADAGRAD: adagrad,
+    ops.LION: lion,
 }

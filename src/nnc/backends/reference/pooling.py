@@ -11,15 +11,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.window import Index, interior, pad, padded_shape, positions
 from nnc.core.spec import Shape
-from nnc.ops.pooling import (
-    AVERAGE_POOL,
-    AVERAGE_POOL_GRADIENT,
-    MAX_POOL,
-    MAX_POOL_GATHER,
-    MAX_POOL_GRADIENT,
-    AveragePoolGradientAttrs,
-    PoolAttrs,
-)
+from nnc.ops import pooling as ops
+from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
 from nnc.ops.window import Window
 
 
@@ -109,9 +102,9 @@ def average_pool_gradient(attrs: AveragePoolGradientAttrs, inputs: Inputs, outpu
 
 
 ROWS: Rows = {
-    MAX_POOL: max_pool,
-    MAX_POOL_GRADIENT: max_pool_gradient,
-    MAX_POOL_GATHER: max_pool_gather,
-    AVERAGE_POOL: average_pool,
-    AVERAGE_POOL_GRADIENT: average_pool_gradient,
+    ops.MAX_POOL: max_pool,
+    ops.MAX_POOL_GRADIENT: max_pool_gradient,
+    ops.MAX_POOL_GATHER: max_pool_gather,
+    ops.AVERAGE_POOL: average_pool,
+    ops.AVERAGE_POOL_GRADIENT: average_pool_gradient,
 }

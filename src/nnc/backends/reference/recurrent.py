@@ -7,18 +7,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import relu, sigmoid, step
 from nnc.backends.reference.products import product
-from nnc.ops.recurrent import (
-    GRU,
-    GRU_GRADIENT,
-    LSTM,
-    LSTM_GRADIENT,
-    RNN,
-    RNN_GRADIENT,
-    Activation,
-    RecurrentAttrs,
-    RnnAttrs,
-    time_order,
-)
+from nnc.ops import recurrent as ops
+from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs, time_order
 
 
 def parts(x: Array, count: int) -> list[Array]:
@@ -142,10 +132,10 @@ def rnn_gradient(attrs: RnnAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    LSTM: lstm,
-    LSTM_GRADIENT: lstm_gradient,
-    GRU: gru,
-    GRU_GRADIENT: gru_gradient,
-    RNN: rnn,
-    RNN_GRADIENT: rnn_gradient,
+    ops.LSTM: lstm,
+    ops.LSTM_GRADIENT: lstm_gradient,
+    ops.GRU: gru,
+    ops.GRU_GRADIENT: gru_gradient,
+    ops.RNN: rnn,
+    ops.RNN_GRADIENT: rnn_gradient,
 }

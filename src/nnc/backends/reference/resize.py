@@ -14,19 +14,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.indexing import added_rows
 from nnc.errors import IndexRangeError
-from nnc.ops.resize import (
-    FLIP,
-    PAD,
-    PAD_GRADIENT,
-    ROI_ALIGN,
-    ROI_ALIGN_GRADIENT,
-    UPSAMPLE,
-    UPSAMPLE_GRADIENT,
-    FlipAttrs,
-    PadAttrs,
-    RoiAttrs,
-    UpsampleAttrs,
-)
+from nnc.ops import resize as ops
+from nnc.ops.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs
 
 
 def pad(attrs: PadAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -203,11 +192,11 @@ def roi_align_gradient(attrs: RoiAttrs, inputs: Inputs, outputs: Outputs) -> Non
 
 
 ROWS: Rows = {
-    PAD: pad,
-    PAD_GRADIENT: pad_gradient,
-    FLIP: flip,
-    UPSAMPLE: upsample,
-    UPSAMPLE_GRADIENT: upsample_gradient,
-    ROI_ALIGN: roi_align,
-    ROI_ALIGN_GRADIENT: roi_align_gradient,
+    ops.PAD: pad,
+    ops.PAD_GRADIENT: pad_gradient,
+    ops.FLIP: flip,
+    ops.UPSAMPLE: upsample,
+    ops.UPSAMPLE_GRADIENT: upsample_gradient,
+    ops.ROI_ALIGN: roi_align,
+    ops.ROI_ALIGN_GRADIENT: roi_align_gradient,
 }

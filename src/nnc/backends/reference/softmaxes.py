@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.ops import softmaxes as ops
 from nnc.ops.rules import NoAttrs
-from nnc.ops.softmaxes import (
-    LABEL_DIFFERENCE,
-    LOG_SOFTMAX,
-    SOFTMAX,
-    SOFTMAX_CROSS_ENTROPY,
-    SOFTMAX_CROSS_ENTROPY_GRADIENT,
-)
 
 
 def normalized(x: Array) -> tuple[Array, Array]:
@@ -61,9 +55,9 @@ def label_difference(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    SOFTMAX: softmax,
-    LOG_SOFTMAX: log_softmax,
-    SOFTMAX_CROSS_ENTROPY: softmax_cross_entropy,
-    SOFTMAX_CROSS_ENTROPY_GRADIENT: softmax_cross_entropy_gradient,
-    LABEL_DIFFERENCE: label_difference,
+    ops.SOFTMAX: softmax,
+    ops.LOG_SOFTMAX: log_softmax,
+    ops.SOFTMAX_CROSS_ENTROPY: softmax_cross_entropy,
+    ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: softmax_cross_entropy_gradient,
+    ops.LABEL_DIFFERENCE: label_difference,
 }

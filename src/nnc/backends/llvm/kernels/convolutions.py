@@ -19,13 +19,8 @@ from nnc.backends.llvm.kernels.convolution_algorithms import (
 )
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
-from nnc.ops.convolutions import (
-    CONVOLUTION,
-    CONVOLUTION_DATA_GRADIENT,
-    CONVOLUTION_WEIGHT_GRADIENT,
-    ConvolutionAttrs,
-    ConvolutionGradientAttrs,
-)
+from nnc.ops import convolutions as ops
+from nnc.ops.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
 from nnc.ops.window import Window
 
 
@@ -110,7 +105,7 @@ def _any_weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs
 
 
 ROWS: Rows = {
-    CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions),
-    CONVOLUTION_DATA_GRADIENT: KernelRow(_data_gradient, _planar, variants=_other_data_gradients),
-    CONVOLUTION_WEIGHT_GRADIENT: replace(_WIDENED, generate=_any_weight_gradient),
+    ops.CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions),
+    ops.CONVOLUTION_DATA_GRADIENT: KernelRow(_data_gradient, _planar, variants=_other_data_gradients),
+    ops.CONVOLUTION_WEIGHT_GRADIENT: replace(_WIDENED, generate=_any_weight_gradient),
 }

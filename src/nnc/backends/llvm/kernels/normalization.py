@@ -25,15 +25,8 @@ from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.kernels.normalization_columns import ColumnNormalization
-from nnc.ops.normalization import (
-    BATCH_NORM,
-    LAYER_NORM,
-    LAYER_NORM_GRADIENT,
-    RMS_NORM,
-    RMS_NORM_GRADIENT,
-    BatchNormAttrs,
-    NormalizationAttrs,
-)
+from nnc.ops import normalization as ops
+from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192
@@ -267,9 +260,9 @@ def _batch_norm(attrs: BatchNormAttrs, inputs: Views, outputs: Views) -> Generat
 
 
 ROWS: Rows = {
-    LAYER_NORM: KernelRow(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
-    RMS_NORM: KernelRow(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
-    LAYER_NORM_GRADIENT: KernelRow(_layer_gradient, _norm_gradient(2)),
-    RMS_NORM_GRADIENT: KernelRow(_rows_of_norm(RowNorm.RMS_GRADIENT, 3), _norm_gradient(1)),
-    BATCH_NORM: KernelRow(_batch_norm, _batch),
+    ops.LAYER_NORM: KernelRow(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
+    ops.RMS_NORM: KernelRow(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
+    ops.LAYER_NORM_GRADIENT: KernelRow(_layer_gradient, _norm_gradient(2)),
+    ops.RMS_NORM_GRADIENT: KernelRow(_rows_of_norm(RowNorm.RMS_GRADIENT, 3), _norm_gradient(1)),
+    ops.BATCH_NORM: KernelRow(_batch_norm, _batch),
 }

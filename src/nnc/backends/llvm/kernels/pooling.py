@@ -30,15 +30,8 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.frame.widened import with_wide_results
 from nnc.backends.llvm.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.ops.pooling import (
-    AVERAGE_POOL,
-    AVERAGE_POOL_GRADIENT,
-    MAX_POOL,
-    MAX_POOL_GATHER,
-    MAX_POOL_GRADIENT,
-    AveragePoolGradientAttrs,
-    PoolAttrs,
-)
+from nnc.ops import pooling as ops
+from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
 
 NANOSECONDS_PER_VECTOR = 1.5
 
@@ -289,9 +282,9 @@ def _pool(kind: str) -> Generate:
 
 
 ROWS: Rows = {
-    MAX_POOL: KernelRow(_pool("max_pool"), filled),
-    MAX_POOL_GRADIENT: KernelRow(_pool("max_pool_gradient"), filled),
-    MAX_POOL_GATHER: KernelRow(_pool("max_pool_gather"), filled),
-    AVERAGE_POOL: KernelRow(_pool("average_pool"), filled),
-    AVERAGE_POOL_GRADIENT: KernelRow(_pool("average_pool_gradient"), filled),
+    ops.MAX_POOL: KernelRow(_pool("max_pool"), filled),
+    ops.MAX_POOL_GRADIENT: KernelRow(_pool("max_pool_gradient"), filled),
+    ops.MAX_POOL_GATHER: KernelRow(_pool("max_pool_gather"), filled),
+    ops.AVERAGE_POOL: KernelRow(_pool("average_pool"), filled),
+    ops.AVERAGE_POOL_GRADIENT: KernelRow(_pool("average_pool_gradient"), filled),
 }

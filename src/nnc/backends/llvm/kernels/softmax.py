@@ -28,13 +28,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.ops.softmaxes import (
-    LABEL_DIFFERENCE,
-    LOG_SOFTMAX,
-    SOFTMAX,
-    SOFTMAX_CROSS_ENTROPY,
-    SOFTMAX_CROSS_ENTROPY_GRADIENT,
-)
+from nnc.ops import softmaxes as ops
 
 NANOSECONDS_PER_VECTOR = 14.0
 ACCUMULATORS = 4
@@ -243,9 +237,9 @@ def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 
 ROWS: Rows = {
-    SOFTMAX: KernelRow(_generate("softmax", 0), _rows),
-    LOG_SOFTMAX: KernelRow(_generate("log_softmax", 0), _rows),
-    SOFTMAX_CROSS_ENTROPY: KernelRow(_generate("softmax_cross_entropy", 0, 1), _labelled),
-    SOFTMAX_CROSS_ENTROPY_GRADIENT: KernelRow(_generate("softmax_cross_entropy_gradient", 1, 2), _labelled),
-    LABEL_DIFFERENCE: KernelRow(_generate("label_difference", 1, 2), _labelled),
+    ops.SOFTMAX: KernelRow(_generate("softmax", 0), _rows),
+    ops.LOG_SOFTMAX: KernelRow(_generate("log_softmax", 0), _rows),
+    ops.SOFTMAX_CROSS_ENTROPY: KernelRow(_generate("softmax_cross_entropy", 0, 1), _labelled),
+    ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: KernelRow(_generate("softmax_cross_entropy_gradient", 1, 2), _labelled),
+    ops.LABEL_DIFFERENCE: KernelRow(_generate("label_difference", 1, 2), _labelled),
 }
