@@ -103,11 +103,13 @@ if find_spec("numpy") is not None:
             native: Loop = import_module("nnc.backends.llvm.run.translate").translate(loop)
         return native
 
-    DISPATCHER.add(DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend")))
+    _llvm = DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend"))
+    DISPATCHER.add(_llvm, packages=("llvmlite",))
     _reference = DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend"))
     DISPATCHER.add(_reference, measured=False)
     DISPATCHER.add(DeferredBackend("blas", lambda: _make("nnc.backends.blas.backend", "BlasBackend")))
-    DISPATCHER.add(DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend")))
+    _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
+    DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     use_compiler(_translate)
 
 __all__ = [

@@ -455,3 +455,23 @@ def test_kernels_of_a_model_are_measured_or_fixed(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "autotune.json").exists()
     with pytest.raises(UsageError, match="Model: got autotune and deterministic"):
         nn.Model(layer, (600,), autotune=True, deterministic=True)
+
+
+# ---- what was asked for is done
+
+
+def test_a_model_s_backend_serves_the_products_that_it_can() -> None:
+    """Dense and ReLU are not fused into a product of another backend, and the values are those of BLAS."""
+    layer = nn.Sequential(nn.Dense(16), nn.ReLU(), nn.Dense(8, bias=False), nn.Softmax())
+    model = nn.Model(layer, (32,), backend="blas")
+    for step in (model.prediction_step(4), model.training_step(4), model.freeze(4)):
+        products = [row for row in step.compiled.report() if "gemm" in str(row.command)]
+        assert products
+        assert {row.backend for row in products} == {"blas"}
+
+
+def test_without_a_wish_products_are_fused_as_before() -> None:
+    model = nn.Model(nn.Sequential(nn.Dense(16), nn.ReLU()), (32,))
+    assert [str(row.command).partition("(")[0] for row in model.prediction_step(4).compiled.report()] == [
+        "fused_output"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -73,3 +74,25 @@ def test_a_standalone_layer_imports_the_standard_library_and_little_else(layer: 
             known = module.partition(".")[0] in sys.stdlib_module_names
             allowed = any(module == name or module.startswith(f"{name}.") for name in STANDALONE[layer])
             assert known or allowed, f"{file.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize("layer", ["ops", "planning", "concrete", "symbolic", "dynamic", "nn"])
+def test_no_upper_layer_names_a_backend(layer: str) -> None:
+    """Neither in its code nor in a text of it; `reference` is a word, so its name counts only as a whole text."""
+    for file in sorted((PACKAGE / layer).rglob("*.py")):
+        code = file.read_text(encoding="utf-8")
+        assert not re.search(r"llvm|onednn|\bblas\b", code, re.IGNORECASE), file.relative_to(ROOT)
+        for node in ast.walk(ast.parse(code)):
+            named = [keyword.value for keyword in node.keywords] if isinstance(node, ast.Call) else []
+            assert not any(isinstance(one, ast.Constant) and one.value == "reference" for one in named), file
+
+
+def test_every_extra_is_imported_somewhere() -> None:
+    """What can be installed has code that uses it: a distribution's module stands in an import or is found by name."""
+    modules = {"onednn-cpu-gomp": "dnnl", "pytest-xdist": "", "import-linter": "", "ruff": "", "mypy": ""}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    folders = ("src", "tests", "benchmarks", "scripts")
+    code = "".join(file.read_text() for one in folders for file in sorted((ROOT / one).rglob("*.py")))
+    for name in (re.split(r"[<>=\[]", one)[0] for packages in extras.values() for one in packages):
+        module = modules.get(name, name)
+        assert re.search(rf"import {module}|import_module\(\"{module}|from {module}|{module}", code), name

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Tensors
+from nnc.core.dispatch import DISPATCHER, Tensors
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -20,7 +20,7 @@ from nnc.errors import UsageError
 
 FORMAT_VERSION = 2
 FILE_NAME = "autotune.json"
-PACKAGES = ("nnc", "numpy", "llvmlite", "onednn-cpu-gomp")
+PACKAGES = ("nnc", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _layout(tensor: Tensor | None) -> str:
 @cache
 def versions() -> str:
     """The versions of all that makes kernels."""
-    return " ".join(f"{name}-{_version(name)}" for name in PACKAGES)
+    return " ".join(f"{name}-{_version(name)}" for name in (*PACKAGES, *DISPATCHER.packages))
 
 
 def _version(package: str) -> str:

@@ -149,14 +149,29 @@ class Dispatcher(Uncopied):
     backends: dict[str, Backend] = field(default_factory=dict)
     _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(lambda: SETTINGS.kept_kernels))
     _unmeasured: set[str] = field(default_factory=set)
+    _packages: list[str] = field(default_factory=list)
 
-    def add(self, backend: Backend, *, measured: bool = True) -> None:
-        """Append a backend; earlier ones are preferred. One that is not `measured` is no candidate of autotune."""
+    def add(self, backend: Backend, *, measured: bool = True, packages: Sequence[str] = ()) -> None:
+        """Append a backend; earlier ones are preferred. `packages` are those whose versions its kernels depend on.
+
+        One that is not `measured` is no candidate of autotune; the first of them is the oracle.
+        """
         if backend.name in self.backends:
             raise BackendError("dispatch", got=f"a second backend named {backend.name}", need="unique names")
         self.backends[backend.name] = backend
+        self._packages.extend(packages)
         if not measured:
             self._unmeasured.add(backend.name)
+
+    @property
+    def oracle(self) -> str:
+        """The name of the backend whose values the others are compared with; empty where there is none."""
+        return next((name for name in self.backends if name in self._unmeasured), "")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the kernels of all backends depend on."""
+        return tuple(self._packages)
 
     def backend(self, name: str) -> Backend:
         """The usable backend called `name`; BackendError with the reason otherwise."""
@@ -192,6 +207,11 @@ class Dispatcher(Uncopied):
             return self._claims.put(key, Claim(backend, backend.kernel(command, inputs, outputs)))
         shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
         raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
+
+    def server(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> str:
+        """The name of the first backend that claims the command; empty for none."""
+        serving = (one.name for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        return next(serving, "")
 
     def claims(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> list[Claim]:
         """All claims to measure, in order of preference, variants behind the first choice of their backend.

@@ -150,7 +150,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         outputs = [one for one in results if isinstance(one, Symbol)]
         copy = trace.graph.duplicate()
         keys = {symbol: copy.tensors[symbol.key] for symbol in (*inputs, *trace.constants, *outputs)}
-        simplify(trace.graph, outputs)
+        simplify(trace.graph, outputs, backend=self.options.backend)
         compiled = compile_graph(
             trace.graph,
             outputs,

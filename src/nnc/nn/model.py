@@ -501,7 +501,7 @@ class Model:
         later = dict.fromkeys(given.values())
         if precision is not None:
             lower_precision(graph, (*results, *carry), precision)
-        reports = simplify(graph, (*results, *carry), self.passes)
+        reports = simplify(graph, (*results, *carry), self.passes, backend=self.backend)
         compiled = self._lower(graph, results, later, carry)
         return _Program(ModelStep(compiled, inputs, target, results, reports), given, precision)
 
@@ -509,13 +509,14 @@ class Model:
         self, graph: SymbolicGraph, given: Mapping[str, Symbol], inputs: Symbol, output: Symbol, precision: DType | None
     ) -> _Program:
         # Before the precision is lowered, so that weights are rounded once.
-        reports = simplify(graph, (output,), (Pass.FROZEN_BATCH_NORM,))
+        reports = simplify(graph, (output,), (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
         if precision is not None:
             lower_precision(graph, (output,), precision)
         before = precompute(graph, given.values(), (output,))
-        reports += simplify(graph, (output,), self.passes)
+        reports += simplify(graph, (output,), self.passes, backend=self.backend)
         frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
-        simplify(before.graph, [before.results[symbol] for symbol in frozen if symbol in before.results], self.passes)
+        ready = [before.results[symbol] for symbol in frozen if symbol in before.results]
+        simplify(before.graph, ready, self.passes, backend=self.backend)
         compiled = self._lower(graph, (output,), dict.fromkeys(frozen), {})
         return _Program(ModelStep(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnc.core.command import AnyCommand
+from nnc.core.dispatch import DISPATCHER
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.errors import VerificationError
@@ -23,16 +24,19 @@ Replacement = tuple[Symbol, ...]
 
 # The outputs whose symbols and values a transform of the graph keeps.
 WANTED = Fact[tuple[Symbol, ...]]("wanted outputs")
+# The backend that the caller prefers, empty for none: what a transform makes is served by it where that was so before.
+BACKEND = Fact[str]("backend")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """One exec as a rule sees it, and the roots of the wanted outputs."""
+    """One exec as a rule sees it, the roots of the wanted outputs, and the backend that the caller prefers."""
 
     graph: SymbolicGraph
     key: ExecKey
     record: ExecSymbol
     wanted: Collection[TensorKey]
+    backend: str = ""
 
     @property
     def command(self) -> AnyCommand:
@@ -55,9 +59,23 @@ class Match:
         assert key is not None
         return self.graph.symbol(key)
 
+    def served_as(self, old: ExecSymbol, results: Replacement) -> Replacement | None:
+        """The results, unless the caller's backend serves `old`, which they take in, and not what computes them."""
+        if not self.backend or not serves(self.graph, self.backend, old):
+            return results
+        made = [self.graph.execs[writer] for symbol in results for writer in self.graph.writers(symbol.key)]
+        return results if all(serves(self.graph, self.backend, record) for record in made) else None
+
     def producer(self, position: int, op: Op[Any]) -> ExecSymbol | None:
         """The exec that writes the whole of an input, when it is one of `op`."""
         return producer(self.graph, self.record.inputs[position], op)
+
+
+def serves(graph: SymbolicGraph, backend: str, record: ExecSymbol) -> bool:
+    """Does the backend of this name claim the exec?"""
+    inputs = tuple(None if key is None else graph.tensors[key].spec for key in record.inputs)
+    outputs = tuple(graph.tensors[key].spec for key in record.outputs)
+    return not DISPATCHER.backend(backend).refusal(record.command, inputs, outputs)
 
 
 def producer(graph: SymbolicGraph, key: TensorKey | None, op: Op[Any]) -> ExecSymbol | None:
@@ -83,7 +101,11 @@ class Rule:
 
 
 def rewrite(
-    graph: SymbolicGraph, rules: Sequence[Rule], wanted: Iterable[Symbol] = (), among: Iterable[ExecKey] | None = None
+    graph: SymbolicGraph,
+    rules: Sequence[Rule],
+    wanted: Iterable[Symbol] = (),
+    among: Iterable[ExecKey] | None = None,
+    backend: str = "",
 ) -> Counter[str]:
     """Apply `rules` until none fires; how often each did. Execs that nobody needs any more are left for pruning.
 
@@ -103,7 +125,7 @@ def rewrite(
         if key not in graph.execs:
             continue
         for rule in by_op.get(graph.execs[key].command.op, ()):
-            touched = _fire(graph, key, rule, kept)
+            touched = _fire(graph, key, rule, kept, backend)
             if touched is not None:
                 fired[rule.name] += 1
                 queue.extend(touched)
@@ -138,14 +160,16 @@ def redirect(graph: SymbolicGraph, old: TensorKey, new: TensorKey) -> tuple[Exec
     return readers
 
 
-def _fire(graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[TensorKey]) -> list[ExecKey] | None:
+def _fire(
+    graph: SymbolicGraph, key: ExecKey, rule: Rule, kept: Collection[TensorKey], backend: str
+) -> list[ExecKey] | None:
     """Apply a rule to one exec; the execs to look at again, or None when it did not fire."""
     record = graph.execs[key]
     if not record.optimize or not all(is_dense(graph, output) for output in record.outputs):
         return None
     made: list[ExecKey] = []
     with graph.observed(made.append), inherited_origin(record.origin):
-        results = rule.apply(Match(graph, key, record, kept))
+        results = rule.apply(Match(graph, key, record, kept, backend))
     if results is None or not _may_replace(graph, record, results, made, kept):
         _discard(graph, made)
         return None

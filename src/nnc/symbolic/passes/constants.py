@@ -3,7 +3,7 @@
     f(fill(a), fill(b), …) = fill(f(a, b, …))          for pointwise f
     sum(fill(a)) = fill(a · n),  mean, max, min(fill(a)) = fill(a);  moved elements of fill(a) are fill(a)
 
-The value is computed by the reference kernels on one element, in the element types of the exec.
+The value is computed by the oracle's kernels on one element, in the element types of the exec.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[float]) 
     given = tuple(tensor.spec for tensor in inputs)
     results = infer(command.op, command.attrs, given)
     output = Tensor.from_numpy(np.zeros((), results[0].dtype.numpy), results[0].dtype)
-    DISPATCHER.claim(command, given, results, "reference").kernel.run(inputs, (output,), None)
+    DISPATCHER.claim(command, given, results, DISPATCHER.oracle).kernel.run(inputs, (output,), None)
     return float(output.numpy())
 
 

@@ -31,7 +31,7 @@ def _bias(match: Match) -> Replacement | None:
                 assert left is not None
                 assert right is not None
                 operands = (match.graph.symbol(left), match.graph.symbol(right), as_row(bias))
-                return match.graph.apply(Command(op, product.command.attrs), operands)
+                return match.served_as(product, match.graph.apply(Command(op, product.command.attrs), operands))
     return None
 
 
@@ -46,7 +46,7 @@ def _log_of_softmax(match: Match) -> Replacement | None:
     inner = match.producer(0, SOFTMAX)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
-    return (log_softmax(match.graph.symbol(inner.inputs[0])),)
+    return match.served_as(inner, (log_softmax(match.graph.symbol(inner.inputs[0])),))
 
 
 def _softmax_into_loss(match: Match) -> Replacement | None:
@@ -67,7 +67,8 @@ def _sigmoid_into_loss(match: Match) -> Replacement | None:
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
     operands = (match.graph.symbol(inner.inputs[0]), match.input(1))
-    return match.graph.apply(Command(SIGMOID_BINARY_CROSS_ENTROPY, match.command.attrs), operands)[:1]
+    fused = match.graph.apply(Command(SIGMOID_BINARY_CROSS_ENTROPY, match.command.attrs), operands)[:1]
+    return match.served_as(inner, fused)
 
 
 FUSION: tuple[Rule, ...] = (

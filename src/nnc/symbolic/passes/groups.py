@@ -21,10 +21,10 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nnc.core.command import AnyCommand, Command
+from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import BF16, F16
-from nnc.core.spec import Shape, contiguous_strides
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.fill import FILL
 from nnc.ops.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
 from nnc.ops.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
@@ -53,8 +53,11 @@ class _Group:
         return rest if self.head is None else (self.head, *rest)
 
 
-def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
-    """Replace every group of two execs or more by one fused exec; returns how many execs went."""
+def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol], backend: str = "") -> int:
+    """Replace every group of two execs or more by one fused exec; returns how many execs went.
+
+    Groups go by the backends in order of preference, the caller's `backend` first.
+    """
     before = len(graph.execs)
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     order = graph.execs.toposort()
@@ -62,7 +65,7 @@ def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
     grouped: set[ExecKey] = set()
     groups = []
     for key in reversed(order):
-        group = None if key in grouped else _group(graph, key, kept, positions)
+        group = None if key in grouped else _group(graph, key, kept, positions, backend)
         if group is not None:
             grouped.update(group.members)
             groups.append(group)
@@ -75,7 +78,7 @@ def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
 
 
 def _group(
-    graph: SymbolicGraph, last: ExecKey, kept: Collection[TensorKey], positions: Mapping[ExecKey, int]
+    graph: SymbolicGraph, last: ExecKey, kept: Collection[TensorKey], positions: Mapping[ExecKey, int], backend: str
 ) -> _Group | None:
     """The group that ends with `last`, when there is one that pays."""
     record = graph.execs[last]
@@ -83,7 +86,7 @@ def _group(
         return None
     for with_head in (True, False):
         group = _grow(graph, last, kept, positions, with_head and not is_reduction(record.command.op))
-        if len(group.members) > 1 and group.inputs and _pays(graph, group):
+        if len(group.members) > 1 and group.inputs and _pays(graph, group, backend):
             return group
         if group.head is None:
             return None
@@ -193,22 +196,20 @@ def _is_whole(graph: SymbolicGraph, record: ExecSymbol, kinds: tuple[str, ...]) 
     return record.optimize and whole and one_device and all(spec.dtype.kind in kinds for spec in specs)
 
 
-def _pays(graph: SymbolicGraph, group: _Group) -> bool:
+def _pays(graph: SymbolicGraph, group: _Group, backend: str) -> bool:
     """True when the backend of the group's product, or else of its last exec, serves the group."""
     command, inputs = _fused(graph, group)
     record = graph.execs[group.members[0] if group.head is None else group.head]
     outputs = graph.execs[group.members[0]].outputs
-    return _server(graph, command, inputs, outputs) == _server(graph, record.command, record.inputs, record.outputs)
+    servers = [
+        DISPATCHER.server(one, _specs(graph, read), _specs(graph, written), backend)
+        for one, read, written in ((command, inputs, outputs), (record.command, record.inputs, record.outputs))
+    ]
+    return servers[0] == servers[1]
 
 
-def _server(
-    graph: SymbolicGraph, command: AnyCommand, inputs: Sequence[TensorKey | None], outputs: Sequence[TensorKey]
-) -> str:
-    """The name of the first backend that serves a command on these symbols."""
-    given = tuple(None if key is None else graph.tensors[key].spec for key in inputs)
-    results = tuple(graph.tensors[key].spec for key in outputs)
-    serving = (one.name for one in DISPATCHER.usable() if not one.refusal(command, given, results))
-    return next(serving, "")
+def _specs(graph: SymbolicGraph, keys: Sequence[TensorKey | None]) -> tuple[TensorSpec | None, ...]:
+    return tuple(None if key is None else graph.tensors[key].spec for key in keys)
 
 
 def _fused(graph: SymbolicGraph, group: _Group) -> tuple[Command[FusedAttrs], tuple[TensorKey, ...]]:

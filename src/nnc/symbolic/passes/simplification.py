@@ -15,7 +15,7 @@ from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.standard import Pass
-from nnc.symbolic.rewrite import WANTED
+from nnc.symbolic.rewrite import BACKEND, WANTED
 from nnc.symbolic.verification import faults
 
 Analyses = Sequence[Provider[SymbolicGraph]]
@@ -51,22 +51,25 @@ def simplify(
     outputs: Iterable[Symbol],
     passes: Iterable[Pass | Transform[SymbolicGraph]] = DEFAULT,
     analyses: Analyses = (),
+    backend: str = "",
 ) -> tuple[Report, ...]:
     """Run `passes` in this order. `outputs` keep their symbols and their values.
 
-    A pass of one's own is a `Transform`; `analyses` give the facts that it requires beside `WANTED`. In debug mode the
+    What the `backend` serves that the caller prefers is not fused into what it does not serve. A pass of one's own is
+    a `Transform`; `analyses` give the facts that it requires beside `WANTED` and `BACKEND`. In debug mode the
     graph is verified behind each pass, and VerificationError names the one that broke it. Ctrl-C waits for the end of
     a pass.
     """
     wanted = tuple(outputs)
-    manager = PassManager(graph, [_wanting(wanted), *analyses], faults if SETTINGS.debug else None)
+    given = (_preferring(backend), *analyses)
+    manager = PassManager(graph, [_wanting(wanted), *given], faults if SETTINGS.debug else None)
     reports = []
     for each in passes:
         one = each.value if isinstance(each, Pass) else each
         before = size(graph)
         # A pass leaves a valid graph only when it is through.
         with Shield(breakable=True):
-            changed = manager.run(_inside(one, analyses), one)
+            changed = manager.run(_inside(one, given), one)
         reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
     return tuple(reports)
 
@@ -87,6 +90,13 @@ def _wanting(symbols: tuple[Symbol, ...]) -> Provider[SymbolicGraph]:
         return symbols
 
     return Analysis(wanted.__name__, WANTED, (), wanted)
+
+
+def _preferring(name: str) -> Provider[SymbolicGraph]:
+    def backend(graph: SymbolicGraph) -> str:
+        return name
+
+    return Analysis(backend.__name__, BACKEND, (), backend)
 
 
 def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[SymbolicGraph]:

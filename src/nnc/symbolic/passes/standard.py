@@ -22,36 +22,41 @@ from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.transfer import TRANSFERS
-from nnc.symbolic.rewrite import WANTED, Rule, rewrite
+from nnc.symbolic.rewrite import BACKEND, WANTED, Rule, rewrite
 
 Wanted = tuple[Symbol, ...]
 
 
 def counting(name: str, run: Callable[[SymbolicGraph, Wanted], Counter[str]]) -> Transform[SymbolicGraph]:
     """The pass of a function that tells how often each of its rules fired."""
+    return serving(name, lambda graph, wanted, backend: run(graph, wanted))
 
-    def function(graph: SymbolicGraph, wanted: Wanted) -> Changed:
+
+def serving(name: str, run: Callable[[SymbolicGraph, Wanted, str], Counter[str]]) -> Transform[SymbolicGraph]:
+    """The same of a function that asks whether the caller's backend claims what it makes."""
+
+    def function(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Changed:
         before = graph.version
-        fired = run(graph, wanted)
+        fired = run(graph, wanted, backend)
         return Changed(graph.version - before, +fired)
 
-    return Transform(name, (WANTED,), (WANTED,), function)
+    return Transform(name, (WANTED, BACKEND), (WANTED, BACKEND), function)
 
 
 def rewriting(name: str, rules: Sequence[Rule]) -> Transform[SymbolicGraph]:
     """The pass that applies rules until none fires, and prunes what they leave."""
 
-    def run(graph: SymbolicGraph, wanted: Wanted) -> Counter[str]:
-        fired = rewrite(graph, rules, wanted)
+    def run(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter[str]:
+        fired = rewrite(graph, rules, wanted, backend=backend)
         prune(graph, wanted)
         return fired
 
-    return counting(name, run)
+    return serving(name, run)
 
 
-def _fuse(graph: SymbolicGraph, wanted: Wanted) -> Counter[str]:
+def _fuse(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter[str]:
     dead = prune(graph, wanted)
-    return Counter(removed=dead, fused=fuse(graph, wanted))
+    return Counter(removed=dead, fused=fuse(graph, wanted, backend))
 
 
 class Pass(Enum):
@@ -64,7 +69,7 @@ class Pass(Enum):
     FUSION = rewriting("fusion", FUSION)
     PRUNING = counting("pruning", lambda graph, wanted: Counter(removed=prune(graph, wanted)))
     ALGEBRA = rewriting("algebra", ALGEBRA)
-    GROUPS = counting("fusion groups", _fuse)
+    GROUPS = serving("fusion groups", _fuse)
     CONSTANTS = rewriting("constants", CONSTANTS)
     BATCH_NORM = rewriting("batch norm", BATCH_NORM)
     FROZEN_BATCH_NORM = rewriting("frozen batch norm", FROZEN_BATCH_NORM)
