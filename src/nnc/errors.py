@@ -42,8 +42,11 @@ class UsageError(NncError):
     """Something the caller can mend.
 
     The parts stay readable on the exception: `subject` (usually the operator), `got`, `need`, `fix`, and
-    `origin`, the `file:line` of the user's call when it is known.
+    `origin`, the `file:line` of the user's call when it is known. `place` is the layer of a model where it happened,
+    such as `0.Dense`, which whoever builds the layer puts in.
     """
+
+    place: str = ""
 
     def __init__(self, subject: str, *, got: str = "", need: str = "", fix: str = "", origin: str = "") -> None:
         self.subject = subject
@@ -59,8 +62,8 @@ class UsageError(NncError):
         text = str(self.subject) + (": " + "; ".join(clauses) if clauses else "")
         if self.fix:
             text += f". Fix: {self.fix}"
-        if self.origin:
-            text += f" ({self.origin})"
+        if self.place or self.origin:
+            text += f" ({', '.join(one for one in (self.place, self.origin) if one)})"
         return text
 
 

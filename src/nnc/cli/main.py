@@ -26,6 +26,7 @@ from nnc.cli.predict import predict
 from nnc.cli.run import run
 from nnc.cli.terminal import complain
 from nnc.cli.train import train
+from nnc.core.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 
@@ -74,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        code = application()(arguments, prog_name="nnc", standalone_mode=False)
+        # Nobody's line: what is built here is the command's, and the frame above us is in a library.
+        with inherited_origin(""):
+            code = application()(arguments, prog_name="nnc", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
     except BrokenPipeError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnc.errors import AttributeValueError
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, concatenate, sum_of
@@ -11,6 +13,7 @@ class LayerParts(Layer):
     """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
 
     __slots__ = ("parts",)
+    stands_by_class: ClassVar[bool] = False
 
     def __init__(self, *layers: Layer, **named: Layer) -> None:
         numbered = ((str(position), layer) for position, layer in enumerate(layers))

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import ClassVar, Generic, TypeVar
 
 from nnc.core.dtype import DType
+from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import Shape, TensorSpec
-from nnc.errors import ShapeError
+from nnc.errors import ShapeError, UsageError
 from nnc.nn.initializers import Initializer
 from nnc.ops.operand import Operand
+from nnc.symbolic.scopes import opened_scopes, reopened
 
 T = TypeVar("T", bound=Operand)
 
@@ -45,6 +49,7 @@ class Scope(Generic[T]):
     path: str = ""
     training: bool = False
     renew: Callable[[str, T], None] = _keep
+    outside: str = field(default_factory=opened_scopes)
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
@@ -53,11 +58,11 @@ class Scope(Generic[T]):
 
     def parameter_of(self, name: str, spec: TensorSpec, initializer: Initializer) -> T:
         """The parameter `name` of this layer, when its element type follows no operand's."""
-        return self.resolve(ParameterSpec(self._join(name), spec, initializer))
+        return self._resolved(ParameterSpec(self._join(name), spec, initializer))
 
     def statistic(self, name: str, shape: Shape, dtype: DType, initializer: Initializer) -> T:
         """The running statistic `name` of this layer: kept with the parameters, but not trained."""
-        return self.resolve(ParameterSpec(self._join(name), TensorSpec(shape, dtype), initializer, trainable=False))
+        return self._resolved(ParameterSpec(self._join(name), TensorSpec(shape, dtype), initializer, trainable=False))
 
     def renew_statistic(self, name: str, value: T) -> None:
         """`value` takes the place of the statistic once the training step is done."""
@@ -67,18 +72,68 @@ class Scope(Generic[T]):
         """The scope of a part of this layer."""
         return replace(self, path=self._join(name))
 
+    def _resolved(self, parameter: ParameterSpec) -> T:
+        """Its path names a parameter, whatever layer asks for it."""
+        with reopened(self.outside):
+            return self.resolve(parameter)
+
     def _join(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
 
 
 class Layer(ABC):
-    """A function of operands with parameters. Subclasses are frozen dataclasses: their fields are their options."""
+    """A function of operands with parameters. Subclasses are frozen dataclasses: their fields are their options.
 
-    __slots__ = ()
+    What a layer builds is named after its path and class, as in `0.Convolution`, and stands for the line that made the
+    layer; errors inside say both.
+    """
+
+    __slots__ = ("_origin",)
+    # Layers made of others leave it to those to say what class they are.
+    stands_by_class: ClassVar[bool] = True
+    _origin: str
 
     @abstractmethod
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply this layer to `x`, with parameters from `scope`."""
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass with slots is made twice, the second time of what the first one has.
+        for name, way in (("build", _in_scope), ("__init__", _with_origin)):
+            method = cls.__dict__.get(name)
+            if method is not None and not hasattr(method, "__wrapped__"):
+                setattr(cls, name, way(method))
+
+
+def _with_origin(initialize: Callable[..., None]) -> Callable[..., None]:
+    @wraps(initialize)
+    def made(self: Layer, *args: object, **options: object) -> None:
+        object.__setattr__(self, "_origin", caller_origin())
+        initialize(self, *args, **options)
+
+    return made
+
+
+def _in_scope(build: Callable[[Layer, Scope[T], T], T]) -> Callable[[Layer, Scope[T], T], T]:
+    @wraps(build)
+    def built(self: Layer, scope: Scope[T], x: T) -> T:
+        kind = type(self).__name__ if self.stands_by_class else ""
+        place = ".".join(part for part in (scope.path, kind) if part)
+        try:
+            with reopened(f"{scope.outside}{place}." if place else scope.outside), _standing_for(self):
+                return build(self, scope, x)
+        except UsageError as error:
+            error.place = error.place or place
+            error.origin = error.origin or getattr(self, "_origin", "")
+            raise
+
+    return built
+
+
+def _standing_for(layer: Layer) -> AbstractContextManager[None]:
+    """What is made inside has the line that made the layer, where that is known."""
+    origin = getattr(layer, "_origin", "")
+    return inherited_origin(origin) if origin else nullcontext()
 
 
 def require_rank(layer: str, x: Operand, rank: int, axes: str) -> None:

@@ -9,10 +9,11 @@ once, when its writer is reached; zeros are never made unless asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nnc.core.origin import caller_origin
+from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
 from nnc.ops.copy import contiguous
@@ -21,6 +22,7 @@ from nnc.ops.rules import Applied, differentiate
 from nnc.symbolic.accumulate import GradientPart, assemble, sum_of_parts
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.region import overlaps
+from nnc.symbolic.scopes import reopened
 
 
 class Gradients(tuple[Symbol, ...]):
@@ -167,7 +169,8 @@ class _Backward:
         outputs = tuple(self.graph.symbol(tensor) for tensor in record.outputs)
         applied = Applied(record.command.attrs, inputs, outputs, needed)
         try:
-            results = differentiate(record.command.op, applied, gradients)
+            with _place_of(record):
+                results = differentiate(record.command.op, applied, gradients)
         except UsageError as error:
             error.origin = error.origin or record.origin
             raise
@@ -178,3 +181,14 @@ class _Backward:
 
     def _wanted(self, key: TensorKey) -> bool:
         return self.graph.root(key) in self.relevant.roots and self.graph.tensors[key].spec.dtype.is_float
+
+
+@contextmanager
+def _place_of(record: ExecSymbol) -> Iterator[None]:
+    """Gradients of an exec that has a name stand in its scopes, and for its line; others for who asks for them."""
+    if not record.name:
+        yield
+        return
+    scopes, dot, _ = record.name.rpartition(".")
+    with reopened(scopes + dot), inherited_origin(record.origin):
+        yield

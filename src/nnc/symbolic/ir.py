@@ -526,9 +526,11 @@ class SymbolicGraph:
         return type(self).written(self)
 
     def label(self, key: TensorKey) -> str:
-        """`%3 weight: f32[4, 3]`."""
+        """`%3 weight: f32[4, 3]`; a symbol without a name is called as the exec that writes it."""
         record = self.tensors[key]
-        return f"%{key}{' ' + record.name if record.name else ''}: {record.spec}"
+        writers = self._writers.get(key, ()) if not record.name else ()
+        name = record.name or next((self.execs[writer].name for writer in writers), "")
+        return f"%{key}{' ' + name if name else ''}: {record.spec}"
 
 
 def outputs_named(command: AnyCommand) -> tuple[str, ...]:

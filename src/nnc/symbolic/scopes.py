@@ -35,6 +35,21 @@ def _opened(name: str) -> Iterator[str]:
         _SCOPE.reset(token)
 
 
+def opened_scopes() -> str:
+    """The names of the scopes that are open, with a dot behind each."""
+    return _SCOPE.get()
+
+
+@contextmanager
+def reopened(scopes: str) -> Iterator[None]:
+    """These scopes and no others, as `opened_scopes` tells them."""
+    token = _SCOPE.set(scopes)
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
+
+
 def scoped(name: str, otherwise: str = "") -> str:
     """`name`, or `otherwise` inside a scope, behind the scopes that are open; nothing for nothing."""
     opened = _SCOPE.get()
