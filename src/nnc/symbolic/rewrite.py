@@ -173,6 +173,7 @@ def _fire(
     if results is None or not _may_replace(graph, record, results, made, kept):
         _discard(graph, made)
         return None
+    _check_specs(graph, record, results, rule)
     readers = [reader for output in record.outputs for reader in graph.readers(output)]
     place: ExecKey | None = key
     for output, symbol in zip(record.outputs, results, strict=True):
@@ -185,6 +186,14 @@ def _fire(
     if place is not None:
         graph.remove_exec(place)
     return [*made, *readers]
+
+
+def _check_specs(graph: SymbolicGraph, record: ExecSymbol, results: Replacement, rule: Rule) -> None:
+    """VerificationError that names the rule, when its symbols are not of the shapes and types that they replace."""
+    for output, symbol in zip(record.outputs, results, strict=True):
+        old, new = graph.tensors[output].spec, symbol.spec
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            raise VerificationError(f"rewrite: rule {rule.name!r} replaces %{output} ({old}) by {new}")
 
 
 def _may_replace(

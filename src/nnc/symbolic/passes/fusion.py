@@ -37,8 +37,10 @@ def _bias(match: Match) -> Replacement | None:
 
 def _takes_bias(match: Match, product: ExecSymbol, bias: Symbol) -> bool:
     (output,) = product.outputs
-    channels = match.graph.tensors[output].spec.shape[-1]
-    return product.inputs[2] is None and has_one_reader(match.graph, output) and is_row(bias, channels)
+    shape = match.graph.tensors[output].spec.shape
+    alone = product.inputs[2] is None and has_one_reader(match.graph, output)
+    # A bias of more axes than the product gives the sum those axes.
+    return alone and shape == match.result.shape and is_row(bias, shape[-1])
 
 
 def _log_of_softmax(match: Match) -> Replacement | None:
