@@ -260,3 +260,21 @@ def test_M6_classes_of_others_get_a_form_from_outside() -> None:
         codec.encode(Priced(1))  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(FormatError, match="type Decimal: got a type without a JSON form"):
         record_codec(Priced)
+
+
+def test_numbers_of_both_kinds_are_written_as_themselves() -> None:
+    codec: Codec[object] = record_codec(_Numbers)
+    value = _Numbers(2**60 + 1, 2.0)
+    assert codec.encode(value) == {"exact": 2**60 + 1, "rounded": 2.0}
+    decoded = codec.decode({"exact": 2**60 + 1, "rounded": 2.0}, "numbers")
+    assert decoded == value
+    assert isinstance(decoded, _Numbers)
+    assert [type(part) for part in (decoded.exact, decoded.rounded)] == [int, float]
+    with pytest.raises(FormatError):
+        codec.decode({"exact": True, "rounded": 2.0}, "numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    exact: int | float
+    rounded: int | float

@@ -11,9 +11,11 @@ import pytest
 from tests.ops.eager import Array, Eager, check_gradients
 
 from nnc.core.spec import Shape
+from nnc.dynamic import DynamicGraph
 from nnc.errors import ShapeError
 from nnc.ops.pointwise import square
-from nnc.ops.pooling import adaptive_average_pool, adaptive_max_pool, global_average_pool, global_max_pool
+from nnc.ops.pooling import adaptive_average_pool, adaptive_max_pool, global_average_pool, global_max_pool, max_pool
+from nnc.ops.window import window_of
 
 GENERATOR = np.random.default_rng(13)
 
@@ -68,3 +70,15 @@ def test_there_must_be_something_to_pool() -> None:
     for pool in (global_average_pool, global_max_pool):
         with pytest.raises(ShapeError, match="spatial"):
             pool(Eager(np.ones((2, 3))))
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+def test_the_last_nan_of_a_window_takes_its_gradient_as_in_torch(backend: str) -> None:
+    nan = math.nan
+    x = np.array([[nan, nan, 2, 2, 1, nan], [nan, 1, 2, 2, 5, 4]]).reshape(1, 2, 6, 1).repeat(20, -1)
+    graph = DynamicGraph(backend)
+    variable = graph.variable(x)
+    y = max_pool(variable, (2, 2), window_of((2, 2), stride=(2, 2), rank=2))
+    (gradient,) = graph.backward([y], [variable])
+    want = np.array([[0, 0, 1, 0, 0, 1], [1, 0, 0, 0, 0, 0]]).reshape(1, 2, 6, 1).repeat(20, -1)
+    np.testing.assert_array_equal(gradient.numpy(), want)

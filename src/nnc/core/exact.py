@@ -12,6 +12,8 @@ from dataclasses import dataclass
 def are_the_same(one: object, other: object) -> bool:
     """Whether no kernel could tell the values apart; dataclasses and tuples by their parts, nan equal to nan.
 
+    A field of a dataclass that takes no part in its comparison (`compare=False`) takes none in this one.
+
     >>> are_the_same((1.0, "x"), (1.0, "x")), are_the_same(0.0, -0.0), are_the_same(1, True)
     (True, False, False)
     """
@@ -24,7 +26,7 @@ def are_the_same(one: object, other: object) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(are_the_same, one, other))
     if dataclasses.is_dataclass(one):
-        names = [field.name for field in dataclasses.fields(one)]
+        names = [field.name for field in dataclasses.fields(one) if field.compare]
         return all(are_the_same(getattr(one, name), getattr(other, name)) for name in names)
     return one == other
 

@@ -292,9 +292,12 @@ def _items(pairs: list[_Pair], any_length: bool) -> _Pair:
 
 
 def _union(members: tuple[object, ...], forms: Forms) -> _Pair:
-    """None is null; one other member is written as itself; several are told apart by name."""
+    """None is null; one other member is written as itself, and so are numbers; several are told apart by name."""
     others = [member for member in members if member is not NoneType]
-    inner = _pair(others[0], forms) if len(others) == 1 else _tagged(others, forms)
+    if set(others) == {int, float}:
+        inner = _NUMBER
+    else:
+        inner = _pair(others[0], forms) if len(others) == 1 else _tagged(others, forms)
     return _optional(inner) if NoneType in members else inner
 
 
@@ -367,6 +370,14 @@ def _decode_float(data: Json, where: str) -> float:
     raise _wrong(where, data, "float")
 
 
+def _encode_number(value: object) -> Json:
+    return value if type(value) is int else _encode_float(value)
+
+
+def _decode_number(data: Json, where: str) -> int | float:
+    return data if type(data) is int else _decode_float(data, where)
+
+
 def _encode_none(value: object) -> Json:
     if value is not None:
         raise _wrong_value(value, "None")
@@ -386,6 +397,9 @@ _SCALARS: dict[object, _Pair] = {
     None: _Pair(_encode_none, _decode_none),
     NoneType: _Pair(_encode_none, _decode_none),
 }
+
+# Written as JSON's numbers are: `2` an integer, `2.0` a float.
+_NUMBER: Final = _Pair(_encode_number, _decode_number)
 
 
 def _wrong(where: str, data: Json, need: str) -> FormatError:

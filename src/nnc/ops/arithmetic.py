@@ -11,6 +11,7 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import scalar_like
 from nnc.ops.movement import slice_axis
+from nnc.ops.number import Number, exact, exact_reciprocal
 from nnc.ops.operand import Operand, T
 from nnc.ops.pointwise import (
     abs,
@@ -38,38 +39,39 @@ class ArithmeticOperand(Operand):
 
     __slots__ = ()
 
-    def __add__(self, other: Self | float) -> Self:
+    def __add__(self, other: Self | Number) -> Self:
         return add(self, other) if isinstance(other, Operand) else affine(self, 1.0, other)
 
-    def __radd__(self, other: float) -> Self:
+    def __radd__(self, other: Number) -> Self:
         return affine(self, 1.0, other)
 
-    def __sub__(self, other: Self | float) -> Self:
-        return subtract(self, other) if isinstance(other, Operand) else affine(self, 1.0, -other)
+    def __sub__(self, other: Self | Number) -> Self:
+        return subtract(self, other) if isinstance(other, Operand) else affine(self, 1.0, -exact(other))
 
-    def __rsub__(self, other: float) -> Self:
+    def __rsub__(self, other: Number) -> Self:
         return affine(self, -1.0, other)
 
-    def __mul__(self, other: Self | float) -> Self:
+    def __mul__(self, other: Self | Number) -> Self:
         return multiply(self, other) if isinstance(other, Operand) else affine(self, other)
 
-    def __rmul__(self, other: float) -> Self:
+    def __rmul__(self, other: Number) -> Self:
         return affine(self, other)
 
-    def __truediv__(self, other: Self | float) -> Self:
+    def __truediv__(self, other: Self | Number) -> Self:
         if isinstance(other, Operand):
             return divide(self, other)
-        return affine(self, 1.0 / other) if other else divide(self, scalar_like(self, other))
+        inverse = exact_reciprocal(self.spec.dtype, other)
+        return divide(self, scalar_like(self, other)) if inverse is None else affine(self, inverse)
 
-    def __rtruediv__(self, other: float) -> Self:
-        return affine(reciprocal(self), other)
+    def __rtruediv__(self, other: Number) -> Self:
+        return reciprocal(self) if other == 1 else divide(scalar_like(self, other), self)
 
-    def __pow__(self, other: Self | float) -> Self:
+    def __pow__(self, other: Self | Number) -> Self:
         if isinstance(other, Operand):
             return power(self, other)
         return square(self) if other == 2 else power(self, scalar_like(self, other))
 
-    def __rpow__(self, other: float) -> Self:
+    def __rpow__(self, other: Number) -> Self:
         return power(scalar_like(self, other), self)
 
     def __neg__(self) -> Self:
@@ -78,16 +80,16 @@ class ArithmeticOperand(Operand):
     def __abs__(self) -> Self:
         return abs(self)
 
-    def __lt__(self, other: Self | float) -> Self:
+    def __lt__(self, other: Self | Number) -> Self:
         return less(self, _operand(other, self))
 
-    def __le__(self, other: Self | float) -> Self:
+    def __le__(self, other: Self | Number) -> Self:
         return less_equal(self, _operand(other, self))
 
-    def __gt__(self, other: Self | float) -> Self:
+    def __gt__(self, other: Self | Number) -> Self:
         return greater(self, _operand(other, self))
 
-    def __ge__(self, other: Self | float) -> Self:
+    def __ge__(self, other: Self | Number) -> Self:
         return greater_equal(self, _operand(other, self))
 
     def __matmul__(self, other: Self) -> Self:
@@ -122,7 +124,7 @@ class ArithmeticOperand(Operand):
         return self.alias(spec, self.offset, (*self.strides[:axis], *self.strides[axis + 1 :]))
 
 
-def _operand(value: T | float, like: T) -> T:
+def _operand(value: T | Number, like: T) -> T:
     return value if isinstance(value, Operand) else scalar_like(like, value)
 
 

@@ -10,6 +10,7 @@ from nnc.core.dtype import DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.examples import MATRIX, Example
+from nnc.ops.number import Number, exact, is_whole
 from nnc.ops.operand import T
 from nnc.ops.rules import NotDifferentiable, Pattern, Specs, operator
 
@@ -20,13 +21,16 @@ __all__ = ["fill_like", "scalar_like"]
 class FillAttrs:
     """The value and the spec of the result."""
 
-    value: float
+    value: Number
     spec: TensorSpec
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", exact(self.value))
 
 
 def _infer(attrs: FillAttrs, specs: Specs) -> Specs:
     low, high = integer_range(attrs.spec.dtype)
-    integral = float(attrs.value).is_integer() and low <= attrs.value <= high
+    integral = is_whole(attrs.value) and low <= attrs.value <= high
     if not (attrs.spec.dtype.is_float or integral):
         raise AttributeValueError(
             "fill", got=f"a value that {attrs.spec.dtype} cannot hold", need=f"an integer {low}..{high}"
@@ -62,12 +66,12 @@ FILL = operator(
 OPERATORS = (FILL,)
 
 
-def fill_like(x: T, value: float) -> T:
+def fill_like(x: T, value: Number) -> T:
     """A tensor of `value` with the spec of `x`; `x` is not read."""
-    return x.apply(Command(FILL, FillAttrs(float(value), x.spec)), ())[0]
+    return x.apply(Command(FILL, FillAttrs(value, x.spec)), ())[0]
 
 
-def scalar_like(x: T, value: float) -> T:
+def scalar_like(x: T, value: Number) -> T:
     """A scalar of `x`'s element type; `x` is not read."""
     spec = TensorSpec((), x.spec.dtype, x.spec.layout, x.spec.device)
-    return x.apply(Command(FILL, FillAttrs(float(value), spec)), ())[0]
+    return x.apply(Command(FILL, FillAttrs(value, spec)), ())[0]

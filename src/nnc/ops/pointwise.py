@@ -18,6 +18,7 @@ from nnc.graph import Op, Registry, default_registry
 from nnc.ops.broadcast import sum_to
 from nnc.ops.examples import MATRIX, TRUTH, Example
 from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.number import Number, exact, is_whole
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.precision import FOLLOW, FULL, Precision
 from nnc.ops.rules import (
@@ -42,19 +43,23 @@ __all__ = [
     "swish", "tanh", "where",
 ]  # fmt: skip
 
-# Integers of larger magnitude are not exact in f64, the type of an attribute.
-EXACT = 2**53
-
 Unary = Callable[[Operand, Operand, Operand], Operand]
 Binary = Callable[[Operand, Operand, Operand, Operand], Operand | None]
 
 
 @dataclass(frozen=True, slots=True)
 class AffineAttrs:
-    """y = scale · x + shift."""
+    """y = scale · x + shift. The default shift -0.0 changes nothing, where +0.0 makes +0.0 of -0.0.
 
-    scale: float = 1.0
-    shift: float = 0.0
+    Beside integers both are integers, kept exactly and used modulo 2^bits.
+    """
+
+    scale: Number = 1.0
+    shift: Number = -0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", exact(self.scale))
+        object.__setattr__(self, "shift", exact(self.shift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +92,9 @@ def _same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(NUMBERS, x)
-    integral = all(value.is_integer() and -EXACT <= value <= EXACT for value in (attrs.scale, attrs.shift))
-    if not (x.dtype.is_float or integral):
-        raise AttributeValueError("affine", got=f"{x}", need="integral scale and shift", fix="cast() x to a float type")
+    if not (x.dtype.is_float or (is_whole(attrs.scale) and is_whole(attrs.shift))):
+        need = "integral scale and shift of 64 bits"
+        raise AttributeValueError("affine", got=f"{x}", need=need, fix="cast() x to a float type")
     return specs
 
 
@@ -256,6 +261,19 @@ def _gelu_slope(x: Operand) -> Operand:
     return add(distribution, multiply(x, density))
 
 
+def _power_slope(a: Operand, b: Operand) -> Operand:
+    """d/da a^b = b · a^(b - 1); 0 for b = 0, also where a^-1 is infinite."""
+    kept = where(equal(b, scalar_like(b, 0.0)), scalar_like(b, 1.0), b)
+    return multiply(b, power(a, affine(kept, 1.0, -1.0)))
+
+
+def _power_growth(a: Operand, b: Operand, y: Operand) -> Operand:
+    """d/db a^b = a^b · ln a; 0 for a = 0 and b ≥ 0, where a^b does not move although ln a is infinite."""
+    nothing = scalar_like(a, 0.0)
+    still = logical_and(equal(a, nothing), greater_equal(b, scalar_like(b, 0.0)))
+    return multiply(y, log(where(still, scalar_like(a, 1.0), a)))
+
+
 AFFINE = operator(
     "affine",
     AffineAttrs,
@@ -299,7 +317,13 @@ TANH = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y),
 SIGMOID = unary(
     "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
 )
-RELU = unary("relu", "y = max(x, 0); nan stays nan", lambda g, x, y: multiply(g, step(y)), NUMBERS, precision=FOLLOW)
+RELU = unary(
+    "relu",
+    "y = x where x ≥ 0, else 0; -0 stays -0, nan stays nan",
+    lambda g, x, y: multiply(g, step(y)),
+    NUMBERS,
+    precision=FOLLOW,
+)
 SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
 COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
 ERF = unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
@@ -367,8 +391,8 @@ MINIMUM = _binary(
 POWER = _binary(
     "power",
     "y = a^b",
-    lambda g, a, b, y: multiply(g, multiply(b, power(a, affine(b, 1.0, -1.0)))),
-    lambda g, a, b, y: multiply(g, multiply(y, log(a))),
+    lambda g, a, b, y: multiply(g, _power_slope(a, b)),
+    lambda g, a, b, y: multiply(g, _power_growth(a, b, y)),
 )
 PREFERENCE = _binary(
     "preference",
@@ -419,9 +443,9 @@ OPERATORS = (
 _NONE = NoAttrs()
 
 
-def affine(x: T, scale: float = 1.0, shift: float = 0.0) -> T:
-    """y = scale · x + shift."""
-    return apply(AFFINE, AffineAttrs(float(scale), float(shift)), x)
+def affine(x: T, scale: Number = 1.0, shift: Number = -0.0) -> T:
+    """y = scale · x + shift. Integers are kept exactly; a number that x's type cannot hold is infinite there."""
+    return apply(AFFINE, AffineAttrs(scale, shift), x)
 
 
 def cast(x: T, dtype: DType) -> T:

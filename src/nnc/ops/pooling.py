@@ -1,7 +1,7 @@
 """Maximum and average over sliding windows, with their gradients.
 
     max_pool:                y[n, o…, c] = max_k x[n, o·stride + k·dilation - before…, c]
-    max_pool_gradient:       each g[n, o…, c] goes to the first position of its window where x equals y
+    max_pool_gradient:       each g[n, o…, c] goes to the first place of its window where x equals y, or the last nan
     max_pool_gather:         y'[n, o…, c] = h at that same position (the gradient of the gradient)
     average_pool:            y[n, o…, c] = sum_k x[…] / count, count = window positions inside the border
     average_pool_gradient:   each g / count goes to every position of its window
@@ -172,7 +172,7 @@ MAX_POOL_GRADIENT = operator(
     precision=FOLLOW,
     work=_work,
     example=Example(_EXAMPLE, (HALF_IMAGE, IMAGE, HALF_IMAGE)),
-    doc="g goes to the first position of each window where x equals y",
+    doc="g goes to the first position of each window where x equals y, or to the last nan",
 )
 MAX_POOL_GATHER = operator(
     "max_pool_gather",
@@ -183,7 +183,7 @@ MAX_POOL_GATHER = operator(
     precision=FOLLOW,
     work=_work,
     example=Example(_EXAMPLE, (IMAGE, IMAGE, HALF_IMAGE)),
-    doc="h at the first position of each window where x equals y",
+    doc="h at the first position of each window where x equals y, or at the last nan",
 )
 AVERAGE_POOL = operator(
     "average_pool",

@@ -15,12 +15,17 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import ArityError, AttributeValueError
 from nnc.graph import Op
 from nnc.graph.composition import Expression, Node, compose, variable
+from nnc.ops.number import Number
 from nnc.ops.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, RECIPROCAL, SQUARE, SUBTRACT
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 
 
 class Formula(Expression):
-    """An expression over the operators of this package, with Python's arithmetic."""
+    """An expression over the operators of this package, with Python's arithmetic.
+
+    A number has no element type before `instantiate`, so dividing by one, or one by a formula, multiplies by the
+    reciprocal; a variable divides.
+    """
 
     __slots__ = ()
 
@@ -34,36 +39,36 @@ class Formula(Expression):
         """`op` applied to inputs; see `nnc.graph.composition.compose`."""
         return cls(compose(op, *inputs, name=name, **options).outputs)
 
-    def _scaled(self, scale: float, shift: float) -> Self:
-        return self.of(AFFINE, self, scale=float(scale), shift=float(shift))
+    def _scaled(self, scale: Number, shift: Number = -0.0) -> Self:
+        return self.of(AFFINE, self, scale=scale, shift=shift)
 
-    def __add__(self, other: Expression | float) -> Self:
+    def __add__(self, other: Expression | Number) -> Self:
         return self.of(ADD, self, other) if isinstance(other, Expression) else self._scaled(1.0, other)
 
-    def __radd__(self, other: float) -> Self:
+    def __radd__(self, other: Number) -> Self:
         return self._scaled(1.0, other)
 
-    def __sub__(self, other: Expression | float) -> Self:
+    def __sub__(self, other: Expression | Number) -> Self:
         return self.of(SUBTRACT, self, other) if isinstance(other, Expression) else self._scaled(1.0, -other)
 
-    def __rsub__(self, other: float) -> Self:
+    def __rsub__(self, other: Number) -> Self:
         return self._scaled(-1.0, other)
 
-    def __mul__(self, other: Expression | float) -> Self:
-        return self.of(MULTIPLY, self, other) if isinstance(other, Expression) else self._scaled(other, 0.0)
+    def __mul__(self, other: Expression | Number) -> Self:
+        return self.of(MULTIPLY, self, other) if isinstance(other, Expression) else self._scaled(other)
 
-    def __rmul__(self, other: float) -> Self:
-        return self._scaled(other, 0.0)
+    def __rmul__(self, other: Number) -> Self:
+        return self._scaled(other)
 
-    def __truediv__(self, other: Expression | float) -> Self:
+    def __truediv__(self, other: Expression | Number) -> Self:
         if isinstance(other, Expression):
             return self.of(DIVIDE, self, other)
         if not other:
             raise AttributeValueError("divide", got="the divisor 0", need="another one, or a formula")
-        return self._scaled(1.0 / other, 0.0)
+        return self._scaled(1.0 / other)
 
-    def __rtruediv__(self, other: float) -> Self:
-        return self.of(RECIPROCAL, self)._scaled(other, 0.0)
+    def __rtruediv__(self, other: Number) -> Self:
+        return self.of(RECIPROCAL, self)._scaled(other)
 
     def __pow__(self, other: Expression | int) -> Self:
         if isinstance(other, Expression):
@@ -73,7 +78,7 @@ class Formula(Expression):
         return self.of(SQUARE, self)
 
     def __neg__(self) -> Self:
-        return self._scaled(-1.0, 0.0)
+        return self._scaled(-1.0)
 
 
 def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) -> tuple[Symbol, ...]:

@@ -77,12 +77,13 @@ def test_a_whole_expression_becomes_one_fill() -> None:
     assert sorted(record.command.op.name for _, record in graph.execs.items()) == ["fill", "multiply"]
 
 
-def test_what_no_fill_can_hold_stays() -> None:
+def test_integers_that_no_float_holds_are_folded_exactly() -> None:
     graph = SymbolicGraph()
-    big = graph.apply(Command(FILL, FillAttrs(2.0**52, spec((2,), "i64"))), ())[0]
-    y = ops.affine(big, 3.0)
-    (report,) = simplify(graph, [y], [Pass.CONSTANTS])
-    assert report.fired == {}
+    big = graph.apply(Command(FILL, FillAttrs(2**53 + 1, spec((2,), "i64"))), ())[0]
+    y = ops.affine(big, 3, 2) + ops.fill_like(big, 2**62) * 3
+    simplify(graph, [y], [Pass.CONSTANTS])
+    ((_, record),) = graph.execs.items()
+    assert record.command.attrs.value == 3 * (2**53 + 1) + 2 + 3 * 2**62 - 2**64
 
 
 def test_a_tensor_written_in_parts_is_no_constant() -> None:

@@ -25,7 +25,7 @@ def build() -> tuple[SymbolicGraph, Symbol]:
     x, w, f = graph.input(spec((8, 2)), "x"), graph.input(spec((2, 2)), "w"), graph.input(spec((2,)), "f")
     product = ops.gemm(x, w) * f
     ops.exp(product)
-    y = ops.contiguous(product) + ops.exp(ops.scalar_like(x, 0.0)) + ops.relu(x + 0.0) + ops.relu(x + 0.0)
+    y = ops.contiguous(product) + ops.exp(ops.scalar_like(x, 0.0)) + ops.relu(x * 1.0) + ops.relu(x * 1.0)
     (one,) = graph.apply(Command(FILL, FillAttrs(1.0, spec((), "i64"))), ())
     (chosen,) = case_of(graph, one, [ops.sin, lambda x: ops.log(ops.softmax(x)) + f], [y])
     with while_loop(graph, CountBelow(3)) as loop:

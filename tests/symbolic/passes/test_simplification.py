@@ -14,8 +14,9 @@ from nnc.errors import VerificationError
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.operand import apply
-from nnc.ops.pointwise import AFFINE, CAST, CastAttrs, affine
+from nnc.ops.pointwise import AFFINE, CAST, EXP, CastAttrs, affine
 from nnc.ops.rules import NoAttrs
+from nnc.ops.window import Window
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.algebra import ALGEBRA, EITHER, IDEMPOTENT
@@ -34,7 +35,7 @@ def values_of(graph: SymbolicGraph, outputs: list[Symbol], inputs: list[Symbol])
 
 
 BUILDERS = {
-    "identity affine": lambda x: affine(x, 1.0, 0.0) * x,
+    "identity affine": lambda x: affine(x, 1.0) * x,
     "affine of affine": lambda x: (x * 2.0 + 1.0) * 3.0 - 4.0,
     **{
         f"{op.name} of {op.name}": lambda x, op=op: apply(op, NoAttrs(), apply(op, NoAttrs(), x)) * x
@@ -53,7 +54,7 @@ BUILDERS = {
     "add constant": lambda x: ops.exp(x + ops.fill_like(x, 2.0)),
     "subtract constant": lambda x: ops.exp(ops.fill_like(x, 2.0) - x),
     "multiply constant": lambda x: ops.exp(ops.fill_like(x, 2.0) * x),
-    "divide by constant": lambda x: ops.exp(x / ops.fill_like(x, 2.0)),
+    "divide by a power of two": lambda x: ops.exp(x / ops.fill_like(x, 2.0)),
     "copy": lambda x: ops.exp(ops.contiguous(x)[1:3]),
     "copy of a result": lambda x: ops.contiguous(ops.exp(x)),
     "bias": lambda x: ops.gemm(x, ops.transpose(x)) + ops.reduce_sum(x, 1),
@@ -268,3 +269,26 @@ def test_a_rule_of_the_users_own_package() -> None:
     simplify(graph, [y], [Pass.PRUNING])
     assert len(graph.execs) == 1
     np.testing.assert_allclose(values_of(graph, [y], [x])[0], before[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_a_bias_of_more_axes_than_the_product_is_added(axes: int) -> None:
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((3, 4), F64), "x"), graph.input(spec((4, 5), F64), "w")
+    picture, kernel = graph.input(spec((1, 6, 6, 2), F64), "picture"), graph.input(spec((3, 3, 2, 5), F64), "kernel")
+    b = graph.input(spec((1,) * (axes + 3) + (5,), F64), "b")
+    window = Window((1, 1), ((0, 0), (0, 0)), (1, 1))
+    outputs = [x @ w + b, ops.convolution(picture, kernel, window=window) + b]
+    before = values_of(graph, outputs, [x, w, picture, kernel, b])
+    simplify(graph, outputs)
+    assert faults(graph) == ()
+    for got, want in zip(values_of(graph, outputs, [x, w, picture, kernel, b]), before, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+def test_a_rule_that_changes_a_shape_is_named() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(ROWS, "x")
+    y = ops.exp(x)
+    with pytest.raises(VerificationError, match="rule 'flat' replaces"):
+        rewrite(graph, [Rule("flat", EXP, lambda match: (ops.relu(match.input(0)[0]),))], [y])

@@ -12,6 +12,7 @@ from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned
 from nnc.backends.llvm.frame.row import KernelRow, View, view_of
 from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.kernels.movement import move
+from nnc.backends.llvm.kernels.pointwise import words_of
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine
@@ -212,7 +213,8 @@ class Assembly:
             taken = self._workspace(size, planned)
             addresses.append(taken.begin)
             writes.append(taken)
-        self.drafts.append(Draft(generator, kernel, tuple(addresses), reads, tuple(writes)))
+        words = (*addresses, *words_of(generator))
+        self.drafts.append(Draft(generator, kernel, words, reads, tuple(writes)))
 
     def _workspace(self, size: int, planned: AddressRange | None) -> AddressRange:
         """The memory that the caller planned; other memory where strides make the kernel want more."""
@@ -254,6 +256,7 @@ class LlvmKernel(Uncopied):
     generator: Generator
     workspace_bytes: int
     variant: str = ""
+    words: tuple[int, ...] = ()
     _native: NativeKernel | None = None
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
 
@@ -264,7 +267,8 @@ class LlvmKernel(Uncopied):
             assemble([Call(self, inputs, outputs, workspace)])()
             return
         operands = [*inputs, *outputs, workspace if self.workspace_bytes else None]
-        self._launch(SETTINGS.worker_count()).run([tensor.address for tensor in operands if tensor is not None])
+        addresses = [tensor.address for tensor in operands if tensor is not None]
+        self._launch(SETTINGS.worker_count()).run((*addresses, *self.words))
 
     def takes(self, inputs: Tensors, outputs: Tensors) -> bool:
         """True when the kernel runs on these tensors as they are, and nothing beside it has to be done."""
@@ -327,7 +331,7 @@ def _kernel(
 ) -> LlvmKernel:
     row = ROWS[command.op]
     planned = 0 if row.checked else generator.workspace(engine().target)
-    return LlvmKernel(command, row, inputs, results, generator, planned, variant)
+    return LlvmKernel(command, row, inputs, results, generator, planned, variant, words_of(generator))
 
 
 @dataclass(slots=True)

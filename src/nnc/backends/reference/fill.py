@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows
 from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.number import as_float
 
 
 def fill(attrs: FillAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[…] = value."""
-    outputs[0][...] = attrs.value
+    y = outputs[0]
+    y[...] = int(attrs.value) if y.dtype.kind in "iu" else as_float(attrs.value)
 
 
 ROWS: Rows = {FILL: fill}

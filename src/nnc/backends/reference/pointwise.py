@@ -13,6 +13,7 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.core.dtype import DType
 from nnc.ops import pointwise as ops
+from nnc.ops.number import as_float, wrapped
 from nnc.ops.pointwise import BEND, GATE, AffineAttrs, CastAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -45,9 +46,8 @@ def by_library(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def relu(x: Array) -> Array:
-    """y = max(x, 0); nan stays nan."""
-    largest: Array = np.maximum(x, x.dtype.type(0))
-    return largest
+    """y = x where x ≥ 0, so that -0 stays -0, else 0; nan stays nan."""
+    return np.where(x < 0, x.dtype.type(0), x)
 
 
 def sigmoid(x: Array) -> Array:
@@ -103,9 +103,11 @@ def affine(attrs: AffineAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y = scale · x + shift; on integers with integral scale and shift, modulo 2^bits."""
     x = widen(inputs[0])
     if x.dtype.kind == "f":
-        write(outputs[0], x * attrs.scale + attrs.shift)
+        kind = x.dtype.type
+        write(outputs[0], x * kind(as_float(attrs.scale)) + kind(as_float(attrs.shift)))
     else:
-        write(outputs[0], x.astype(np.int64) * int(attrs.scale) + int(attrs.shift))
+        scale, shift = (np.int64(wrapped(int(value))) for value in (attrs.scale, attrs.shift))
+        write(outputs[0], x.astype(np.int64) * scale + shift)
 
 
 def where(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -29,14 +29,18 @@ def inside(sizes: Shape, window: Window) -> Array:
 
 
 def choices(x: Array, y: Array, attrs: PoolAttrs) -> Iterator[tuple[Index, Array]]:
-    """For each position of the window, where it is the first that holds the window's maximum y."""
+    """For each position of the window, where it is the first that holds the window's maximum y, or the last nan."""
     sizes = y.shape[1:-1]
     padded, real = pad(x, attrs.window, lowest(x.dtype)), inside(x.shape[1:-1], attrs.window)
-    free = np.ones(y.shape, np.bool_)
+    free, left = np.ones(y.shape, np.bool_), np.zeros(y.shape, np.int64)
+    for index in positions(attrs.kernel, attrs.window, sizes):
+        left += np.isnan(padded[index])
     for index in positions(attrs.kernel, attrs.window, sizes):
         chosen = free & real[index] & (padded[index] == y)
         free &= ~chosen
-        yield index, chosen
+        unknown = np.isnan(padded[index])
+        left -= unknown
+        yield index, chosen | (unknown & (left == 0))
 
 
 def counts(attrs: PoolAttrs, data: Shape, sizes: Shape) -> Array:

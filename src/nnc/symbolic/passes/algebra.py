@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import ml_dtypes
-
 from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F32, F64, DType
+from nnc.core.dtype import BF16, F16, F32, F64
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
 from nnc.ops.fill import FILL
 from nnc.ops.movement import TRANSPOSE, transpose
+from nnc.ops.number import Number, exact_reciprocal, holds, wrapped
 from nnc.ops.permutation import compose, identity, is_free
 from nnc.ops.pointwise import (
     ABSOLUTE,
@@ -21,7 +22,6 @@ from nnc.ops.pointwise import (
     CAST,
     CEIL,
     DIVIDE,
-    EXACT,
     FLOOR,
     MAXIMUM,
     MINIMUM,
@@ -44,29 +44,41 @@ EITHER: tuple[Op[Any], ...] = (MAXIMUM, MINIMUM)
 WIDENING = {(F16, F32), (F16, F64), (BF16, F32), (BF16, F64), (F32, F64)}
 
 
-def _holds(dtype: DType, value: float) -> bool:
-    """True when arithmetic of this type has the value, with all digits."""
-    if not dtype.is_float:
-        return abs(value) <= EXACT
-    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # ml_dtypes ships no stubs
-    return value == 0.0 or float(limits.smallest_normal) <= abs(value) <= float(limits.max)
-
-
 def _affine_of_affine(match: Match) -> Replacement | None:
-    """a · (c · x + d) + b = (a · c) · x + (a · d + b), in one exec."""
+    """a · (c · x + d) + b = (a · c) · x + (a · d + b), in one exec, where a zero keeps its sign."""
     inner = match.producer(0, AFFINE)
     if inner is None or inner.inputs[0] is None:
         return None
     outer, attrs = match.command.attrs, inner.command.attrs
     x = match.graph.symbol(inner.inputs[0])
-    scale, shift = outer.scale * attrs.scale, outer.scale * attrs.shift + outer.shift
-    return (affine(x, scale, shift),) if _holds(x.spec.dtype, scale) and _holds(x.spec.dtype, shift) else None
+    if not x.spec.dtype.is_float:
+        scale, shift = _whole(outer.scale) * _whole(attrs.scale), _whole(outer.scale) * _whole(attrs.shift)
+        return (affine(x, wrapped(scale), wrapped(shift + _whole(outer.shift))),)
+    scale = outer.scale * attrs.scale
+    if _is_nothing(attrs.shift):
+        return (affine(x, scale, outer.shift),) if holds(x.spec.dtype, scale) else None
+    # c · x + d is +0 where it cancels, and a · (+0) + b is -0 where a < 0 and b adds nothing.
+    if attrs.shift == 0 or (outer.scale <= 0 and _is_nothing(outer.shift)):
+        return None
+    shift = outer.scale * attrs.shift + outer.shift
+    return (affine(x, scale, shift),) if holds(x.spec.dtype, scale) and holds(x.spec.dtype, shift) else None
+
+
+def _is_nothing(shift: Number) -> bool:
+    """True for -0.0, which adds nothing to a float, not even to a zero."""
+    return shift == 0 and math.copysign(1.0, shift) < 0
+
+
+def _whole(value: Number) -> int:
+    """A number beside integers."""
+    return int(value)
 
 
 def _identity_affine(match: Match) -> Replacement | None:
-    """1 · x + 0 = x."""
+    """1 · x - 0 = x; 1 · x + 0 is +0 where x is -0."""
     attrs = match.command.attrs
-    return (match.input(0),) if (attrs.scale, attrs.shift) == (1.0, 0.0) else None
+    nothing = attrs.shift == 0 and (_is_nothing(attrs.shift) or not match.result.dtype.is_float)
+    return (match.input(0),) if attrs.scale == 1 and nothing else None
 
 
 def _again(match: Match) -> Replacement | None:
@@ -161,7 +173,7 @@ def _squared(match: Match) -> Replacement | None:
     return (square(match.input(0)),) if a == b else None
 
 
-def _constant(match: Match, position: int) -> float | None:
+def _constant(match: Match, position: int) -> Number | None:
     """The value of an input that a fill writes, when the other operand alone decides the result's shape."""
     fill = match.producer(position, FILL)
     whole = match.input(1 - position).shape == match.result.shape
@@ -172,20 +184,21 @@ def _with_constant(match: Match) -> Replacement | None:
     """x ∘ constant is an affine of x."""
     op, right, left = match.command.op, _constant(match, 1), _constant(match, 0)
     if right is not None:
-        rows = {ADD: (1.0, right), SUBTRACT: (1.0, -right), MULTIPLY: (right, 0.0)}
+        rows: Mapping[Op[Any], tuple[Number, Number]] = {
+            ADD: (1.0, right), SUBTRACT: (1.0, -right), MULTIPLY: (right, -0.0)
+        }  # fmt: skip
         return (affine(match.input(0), *rows[op]),)
     if left is not None:
-        rows = {ADD: (1.0, left), SUBTRACT: (-1.0, left), MULTIPLY: (left, 0.0)}
+        rows = {ADD: (1.0, left), SUBTRACT: (-1.0, left), MULTIPLY: (left, -0.0)}
         return (affine(match.input(1), *rows[op]),)
     return None
 
 
 def _by_constant(match: Match) -> Replacement | None:
-    """x / constant = (1 / constant) · x."""
+    """x / 2^n = 2^-n · x; by other numbers the product would round twice."""
     right = _constant(match, 1)
-    if not right or not _holds(match.result.dtype, 1.0 / right):
-        return None
-    return (affine(match.input(0), 1.0 / right),)
+    inverse = None if right is None else exact_reciprocal(match.result.dtype, right)
+    return None if inverse is None else (affine(match.input(0), inverse),)
 
 
 ALGEBRA: tuple[Rule, ...] = (
@@ -205,5 +218,5 @@ ALGEBRA: tuple[Rule, ...] = (
     Rule("add constant", ADD, _with_constant),
     Rule("subtract constant", SUBTRACT, _with_constant),
     Rule("multiply constant", MULTIPLY, _with_constant),
-    Rule("divide by constant", DIVIDE, _by_constant),
+    Rule("divide by a power of two", DIVIDE, _by_constant),
 )

@@ -8,7 +8,6 @@ The value is computed by the oracle's kernels on one element, in the element typ
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +20,12 @@ from nnc.core.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
 from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.fill import FILL, FillAttrs, integer_range
 from nnc.ops.fused import MOVES, is_fusable
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, TRANSPOSE
+from nnc.ops.number import EXACT, Number, as_float, is_whole
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import EXACT
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
@@ -45,25 +44,27 @@ KEEPING: tuple[Op[Any], ...] = (
 )
 
 
-def uniform(graph: SymbolicGraph, key: TensorKey | None) -> float | None:
+def uniform(graph: SymbolicGraph, key: TensorKey | None) -> Number | None:
     """The value that every element of `key` has, when one fill writes the whole of its root."""
     writers = () if key is None else graph.writers(key)
     if key is None or len(writers) != 1:
         return None
     record = graph.execs[writers[0]]
     whole = record.outputs == (graph.root(key),)
-    return float(record.command.attrs.value) if record.command.op is FILL and whole else None
+    value: Number | None = record.command.attrs.value if record.command.op is FILL and whole else None
+    return value
 
 
-def _filled(match: Match, value: float) -> Replacement | None:
+def _filled(match: Match, value: Number) -> Replacement | None:
     """A fill of the exec's result, when that type holds the value."""
     spec = match.result
-    if not (spec.dtype.is_float or (math.isfinite(value) and abs(value) <= EXACT)):
+    low, high = integer_range(spec.dtype)
+    if not (spec.dtype.is_float or (is_whole(value) and low <= value <= high)):
         return None
     return match.graph.apply(Command(FILL, FillAttrs(value, spec)), ())
 
 
-def _values(match: Match) -> list[float] | None:
+def _values(match: Match) -> list[Number] | None:
     """The values of all inputs, when all are uniform and the result has elements."""
     found = [uniform(match.graph, key) for key in match.record.inputs]
     known = [value for value in found if value is not None]
@@ -79,14 +80,22 @@ def _pointwise(match: Match) -> Replacement | None:
     return _filled(match, evaluate(match.command, specs, values))
 
 
-def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[float]) -> float:
+def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
     """The result of a pointwise command on one element of each input."""
-    inputs = tuple(Tensor.from_numpy(np.full((), value), spec.dtype) for spec, value in zip(specs, values, strict=True))
+    inputs = tuple(map(_element, specs, values))
     given = tuple(tensor.spec for tensor in inputs)
     results = infer(command.op, command.attrs, given)
     output = Tensor.from_numpy(np.zeros((), results[0].dtype.numpy), results[0].dtype)
     DISPATCHER.claim(command, given, results, DISPATCHER.oracle).kernel.run(inputs, (output,), None)
-    return float(output.numpy())
+    found: Number = output.numpy().item() if not results[0].dtype.is_float else float(output.numpy())
+    return found
+
+
+def _element(spec: TensorSpec, value: Number) -> Tensor:
+    """A scalar of this type that holds the value."""
+    held = as_float(value) if spec.dtype.is_float else int(value)
+    with np.errstate(over="ignore"):
+        return Tensor.from_numpy(np.full((), held, spec.dtype.numpy), spec.dtype)
 
 
 def _kept(match: Match) -> Replacement | None:
@@ -105,7 +114,8 @@ def _summed(match: Match) -> Replacement | None:
     if values is None or not result.elements:
         return None
     total = values[0] * (x.elements // result.elements)
-    return _filled(match, total) if values[0].is_integer() and abs(total) <= EXACT else None
+    exact = abs(total) <= EXACT or not x.dtype.is_float
+    return _filled(match, total) if is_whole(values[0]) and exact else None
 
 
 def _folded() -> tuple[Op[Any], ...]:

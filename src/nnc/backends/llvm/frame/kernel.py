@@ -1,8 +1,8 @@
 """Kernels: kernel = phases in order, a barrier between them; phase(args, begin, end, scratch) does items [begin, end).
 
 `args` points to an array of addresses: inputs, then outputs, then the workspace that all workers share, if there is
-one. `scratch` is memory of the calling worker alone. Items are independent and nothing is reduced across them, so
-any division of the items over workers gives the same bits.
+one, then numbers that are no part of the code, a word each. `scratch` is memory of the calling worker alone. Items are
+independent and nothing is reduced across them, so any division of the items over workers gives the same bits.
 """
 
 from __future__ import annotations

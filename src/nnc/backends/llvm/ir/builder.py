@@ -11,6 +11,7 @@ into registers. Floating-point instructions carry no fast-math flags: what is wr
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -698,6 +699,7 @@ class Repeat:
         self.builder.open(following)
 
 
+PACKED = {"f64": "<d", "f32": "<f", "f16": "<e"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 COMBINATIONS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum", "larger": "larger"}
 
@@ -722,12 +724,21 @@ def conversion(source: Scalar, target: Scalar) -> str:
 def literal(number: Number, scalar: Scalar) -> str:
     """A number as IR writes it: floating-point constants are the bits of a double, exact in the scalar's type."""
     if not scalar.floating:
-        return str(int(number))
+        return str(int.from_bytes(number_bytes(number, scalar), "little", signed=scalar.signed))
     assert scalar != BF16, "constants are made in the type of computation"
-    if scalar == F32:
-        (number,) = struct.unpack("<f", struct.pack("<f", number))
-    elif scalar == F16:
-        (bits,) = struct.unpack("<H", struct.pack("<e", number))
-        return f"0xH{bits:04X}"
-    (pattern,) = struct.unpack("<Q", struct.pack("<d", number))
+    stored = number_bytes(number, scalar)
+    if scalar == F16:
+        return f"0xH{int.from_bytes(stored, 'little'):04X}"
+    (held,) = struct.unpack(PACKED[scalar.name], stored)
+    (pattern,) = struct.unpack("<Q", struct.pack("<d", held))
     return f"0x{pattern:016X}"
+
+
+def number_bytes(number: Number, scalar: Scalar) -> bytes:
+    """A number as memory holds it, little end first: integers modulo 2^bits, too large floats as infinity."""
+    if not scalar.floating:
+        return (int(number) % (1 << 8 * scalar.size)).to_bytes(scalar.size, "little")
+    try:
+        return struct.pack(PACKED[scalar.name], float(number))
+    except OverflowError:
+        return struct.pack(PACKED[scalar.name], math.copysign(math.inf, number > 0 or -1))

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nnc.backends.llvm.ir import activation, mathematics
-from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Scalar, Type, Value
+from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Number, Scalar, Type, Value
 
-Numbers = tuple[float, ...]
+Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """value = operation(values[operands], numbers); `result` names the element type of casts and constants."""
+    """value = operation(values[operands], numbers).
+
+    `result` names the element type of casts, constants and parameters. The number of a parameter is its place among
+    those of the kernel that are known when it runs.
+    """
 
     operation: str
     operands: tuple[int, ...] = ()
@@ -81,7 +85,7 @@ OPERATIONS: dict[str, Operation] = {
     "maximum": _row(Builder.maximum, 3.0),
     "minimum": _row(Builder.minimum, 3.0),
     "power": _library("pow"),
-    "affine": Operation(lambda b, values, numbers: values[0] * numbers[0] + numbers[1], 2.0, FLOATS),
+    "affine": Operation(lambda b, values, numbers: values[0] * numbers[0] + numbers[1], 2.0),
     "square": _row(lambda b, x: x * x),
     "sqrt": _row(mathematics.square_root, 10.0, FLOATS),
     "rsqrt": _row(mathematics.reciprocal_square_root, 18.0, FLOATS),
@@ -108,7 +112,7 @@ OPERATIONS: dict[str, Operation] = {
     "logical_or": _row(Builder.either, takes=ANYTHING),
     "logical_xor": _row(Builder.exclusive, takes=ANYTHING),
     "logical_not": _row(Builder.opposite, takes=ANYTHING),
-    "relu": _row(lambda b, x: b.maximum(x, 0), 3.0),
+    "relu": _row(lambda b, x: b.choose(b.compare("<", x, 0), b.zero(x.type), x), 3.0),
     "absolute": _row(mathematics.absolute),
     "sign": _row(_sign, 4.0),
     "step": _row(lambda b, x: b.choose(b.compare(">", x, 0), _one(b, x), 0), 2.0),
@@ -121,7 +125,7 @@ OPERATIONS: dict[str, Operation] = {
     "greater_equal": _comparison(">="),
     "where": _row(Builder.choose, takes=ANYTHING),
 }
-CONVERT, CONSTANT = "cast", "constant"
+CONVERT, CONSTANT, PARAMETER = "cast", "constant", "parameter"
 
 
 def computed(scalar: Scalar) -> Scalar:
@@ -141,4 +145,5 @@ def evaluate(b: Builder, instruction: Instruction, values: Sequence[Value], lane
 
 def work(instructions: Sequence[Instruction]) -> float:
     """About how many vector instructions a chain takes per vector."""
-    return sum(OPERATIONS[i.operation].cost if i.operation in OPERATIONS else 1.0 for i in instructions)
+    computing = [i for i in instructions if i.operation != PARAMETER]
+    return sum(OPERATIONS[i.operation].cost if i.operation in OPERATIONS else 1.0 for i in computing)

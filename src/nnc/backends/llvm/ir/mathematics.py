@@ -234,10 +234,13 @@ def logarithm(b: Builder, x: Value) -> Value:
 
 
 def exponential_minus_one(b: Builder, x: Value) -> Value:
-    """e^x - 1 = x + x^2 P(x) near 0, where the difference would cancel"""
-    near = b.fma(x * x, polynomial(b, x, FORMATS[x.type.scalar.name].exponential), x)
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) with x = n ln2 + r; where 2^n - 1 would round, e^x - 1 as it is"""
+    form = FORMATS[x.type.scalar.name]
+    shifted, _, rest = _turns(b, x, form, form.bias, (form.ln2_high, form.ln2_low))
+    power = _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
+    near = b.fma(power, _growth(b, rest, form), power - 1.0)
     far = exponential(b, x) - 1.0
-    return b.choose(b.compare("<", absolute(b, x), 0.5 * math.log(2.0)), near, far)
+    return copy_sign(b, b.choose(b.compare("<", absolute(b, x), 16.0), near, far), x)
 
 
 def logarithm_plus_one(b: Builder, x: Value) -> Value:
@@ -245,7 +248,7 @@ def logarithm_plus_one(b: Builder, x: Value) -> Value:
     w = x + 1.0
     kept = w - 1.0
     plain = logarithm(b, w)
-    return b.choose(b.compare("==", kept, x), plain, plain + (x - kept) / w)
+    return copy_sign(b, b.choose(b.compare("==", kept, x), plain, plain + (x - kept) / w), x)
 
 
 def softplus(b: Builder, x: Value) -> Value:
@@ -336,7 +339,6 @@ def _by_quarters(b: Builder, x: Value, quarter: int) -> Value:
     rest = x
     for part in HALF_PI[scalar.name]:
         rest = b.fma(turns, -part, rest)
-    rest = b.choose(b.compare("==", turns, 0.0), x, rest)  # keeps -0
     square = rest * rest
     sine_of = b.fma(square * rest, polynomial(b, square, SINE[scalar.name]), rest)
     halved = b.fma(square, -0.5, 1.0)
@@ -345,7 +347,8 @@ def _by_quarters(b: Builder, x: Value, quarter: int) -> Value:
     one = b.constant(1, count.type)
     odd = b.compare("==", b.both(count, one), one)
     value = b.choose(odd, cosine_of, sine_of)
-    return b.choose(b.compare("==", b.both(count, one + 1), 0), value, b.negative(value))
+    turned = b.choose(b.compare("==", b.both(count, one + 1), 0), value, b.negative(value))
+    return turned if quarter else b.choose(b.compare("==", x, 0.0), x, turned)  # sin -0 is -0
 
 
 def square_root(b: Builder, x: Value) -> Value:

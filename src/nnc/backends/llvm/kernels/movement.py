@@ -17,8 +17,8 @@ from nnc.backends.llvm.frame.row import (
     Views,
     any_type,
 )
-from nnc.backends.llvm.ir.builder import Module, Scalar
-from nnc.backends.llvm.ir.expression import CONSTANT, Instruction
+from nnc.backends.llvm.ir.builder import Module, Number, Scalar
+from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
@@ -37,7 +37,7 @@ def move(shape: Shape, source: StridedAccess, target: StridedAccess, arguments: 
     return turned or Pointwise(shape, (source,), (target,), (), (0,), arguments)
 
 
-def fill(shape: Shape, value: float, target: StridedAccess, arguments: tuple[int, ...] = ()) -> Pointwise:
+def fill(shape: Shape, value: Number, target: StridedAccess, arguments: tuple[int, ...] = ()) -> Pointwise:
     """target[i...] = value for i in shape"""
     constant = Instruction(CONSTANT, numbers=(value,), result=target.scalar.name)
     return Pointwise(shape, (), (target,), (constant,), (0,), arguments)
@@ -72,7 +72,9 @@ def embed(scalar: Scalar, shape: Shape, strides: Shape, whole: Shape, offset: in
 
 
 def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
-    return fill(outputs[0].shape, attrs.value, outputs[0].whole)
+    """The value is read when it runs."""
+    value = Instruction(PARAMETER, numbers=(0,), result=outputs[0].scalar.name)
+    return Pointwise(outputs[0].shape, (), (outputs[0].whole,), (value,), (0,), numbers=(attrs.value,))
 
 
 def _copy(attrs: object, inputs: Views, outputs: Views) -> Generator:

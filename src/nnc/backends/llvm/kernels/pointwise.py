@@ -7,8 +7,8 @@ computed in registers; a 16-bit float is computed in f32. Items are runs of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
@@ -23,8 +23,8 @@ from nnc.backends.llvm.frame.row import (
     floating,
     numeric,
 )
-from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Scalar, Type, Value
-from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, Instruction, Takes, computed, evaluate, work
+from nnc.backends.llvm.ir.builder import BOOL, I64, SCALARS, Builder, Module, Number, Scalar, Type, Value, number_bytes
+from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.graph import Op
 from nnc.ops import pointwise as ops
@@ -39,7 +39,8 @@ NANOSECONDS_PER_UNIT = 0.3
 class Pointwise(WithoutMemory):
     """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
 
-    `arguments` tells where the operands are in the array of addresses: in order, when it is empty.
+    `arguments` tells where the operands are in the array of addresses: in order, when it is empty. `numbers` are the
+    values of the chain's parameters: no part of the code, they stand behind the addresses, a word each.
     """
 
     shape: Shape
@@ -48,6 +49,14 @@ class Pointwise(WithoutMemory):
     instructions: tuple[Instruction, ...]
     results: tuple[int, ...]
     arguments: tuple[int, ...] = ()
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The numbers as signed words, each with the bits of its type in front."""
+        parameters = [one for one in self.instructions if one.operation == PARAMETER]
+        stored = [number_bytes(self.numbers[int(one.numbers[0])], computed(SCALARS[one.result])) for one in parameters]
+        return tuple(int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True) for bits in stored)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of at most CHUNK elements of the innermost axis."""
@@ -56,6 +65,11 @@ class Pointwise(WithoutMemory):
             if loops.items:
                 loops.write(writer)
         return (Phase(name, loops.items, loops.cost),)
+
+
+def words_of(generator: Generator) -> tuple[int, ...]:
+    """What stands behind the addresses of a kernel: the numbers that it reads when it runs."""
+    return generator.words if isinstance(generator, Pointwise) else ()
 
 
 class _Loops:
@@ -90,18 +104,31 @@ class _Loops:
             b.offset(w.argument(index), offset, scalar)
             for index, offset, scalar in zip(arguments, self.offsets, self.scalars, strict=True)
         ]
+        numbers = self._parameters(w)
         if not self.outer:
             low = w.begin * CHUNK
-            self._run(b, pointers, low, b.least(w.end * CHUNK, self.inner))
+            self._run(b, pointers, numbers, low, b.least(w.end * CHUNK, self.inner))
             return
         with b.loop(w.begin, w.end) as item:
             row, low = item // self.runs, (item % self.runs) * CHUNK
             starts = locate(b, row, self.outer, [strides[:-1] for strides in self.strides])
             places = [b.offset(p, start, s) for p, start, s in zip(pointers, starts, self.scalars, strict=True)]
             high = b.least(low + CHUNK, self.inner) if self.runs > 1 else b.constant(self.inner)
-            self._run(b, places, low, high)
+            self._run(b, places, numbers, low, high)
 
-    def _run(self, b: Builder, places: Sequence[Value], low: Value, high: Value) -> None:
+    def _parameters(self, w: PhaseWriter) -> dict[Instruction, Value]:
+        """The chain's parameters, loaded from behind the addresses."""
+        found = {}
+        for one in self.chain.instructions:
+            if one.operation == PARAMETER:
+                kind = Type(computed(SCALARS[one.result]))
+                place = w.b.offset(w.table, len(self.scalars) + int(one.numbers[0]), I64)
+                found[one] = w.b.splat(w.b.load(place, 0, kind), self.lanes)
+        return found
+
+    def _run(
+        self, b: Builder, places: Sequence[Value], numbers: Mapping[Instruction, Value], low: Value, high: Value
+    ) -> None:
         """Elements [low, high): several vectors at a time, whole vectors, then a masked one when the axis is ragged."""
         splats = self._splats(b, places)
         for count in (SIDE_BY_SIDE, 1) if self._is_long() else (1,):
@@ -109,13 +136,14 @@ class _Loops:
             whole = (high - low) // size * size + low if self.inner % size else high
             if self.inner >= size:
                 with b.loop(low, whole, size) as index:
-                    self._block(b, places, splats, [index + each * self.lanes for each in range(count)], None)
+                    indices = [index + each * self.lanes for each in range(count)]
+                    self._block(b, places, splats, numbers, indices, None)
             if not self.inner % size:
                 return
             low = whole
         rest = high - low
         with b.when(b.compare(">", rest, 0)):
-            self._block(b, places, splats, [low], b.mask(rest, self.lanes))
+            self._block(b, places, splats, numbers, [low], b.mask(rest, self.lanes))
 
     def _is_long(self) -> bool:
         """A chain on whole runs whose operations wait for each other: a processor sees no other vector's meanwhile."""
@@ -134,7 +162,8 @@ class _Loops:
         self,
         b: Builder,
         places: Sequence[Value],
-        splats: dict[int, Value],
+        splats: Mapping[int, Value],
+        numbers: Mapping[Instruction, Value],
         indices: Sequence[Value],
         mask: Value | None,
     ) -> None:
@@ -146,7 +175,8 @@ class _Loops:
         ]
         for instruction in self.chain.instructions:
             for values in vectors:
-                values.append(evaluate(b, instruction, values, self.lanes))
+                known = numbers.get(instruction)
+                values.append(evaluate(b, instruction, values, self.lanes) if known is None else known)
         for position, result in enumerate(self.chain.results, len(self.chain.inputs)):
             for index, values in zip(indices, vectors, strict=True):
                 self._store(b, position, places[position], index, values[result], mask)
@@ -168,20 +198,31 @@ class _Loops:
 
 def _pointwise(name: str) -> Generate:
     def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
-        numbers = (attrs.scale, attrs.shift) if isinstance(attrs, AffineAttrs) else ()
-        return _chain(Instruction(name, tuple(range(len(inputs))), numbers), inputs, outputs[0])
+        return _chain((Instruction(name, tuple(range(len(inputs)))),), inputs, outputs[0])
 
     return generate
 
 
-def _chain(instruction: Instruction, inputs: Views, output: View) -> Pointwise:
+def _chain(
+    instructions: tuple[Instruction, ...], inputs: Views, output: View, numbers: tuple[Number, ...] = ()
+) -> Pointwise:
+    """The chain whose last value is the output."""
     rank = len(output.shape)
     sources = tuple(view.access(rank) for view in inputs)
-    return Pointwise(output.shape, sources, (output.whole,), (instruction,), (len(inputs),))
+    last = len(inputs) + len(instructions) - 1
+    return Pointwise(output.shape, sources, (output.whole,), instructions, (last,), numbers=numbers)
+
+
+def _affine(attrs: AffineAttrs, inputs: Views, outputs: Views) -> Generator:
+    """Its numbers are read when it runs, so that one kernel serves every rate of a schedule."""
+    kind = outputs[0].scalar.name
+    scale, shift = (Instruction(PARAMETER, numbers=(place,), result=kind) for place in range(2))
+    steps = (scale, Instruction("multiply", (0, 1)), shift, Instruction("add", (2, 3)))
+    return _chain(steps, inputs, outputs[0], (attrs.scale, attrs.shift))
 
 
 def _cast(attrs: CastAttrs, inputs: Views, outputs: Views) -> Generator:
-    return _chain(Instruction(CONVERT, (0,), result=attrs.dtype.name), inputs, outputs[0])
+    return _chain((Instruction(CONVERT, (0,), result=attrs.dtype.name),), inputs, outputs[0])
 
 
 def pointwise_row(op: Op[Any]) -> KernelRow:
@@ -196,4 +237,5 @@ REFUSALS = {Takes.ANYTHING: any_type, Takes.NUMBERS: numeric, Takes.FLOATS: floa
 ROWS: Rows = {
     ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
     **{op: pointwise_row(op) for op in ops.OPERATORS if op.name in OPERATIONS},
+    ops.AFFINE: KernelRow(_affine, numeric, strided=True, scattered=True),
 }

@@ -1,7 +1,7 @@
 """Maximum and average over sliding windows of [batch, spatial..., channels], with their gradients.
 
     max_pool:              y[n, o, c] = max_k x[n, o*stride + k*dilation - before, c]
-    max_pool_gradient:     g[n, o, c] is added at the first position of its window where x equals y
+    max_pool_gradient:     g[n, o, c] is added at the first position of its window where x equals y; at the last nan
     max_pool_gather:       y'[n, o, c] = h at that same position
     average_pool:          y[n, o, c] = sum_k x[...] / count
     average_pool_gradient: g[n, o, c] / count is added at every position of its window
@@ -195,14 +195,29 @@ class _Pooling:
 
     @contextmanager
     def chosen(self, place: _Place, x: Value, y: Value) -> Iterator[tuple[Value, Value]]:
-        """for every position of the window: its offset, and in which lanes it is the first where x equals y"""
+        """for every position of the window: its offset, and in which lanes it is the first where x equals y
+
+        In lanes where y is nan it is the last that holds nan, as torch has it.
+        """
         b = self.b
         largest = self.load(y, place.index, place.mask)
         free = b.variable(b.constant(1, self.kind.of(BOOL)))
+        left = b.variable(b.zero(self.kind))
+        unknown = b.choose(b.unordered(largest), b.constant(1.0, self.kind), 0.0)
+        with b.when(b.compare(">", b.fold(unknown, "maximum"), 0.0)), self.window(place) as index:
+            left.set(left.get() + self._nan_at(x, index, place))
         with self.window(place) as index:
-            hit = b.both(free.get(), b.compare("==", self.load(x, index, place.mask), largest))
+            value = self.load(x, index, place.mask)
+            hit = b.both(free.get(), b.compare("==", value, largest))
             free.set(b.exclusive(free.get(), hit))
-            yield index, hit
+            left.set(left.get() - self._nan_at(x, index, place))
+            last = b.both(b.unordered(value), b.compare("==", left.get(), 0.0))
+            yield index, b.either(hit, last)
+
+    def _nan_at(self, x: Value, index: Value, place: _Place) -> Value:
+        """1 in lanes that hold nan, else 0."""
+        value = self.load(x, index, place.mask)
+        return self.b.choose(self.b.unordered(value), self.b.constant(1.0, self.kind), 0.0)
 
 
 def _max(s: _Pooling, place: _Place) -> None:

@@ -74,7 +74,7 @@ def _rnn_tanh(p: Place, sums: Sequence[Value]) -> None:
 
 def _rnn_relu(p: Place, sums: Sequence[Value]) -> None:
     total = sums[0] + p.read("z")
-    p.write(p.b.maximum(total, 0.0), "y")
+    p.write(p.b.choose(p.b.compare("<", total, 0.0), p.b.constant(0.0, p.kind), total), "y")
 
 
 def _rnn_tanh_gradient(p: Place, sums: Sequence[Value]) -> None:

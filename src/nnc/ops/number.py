@@ -1,0 +1,85 @@
+"""Numbers beside tensors: a float where f64 holds the number exactly, else the integer itself.
+
+x + (2**53 + 1)     of i64: the integer, which no float holds
+x * 1e39            of f32: by infinity, as NumPy and torch have it
+"""
+
+from __future__ import annotations
+
+import math
+from typing import SupportsFloat, SupportsIndex
+
+import ml_dtypes
+
+from nnc.core.dtype import DType
+
+Number = int | float
+LEAST = -(1 << 63)  # the least i64
+# Floats of larger magnitude may stand for several integers.
+EXACT = 1 << 53
+
+
+def exact(value: SupportsFloat | SupportsIndex) -> Number:
+    """The form that attributes keep a number in: a float, but for integers beyond 2^53.
+
+    >>> exact(2), exact(2**53 + 1), exact(0.5)
+    (2.0, 9007199254740993, 0.5)
+    """
+    if not isinstance(value, SupportsIndex):
+        return float(value)
+    whole = value.__index__()
+    return float(whole) if abs(whole) <= EXACT else whole
+
+
+def as_float(value: Number) -> float:
+    """The nearest f64; infinite for integers beyond it.
+
+    >>> as_float(-(10**400))
+    -inf
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def is_whole(value: Number) -> bool:
+    """True for what integers can be combined with: integers to 2^63, and floats that name just one of them.
+
+    >>> is_whole(2**60), is_whole(2.0**60), is_whole(0.5)
+    (True, False, False)
+    """
+    if isinstance(value, int):
+        return abs(value) <= -LEAST
+    return value.is_integer() and abs(value) <= EXACT
+
+
+def wrapped(value: int) -> int:
+    """`value` modulo 2^64, as i64: what arithmetic of integers has of it.
+
+    >>> wrapped(2**63)
+    -9223372036854775808
+    """
+    return (value - LEAST) % (1 << 64) + LEAST
+
+
+def holds(dtype: DType, value: Number) -> bool:
+    """True when arithmetic of this type has the value, with all digits: no denormal number and no infinity."""
+    if not dtype.is_float:
+        return is_whole(value)
+    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # ml_dtypes ships no stubs
+    return value == 0 or float(limits.smallest_normal) <= abs(value) <= float(limits.max)
+
+
+def exact_reciprocal(dtype: DType, divisor: Number) -> float | None:
+    """1 / divisor where x · (1 / divisor) is x / divisor to the last bit: for powers of two, of floats.
+
+    >>> from nnc.core.dtype import F32
+    >>> exact_reciprocal(F32, 4), exact_reciprocal(F32, 49.0)
+    (0.25, None)
+    """
+    number = as_float(divisor)
+    if not dtype.is_float or number == 0 or not math.isfinite(number) or abs(math.frexp(number)[0]) != 0.5:
+        return None
+    inverse = 1.0 / number
+    return inverse if holds(dtype, inverse) else None
