@@ -21,6 +21,7 @@ from nnc.backends.llvm.frame.row import (
     Views,
     only,
 )
+from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -110,27 +111,24 @@ class _Line:
         """The sums over the line of `count` terms at once, each in a few accumulators."""
         b, step = self.b, ACCUMULATORS * self.lanes
         zero = b.zero(self.vector)
-        slots = [[b.variable(zero) for _ in range(count)] for _ in range(ACCUMULATORS)]
+        flushed = is_long(self.vector, self.length // step)
+        slots = [Accumulators.start(b, zero, count, flushed=flushed) for _ in range(ACCUMULATORS)]
         whole = self.length // step * step
         if whole:
-            with b.loop(0, whole, step) as index:
+            with in_runs(b, 0, whole, step, slots) as index:
                 for number, group in enumerate(slots):
-                    self._add(group, terms(index + number * self.lanes, None), None)
+                    self._add(group.sums, terms(index + number * self.lanes, None), None)
         if whole < self.length:
             with b.loop(whole, self.length, self.lanes) as index:
                 mask = b.mask(self.length - index, self.lanes) if self.length % self.lanes else None
-                self._add(slots[0], terms(index, mask), mask)
-        return [self._total([group[term] for group in slots]) for term in range(count)]
+                self._add(slots[0].sums, terms(index, mask), mask)
+        slots[0].flush()
+        totals = [[group.totals[term].get() for group in slots] for term in range(count)]
+        return [b.cast(folded(b, total, "add"), self.vector.scalar) for total in totals]
 
     def _add(self, group: Sequence[LocalVariable], values: Sequence[Value], mask: Value | None) -> None:
         for slot, value in zip(group, values, strict=True):
             slot.set(slot.get() + (value if mask is None else self.b.choose(mask, value, 0.0)))
-
-    def _total(self, slots: Sequence[LocalVariable]) -> Value:
-        total = slots[0].get()
-        for slot in slots[1:]:
-            total = total + slot.get()
-        return self.b.fold(total, "add")
 
 
 def _forward_row(problem: RowNormalization, line: _Line, row: Value) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
+from nnc.backends.llvm.frame.sums import Accumulators, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
-from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 
@@ -119,27 +121,26 @@ class _Columns:
         """sums[k][j] = sum over rows of terms(row)[k][j], several rows at once where columns are few."""
         b, unroll = self.b, max(1, ACCUMULATORS // self.vectors)
         zero = b.zero(Type(self.scalar, self.lanes))
-        slots = [[[b.variable(zero) for _ in range(self.vectors)] for _ in range(count)] for _ in range(unroll)]
+        flushed = is_long(zero.type, self.problem.length // unroll)
+        slots = [Accumulators.start(b, zero, count * self.vectors, flushed=flushed) for _ in range(unroll)]
 
-        def add(group: Sequence[Sequence[LocalVariable]], row: Value) -> None:
-            for variables, values in zip(group, terms(row), strict=True):
-                for variable, value in zip(variables, values, strict=True):
-                    variable.set(variable.get() + value)
+        def add(group: Accumulators, row: Value) -> None:
+            for variable, value in zip(group.sums, chain(*terms(row)), strict=True):
+                variable.set(variable.get() + value)
 
         whole = (high - low) // unroll * unroll + low
-        with b.loop(low, whole, unroll) as row:
+        with in_runs(b, low, whole, unroll, slots) as row:
             for number, group in enumerate(slots):
                 add(group, row + number)
         if unroll > 1:
             with b.loop(whole, high) as row:
                 add(slots[0], row)
-        totals = []
-        for k in range(count):
-            total = [variable.get() for variable in slots[0][k]]
-            for group in slots[1:]:
-                total = [left + right.get() for left, right in zip(total, group[k], strict=True)]
-            totals.append(total)
-        return totals
+        slots[0].flush()
+        totals = [variable.get() for variable in slots[0].totals]
+        for group in slots[1:]:
+            totals = [left + right.get() for left, right in zip(totals, group.totals, strict=True)]
+        rounded = [b.cast(total, self.scalar) for total in totals]
+        return [rounded[k * self.vectors : (k + 1) * self.vectors] for k in range(count)]
 
     def _bounds(self, item: Value) -> tuple[Value, Value, Value, Value]:
         """Part, first row, end of the rows, first column of an item."""

@@ -5,6 +5,8 @@ x may be a pointwise chain of several operands, which is computed in registers w
 Along a contiguous reduced axis the lanes of a few accumulators share the work and are folded in halves at the end;
 along a contiguous kept axis every lane is its own output. A long reduction with few outputs is cut into a fixed number
 of parts, whose results a second phase combines: parts depend on the shape alone, so bits do not depend on threads.
+
+Long sums of f32 are flushed into f64 (`frame/sums.py`): the error does not grow with the length.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
@@ -26,6 +29,7 @@ from nnc.backends.llvm.frame.row import (
     numeric,
     only,
 )
+from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -103,7 +107,7 @@ class Reduction(WithoutScratch):
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
         nest = _Nest.of(self, target)
-        return aligned(nest.parts * nest.outputs * nest.scalar.size) if nest.parts > 1 else 0
+        return aligned(nest.parts * nest.outputs * nest.held.size) if nest.parts > 1 else 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two when the reduction is cut into parts."""
@@ -143,6 +147,7 @@ class _Nest:
     along_kept: bool
     count: int
     parts: int
+    held: Scalar
 
     @classmethod
     def of(cls, problem: Reduction, target: TargetDescription) -> _Nest:
@@ -160,9 +165,11 @@ class _Nest:
         )
         nest = cls(
             rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
-            target.lanes(8 * scalar.size), target.vector_registers // 2, along_kept, count, 1,
+            target.lanes(8 * scalar.size), target.vector_registers // 2, along_kept, count, 1, scalar,
         )  # fmt: skip
-        return nest._cut()
+        nest = nest._cut()
+        flushed = rule.combine == "add" and is_long(Type(scalar), nest.chain)
+        return replace(nest, held=F64) if flushed else nest
 
     def _cut(self) -> _Nest:
         """The same nest in parts, when it has few items and much work."""
@@ -176,8 +183,9 @@ class _Nest:
     def combining(self) -> _Nest:
         """The nest of the second phase: the parts' results, one row per part."""
         return replace(
-            self, rule=replace(self.rule, prepare=_same), operands=(_Operand(self.scalar, 0, (1,), (self.outputs,)),),
-            instructions=(), chosen=0, kept=(self.outputs,), reduced=(self.parts,), along_kept=True, parts=1,
+            self, rule=replace(self.rule, prepare=_same), operands=(_Operand(self.held, 0, (1,), (self.outputs,)),),
+            instructions=(), chosen=0, scalar=self.held, kept=(self.outputs,), reduced=(self.parts,), along_kept=True,
+            parts=1,
         )  # fmt: skip
 
     @property
@@ -211,6 +219,20 @@ class _Nest:
     def sparse(self) -> bool:
         """A block's rows lie apart, so that processors do not see which one follows; and there are many of them."""
         return self.blocks > 1 and ceiling(self.reduced[-1], self.parts) >= 4 * AHEAD
+
+    @property
+    def chain(self) -> int:
+        """Additions in a row to one lane of an accumulator."""
+        if self.along_kept:
+            rows = 1 if self.swept else max(1, ACCUMULATORS // (self.block // self.lanes))
+            return ceiling(self.count, self.parts * rows)
+        along = self.lanes * self.unroll
+        return ceiling(math.prod(self.reduced[:-1]) * ceiling(self.reduced[-1], along), self.parts)
+
+    @property
+    def unroll(self) -> int:
+        """Accumulators of one output along a contiguous reduced axis."""
+        return ACCUMULATORS if self.reduced[-1] >= ACCUMULATORS * self.lanes else 1
 
     @property
     def items(self) -> int:
@@ -301,9 +323,9 @@ class _ReductionWriter:
     def _accumulate(self, slot: LocalVariable, value: Value) -> None:
         slot.set(self.b.combine(self.nest.rule.combine, slot.get(), value))
 
-    def _slots(self, count: int) -> list[LocalVariable]:
-        kind = Type(self.scalar, self.nest.lanes)
-        return [self.b.variable(neutral(self.b, self.nest.rule, kind)) for _ in range(count)]
+    def _slots(self, count: int) -> Accumulators:
+        empty = neutral(self.b, self.nest.rule, Type(self.scalar, self.nest.lanes))
+        return Accumulators.start(self.b, empty, count, flushed=self.nest.held != self.scalar)
 
     def _reduced_loops(self, stack: ExitStack, start: Places, low: Value, high: Value, axes: int) -> Places:
         """Open loops over the first `axes` reduced axes; the places inside them."""
@@ -318,50 +340,49 @@ class _ReductionWriter:
         b, nest = self.b, self.nest
         start: Places = tuple(locate(b, place, nest.kept or (1,), [one.kept or (0,) for one in nest.operands]))
         last = len(nest.reduced) - 1
-        unroll = ACCUMULATORS if nest.reduced[-1] >= ACCUMULATORS * nest.lanes else 1
-        slots = self._slots(unroll)
+        slots = self._slots(nest.unroll)
         with ExitStack() as stack:
             start = self._reduced_loops(stack, start, low, high, last)
             bounds = (low, high) if last == 0 else (b.constant(0), b.constant(nest.reduced[-1]))
             self._run(start, *bounds, slots)
-        total = slots[0].get()
-        for slot in slots[1:]:
-            total = b.combine(nest.rule.combine, total, slot.get())
-        self._store(b.fold(total, nest.rule.combine), part * nest.outputs + place)
+        slots.flush()
+        total = folded(b, [slot.get() for slot in slots.totals], nest.rule.combine)
+        self._store(total, part * nest.outputs + place)
 
-    def _run(self, start: Places, low: Value, high: Value, slots: Sequence[LocalVariable]) -> None:
+    def _run(self, start: Places, low: Value, high: Value, slots: Accumulators) -> None:
         b, lanes, strides = self.b, self.nest.lanes, self._along(False, -1)
-        step = lanes * len(slots)
+        step = lanes * len(slots.sums)
         whole = (high - low) // step * step + low
-        if len(slots) > 1:
-            with b.loop(low, whole, step) as index:
-                for number, slot in enumerate(slots):
+        if len(slots.sums) > 1:
+            with in_runs(b, low, whole, step, [slots]) as index:
+                for number, slot in enumerate(slots.sums):
                     places = self._moved(start, index + number * lanes, strides)
                     self._accumulate(slot, self._load(places, strides, None))
         else:
             whole = low
         with b.loop(whole, high, lanes) as index:
             mask = b.mask(high - index, lanes)
-            self._accumulate(slots[0], self._load(self._moved(start, index, strides), strides, mask))
+            self._accumulate(slots.sums[0], self._load(self._moved(start, index, strides), strides, mask))
+        if len(slots.sums) == 1:
+            slots.flush()
 
     def _sweep(self, part: Value, place: Value, low: Value, high: Value) -> None:
         """Rows [low, high) are combined with a row of results, some rows at once, from the first column to the last."""
         b, nest = self.b, self.nest
         start = self._outer(place)
         base = (part * nest.items + place) * nest.kept[-1]
-        empty = neutral(b, nest.rule, Type(self.scalar, nest.lanes))
+        empty = neutral(b, nest.rule, Type(nest.held, nest.lanes))
         with b.loop(0, nest.kept[-1], nest.lanes) as column:
             b.store(empty, self.y, base + column, self._edge(column))
         whole = (high - low) // SWEPT * SWEPT + low
         for first, last, count in ((low, whole, SWEPT), (whole, high, 1)):
             with b.loop(first, last, count) as index, b.loop(0, nest.kept[-1], nest.lanes) as column:
                 mask, strides = self._edge(column), self._along(True, -1)
+                rows = [self._moved(start, index + number, self._along(False, -1)) for number in range(count)]
+                values = [self._load(self._moved(row, column, strides), strides, mask) for row in rows]
+                some = reduce(partial(b.combine, nest.rule.combine), values)
                 total = b.load(self.y, base + column, empty.type, mask)
-                for number in range(count):
-                    row = self._moved(start, index + number, self._along(False, -1))
-                    value = self._load(self._moved(row, column, strides), strides, mask)
-                    total = b.combine(nest.rule.combine, total, value)
-                b.store(total, self.y, base + column, mask)
+                b.store(b.combine(nest.rule.combine, total, b.cast(some, nest.held)), self.y, base + column, mask)
 
     def _edge(self, column: Value) -> Value | None:
         """Which lanes of the vector at `column` are columns; None for all."""
@@ -390,11 +411,13 @@ class _ReductionWriter:
             inner = self._reduced_loops(stack, self._moved(start, column, self._along(True, -1)), low, high, last)
             bounds = (low, high) if last == 0 else (b.constant(0), b.constant(nest.reduced[-1]))
             self._walk(inner, *bounds, slots, masks)
+        for group in slots:
+            group.flush()
         base = part * nest.outputs + row * nest.kept[-1] + column
         for j, mask in enumerate(masks):
-            total = slots[0][j].get()
+            total = slots[0].totals[j].get()
             for group in slots[1:]:
-                total = b.combine(nest.rule.combine, total, group[j].get())
+                total = b.combine(nest.rule.combine, total, group.totals[j].get())
             self._store(total, base + j * nest.lanes, mask)
 
     def _walk(
@@ -402,20 +425,20 @@ class _ReductionWriter:
         start: Places,
         low: Value,
         high: Value,
-        slots: Sequence[Sequence[LocalVariable]],
+        slots: Sequence[Accumulators],
         masks: Sequence[Value | None],
     ) -> None:
         """Rows [low, high) of a block: len(slots) rows at a time, then the rest one by one."""
-        b, rows = self.b, len(slots)
+        rows = len(slots)
         whole = (high - low) // rows * rows + low
         if rows > 1:
-            with b.loop(low, whole, rows) as index:
+            with in_runs(self.b, low, whole, rows, slots) as index:
                 for number, group in enumerate(slots):
-                    self._gather_row(start, index + number, group, masks)
+                    self._gather_row(start, index + number, group.sums, masks)
         else:
             whole = low
-        with b.loop(whole, high) as index:
-            self._gather_row(start, index, slots[0], masks)
+        with in_runs(self.b, whole, high, 1, slots[:1]) as index:
+            self._gather_row(start, index, slots[0].sums, masks)
 
     def _gather_row(
         self, start: Places, index: Value, group: Sequence[LocalVariable], masks: Sequence[Value | None]

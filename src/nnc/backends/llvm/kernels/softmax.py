@@ -25,6 +25,7 @@ from nnc.backends.llvm.frame.row import (
     Views,
     floating,
 )
+from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -94,21 +95,21 @@ class _Row:
         Vectors are combined in turns with a few partial results, which do not wait for each other.
         """
         b, columns, size = self.b, self.problem.columns, ACCUMULATORS * self.lanes
-        slots = [b.variable(b.constant(neutral, self.vector)) for _ in range(ACCUMULATORS if columns >= size else 1)]
+        flushed = combine == "add" and is_long(self.vector, columns // size)
+        count = ACCUMULATORS if columns >= size else 1
+        slots = Accumulators.start(b, b.constant(neutral, self.vector), count, flushed=flushed)
         whole = columns // size * size
-        with b.loop(0, whole, size) as index:
-            terms = [value(index + number * self.lanes, None) for number in range(len(slots))]
-            for slot, term in zip(slots, terms, strict=True):
+        with in_runs(b, 0, whole, size, [slots]) as index:
+            terms = [value(index + number * self.lanes, None) for number in range(count)]
+            for slot, term in zip(slots.sums, terms, strict=True):
                 slot.set(b.combine(combine, slot.get(), term))
         with b.loop(whole, columns, self.lanes) as index:
             mask = b.mask(columns - index, self.lanes) if columns % self.lanes else None
             term = value(index, mask)
             counted = term if mask is None else b.choose(mask, term, neutral)
-            slots[0].set(b.combine(combine, slots[0].get(), counted))
-        total = slots[0].get()
-        for slot in slots[1:]:
-            total = b.combine(combine, total, slot.get())
-        return b.fold(total, combine)
+            slots.sums[0].set(b.combine(combine, slots.sums[0].get(), counted))
+        slots.flush()
+        return b.cast(folded(b, [slot.get() for slot in slots.totals], combine), self.scalar)
 
     def maximum(self, x: Value) -> Value:
         """m = max_c x[c]; a NaN may be missed here, because its power is met again."""
