@@ -77,6 +77,11 @@ def give_back_free_memory() -> None:
     Planning and code generation leave such memory behind. A process that then fills an arena would have both.
     """
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
+    trim()
+
+
+def trim() -> None:
+    """The same for memory that nobody in Python holds."""
+    give = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if give is not None:
+        give(0)

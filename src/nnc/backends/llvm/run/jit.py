@@ -23,9 +23,12 @@ from nnc.backends.llvm.ir.target import TargetDescription, target_machine
 from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock
+from nnc.core.storage import trim
 from nnc.core.uncopied import Uncopied
 
 ENTRY_POINT = "kernel"
+# Libraries per linker. Making one takes 2 ms, a library 70 bytes for ever instead of 9 KB (benchmarks/growth.py).
+LINKED = 64
 
 
 def source_key(source: str, target: TargetDescription) -> str:
@@ -82,7 +85,20 @@ class LoadedCode:
 
     key: str
     addresses: tuple[int, ...]
-    library: llvm.ResourceTracker
+    library: Library
+
+
+class Library:
+    """A loaded library with the linker that loaded it; it is unloaded before the linker goes."""
+
+    __slots__ = ("_linker", "tracker")
+
+    def __init__(self, linker: llvm.LLJIT, tracker: llvm.ResourceTracker) -> None:
+        self._linker = linker
+        self.tracker = tracker
+
+    def __del__(self) -> None:
+        self.tracker.close()
 
 
 @dataclass(slots=True)
@@ -97,6 +113,7 @@ class Jit(Uncopied):
     target: TargetDescription
     cache: ObjectCache
     _engine: llvm.LLJIT | None = None
+    _linked: int = 0
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
     _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -175,10 +192,7 @@ class Jit(Uncopied):
 
     def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
         with undisturbed():
-            if self._engine is None:
-                # The older linker, which COFF still needs, takes more memory for each object.
-                modern = "windows" not in self.target.triple
-                self._engine = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=modern)
+            linker = self._linker()
             library = llvm.JITLibraryBuilder()
             for code in codes:
                 library.add_object_img(code.content)
@@ -186,8 +200,20 @@ class Jit(Uncopied):
                     library.export_symbol(symbol)
             # A name is taken even where linking fails, so each attempt has its own.
             name = f"{codes[0].key}-{next(self._numbers)}"
-            tracker = library.add_current_process().link(self._engine, name)
+            tracker = library.add_current_process().link(linker, name)
             found = [(code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes]
-            loaded = [LoadedCode(key, addresses, tracker) for key, addresses in found]
+            owner = Library(linker, tracker)
+            loaded = [LoadedCode(key, addresses, owner) for key, addresses in found]
             self._loaded.update((one.key, one) for one in loaded)
             return loaded
+
+    def _linker(self) -> llvm.LLJIT:
+        """Another one from time to time: of a library that was unloaded 9 KB stay in its linker."""
+        if self._engine is None or self._linked >= LINKED:
+            # The older linker, which COFF still needs, takes more memory for each object.
+            modern = "windows" not in self.target.triple
+            self._engine = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=modern)
+            self._linked = 0
+            trim()
+        self._linked += 1
+        return self._engine
