@@ -34,7 +34,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import concrete, core, dynamic, errors, graph, nn, ops, planning, symbolic
+    from nnc import concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, symbolic
     from nnc.core.dtype import BF16 as bf16
     from nnc.core.dtype import BOOL as bool_
     from nnc.core.dtype import F16 as f16
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Where the names of the front door live, and what they are called there.
-_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "ops", "planning", "symbolic")
+_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "symbolic")
 _HOMES = {
     **dict.fromkeys(("tensor", "variable", "no_grad"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
@@ -137,6 +137,7 @@ __all__ = [
     "load",
     "nn",
     "no_grad",
+    "onnx",
     "ops",
     "planning",
     "save",
