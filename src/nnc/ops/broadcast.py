@@ -17,7 +17,7 @@ from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 
 __all__ = ["broadcast_to", "reduce_sum", "reshape"]
 
@@ -81,14 +81,12 @@ def _infer_broadcast(attrs: BroadcastAttrs, specs: Specs) -> Specs:
 
 
 def _sum_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (spread(g, call.inputs[0], call.attrs),)
 
 
 def _broadcast_gradient(call: Applied[BroadcastAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (sum_to(g, call.inputs[0].shape),)
 
 

@@ -20,7 +20,7 @@ from nnc.ops.examples import IMAGE, ROW, Example
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.window import Window, check_layout, output_sizes, window_of
 from nnc.ops.work import present
 
@@ -103,8 +103,7 @@ def _infer_weight(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
 
 
 def _gradient(call: Applied[ConvolutionAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, w = call.inputs[:2]
     window, groups = call.attrs.window, call.attrs.groups
     data = data_gradient(g, w, window, groups, x.shape[1:-1]) if call.needed[0] else None
@@ -114,8 +113,7 @@ def _gradient(call: Applied[ConvolutionAttrs], gradients: Gradients) -> Gradient
 
 
 def _data_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     g, w = call.inputs
     window, groups = call.attrs.window, call.attrs.groups
     back = apply(CONVOLUTION, ConvolutionAttrs(window, groups), h, w, None) if call.needed[0] else None
@@ -124,8 +122,7 @@ def _data_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: 
 
 
 def _weight_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     x, g = call.inputs
     window, groups = call.attrs.window, call.attrs.groups
     data = data_gradient(g, h, window, groups, x.shape[1:-1]) if call.needed[0] else None

@@ -19,7 +19,7 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.examples import INDICES, MATRIX, PLACES, Example
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator, single
 
 __all__ = ["gather", "index_select", "one_hot", "scatter_add", "scatter_along"]
 
@@ -101,28 +101,24 @@ def _infer_one_hot(attrs: OneHotAttrs, specs: Specs) -> Specs:
 
 
 def _select_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, index = call.inputs
     return (scatter_add(g, index, call.attrs.axis, x.shape[call.attrs.axis]), None)
 
 
 def _scatter_add_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (index_select(g, call.inputs[1], call.attrs.axis), None)
 
 
 def _gather_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, index = call.inputs
     return (scatter_along(g, index, call.attrs.axis, x.shape[call.attrs.axis]), None)
 
 
 def _scatter_along_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (gather(g, call.inputs[1], call.attrs.axis), None)
 
 

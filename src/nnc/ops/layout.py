@@ -15,7 +15,7 @@ from nnc.ops.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.operand import T, apply
 from nnc.ops.permutation import Permutation
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator
+from nnc.ops.rules import Applied, Gradients, Pattern, Specs, operator, single
 
 __all__ = ["convert_layout"]
 
@@ -42,8 +42,7 @@ def _infer(attrs: LayoutAttrs, specs: Specs) -> Specs:
 
 
 def _gradient(call: Applied[LayoutAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(CONVERT_LAYOUT, LayoutAttrs(call.inputs[0].spec.layout), g),)
 
 

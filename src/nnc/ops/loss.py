@@ -42,7 +42,18 @@ from nnc.ops.pointwise import (
     relu,
     subtract,
 )
-from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import (
+    FLOATS,
+    Applied,
+    Gradients,
+    Inplace,
+    NotDifferentiable,
+    Pattern,
+    Specs,
+    check_kinds,
+    operator,
+    single,
+)
 
 __all__ = [
     "LossReduction",
@@ -239,23 +250,20 @@ def _by_difference(call: Applied[LossAttrs] | Applied[SmoothL1Attrs], slope: Ope
 
 
 def _squared_gradient(call: Applied[LossAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return _by_difference(call, affine(subtract(*call.inputs), 2.0), g)
 
 
 def _smooth_gradient(call: Applied[SmoothL1Attrs], gradients: Gradients) -> Gradients:
     """The derivative is d / β, but no steeper than ±1."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     scaled = affine(subtract(*call.inputs), 1.0 / call.attrs.beta)
     return _by_difference(call, maximum(minimum(scaled, scalar_like(scaled, 1.0)), scalar_like(scaled, -1.0)), g)
 
 
 def _binary_gradient(call: Applied[BinaryCrossEntropyAttrs], gradients: Gradients) -> Gradients:
     """x' = (1 - t) / (1 - x) - w · t / x;  t' = ln (1 - x) - w · ln x."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, target = call.inputs
     weight, part = call.attrs.positive_weight, _per_element(g, x, call.attrs.reduction)
     by_x = subtract(_ratio_of_complement(_complement(target), x), _ratio(affine(target, weight), x))
@@ -286,8 +294,7 @@ def _sigmoid_gradient(call: Applied[BinaryCrossEntropyAttrs], gradients: Gradien
 
 def _categorical_gradient(call: Applied[CategoricalCrossEntropyAttrs], gradients: Gradients) -> Gradients:
     """x' = -g · t' / x;  t' = -(1 - s) · g · ln x for a distribution t."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, target = call.inputs
     smoothing, classes = call.attrs.smoothing, x.shape[-1]
     if target.spec.dtype.is_float:

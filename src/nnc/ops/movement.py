@@ -18,7 +18,7 @@ from nnc.ops.examples import MATRIX, Example
 from nnc.ops.operand import T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import Applied, Gradients, Inplace, Pattern, Specs, operator
+from nnc.ops.rules import Applied, Gradients, Inplace, Pattern, Specs, operator, single
 
 __all__ = ["concatenate", "slice_axis", "transpose"]
 
@@ -94,15 +94,13 @@ def lies_apart(shape: Shape, strides: Shape) -> bool:
 
 
 def _transpose_gradient(call: Applied[TransposeAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     inverse = tuple(call.attrs.permutation.index(axis) for axis in range(len(call.attrs.permutation)))
     return (transpose(g, inverse),)
 
 
 def _concatenate_gradient(call: Applied[ConcatenateAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     axis, start, parts = call.attrs.axis, 0, []
     for operand in call.inputs:
         stop = start + operand.shape[axis]
@@ -112,8 +110,7 @@ def _concatenate_gradient(call: Applied[ConcatenateAttrs], gradients: Gradients)
 
 
 def _embed_gradient(call: Applied[EmbedAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     whole = g if g.strides == contiguous_strides(g.shape) else contiguous(g)
     return (whole.alias(call.inputs[0].spec, whole.offset + call.attrs.offset, call.attrs.strides),)
 

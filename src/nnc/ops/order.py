@@ -18,7 +18,7 @@ from nnc.errors import AttributeValueError
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.indexing import scatter_along
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Inplace, Specs, check_kinds, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Inplace, Specs, check_kinds, operator, single
 
 __all__ = ["cumsum", "sort", "top_k"]
 
@@ -88,8 +88,7 @@ def _top_gradient(call: Applied[TopAttrs], gradients: Gradients) -> Gradients:
 
 
 def _scan_gradient(call: Applied[ScanAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(CUMULATIVE_SUM, replace(call.attrs, reverse=not call.attrs.reverse), g),)
 
 

@@ -33,6 +33,7 @@ from nnc.ops.rules import (
     Specs,
     check_kinds,
     operator,
+    single,
 )
 
 __all__ = [
@@ -134,8 +135,7 @@ def unary(
     """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
 
     def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        (g,) = gradients
-        assert g is not None
+        g = single(gradients)
         return (derivative(g, call.inputs[0], call.outputs[0]),)
 
     return operator(
@@ -158,8 +158,7 @@ def _binary(
     """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
 
     def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        (g,) = gradients
-        assert g is not None
+        g = single(gradients)
         a, b = call.inputs
         sides = [
             rule(g, a, b, call.outputs[0]) if wanted else None
@@ -207,21 +206,18 @@ def _logical(name: str, doc: str) -> Op[NoAttrs]:
 
 
 def _affine_gradient(call: Applied[AffineAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (affine(g, call.attrs.scale),)
 
 
 def _cast_gradient(call: Applied[CastAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     source = call.inputs[0].spec.dtype
     return (cast(g, source) if source.is_float and call.attrs.dtype.is_float else None,)
 
 
 def _where_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     condition, a, b = call.inputs
     zero = fill_like(g, 0.0)
     left = sum_to(where(condition, g, zero), a.shape) if call.needed[1] else None

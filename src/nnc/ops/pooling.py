@@ -23,7 +23,7 @@ from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.precision import FOLLOW
 from nnc.ops.reduction import reduce_max, reduce_mean
-from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Specs, check_kinds, operator
+from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Specs, check_kinds, operator, single
 from nnc.ops.window import Window, check_layout, output_sizes, window_of
 from nnc.ops.work import present
 
@@ -112,32 +112,27 @@ def _check_pooled(subject: str, got: TensorSpec, need: TensorSpec) -> None:
 
 
 def _max_gradient(call: Applied[PoolAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(MAX_POOL_GRADIENT, call.attrs, g, call.inputs[0], call.outputs[0]),)
 
 
 def _max_gradient_gradient(call: Applied[PoolAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     return (apply(MAX_POOL_GATHER, call.attrs, h, call.inputs[1], call.inputs[2]), None, None)
 
 
 def _gather_gradient(call: Applied[PoolAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(MAX_POOL_GRADIENT, call.attrs, g, call.inputs[1], call.inputs[2]), None, None)
 
 
 def _average_gradient(call: Applied[PoolAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(AVERAGE_POOL_GRADIENT, AveragePoolGradientAttrs(call.attrs, call.inputs[0].shape[1:-1]), g),)
 
 
 def _average_gradient_gradient(call: Applied[AveragePoolGradientAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     return (apply(AVERAGE_POOL, call.attrs.pool, h),)
 
 

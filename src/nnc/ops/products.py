@@ -17,7 +17,7 @@ from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.precision import LOW
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.work import present
 
 __all__ = ["gemm", "matmul"]
@@ -59,8 +59,7 @@ def _as_rows(x: Operand) -> Operand:
 
 
 def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     a, b, *rest = call.inputs
     flip_a, flip_b = call.attrs.transpose_a, call.attrs.transpose_b
     left: Operand | None = None

@@ -32,7 +32,7 @@ from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, multiply, sigmoid, square, step, subtract, tanh
 from nnc.ops.products import gemm
 from nnc.ops.random import dropout
-from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator
+from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator, single
 from nnc.ops.work import most_elements
 
 __all__ = ["Activation", "RecurrentWeights", "gru", "lstm", "recurrent_layers", "rnn"]
@@ -306,8 +306,7 @@ def _composed_rnn_gradient(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T, T]:
 
 
 def _rnn_gradient(call: Applied[RnnAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     _, u, h = call.inputs
     (y,) = call.outputs
     by_z, by_h = y.apply(Command(RNN_GRADIENT, call.attrs), (g, y, u))

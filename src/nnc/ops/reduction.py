@@ -18,7 +18,18 @@ from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where
-from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import (
+    FLOATS,
+    NUMBERS,
+    Applied,
+    Gradients,
+    NotDifferentiable,
+    Pattern,
+    Specs,
+    check_kinds,
+    operator,
+    single,
+)
 
 __all__ = [
     "argmax",
@@ -58,16 +69,14 @@ def _infer_position(attrs: ReduceAttrs, specs: Specs) -> Specs:
 
 
 def _mean_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     count = math.prod(call.inputs[0].shape[axis] for axis in call.attrs.axes)
     return (spread(affine(g, 1.0 / max(count, 1)), call.inputs[0], call.attrs),)
 
 
 def _extremum_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
     """Equal shares to all positions that hold the extremum."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, y = call.inputs[0], call.outputs[0]
     hit = cast(equal(x, spread(y, x, call.attrs)), x.spec.dtype)
     count = spread(reduce_sum(hit, call.attrs.axes, keepdims=call.attrs.keepdims), x, call.attrs)
@@ -76,8 +85,7 @@ def _extremum_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Grad
 
 def _norm_gradient(call: Applied[ReduceAttrs], gradients: Gradients) -> Gradients:
     """x' = g · x / y, and 0 where y is 0, the least steep slope there."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, y = call.inputs[0], call.outputs[0]
     slope = divide(g, where(equal(y, scalar_like(y, 0.0)), scalar_like(y, 1.0), y))
     return (multiply(spread(slope, x, call.attrs), x),)

@@ -31,7 +31,7 @@ from nnc.ops.movement import slice_axis
 from nnc.ops.operand import T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.window import check_layout
 
 __all__ = ["flip", "pad", "roi_align", "upsample"]
@@ -171,8 +171,7 @@ def _infer_roi_gradient(attrs: RoiAttrs, specs: Specs) -> Specs:
 
 
 def _pad_gradient(call: Applied[PadAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     if call.attrs.mode != "constant":
         return (apply(PAD_GRADIENT, replace(call.attrs, value=0.0), g),)
     # What the constant filled does not depend on x: the gradient is a view of the inside.
@@ -182,38 +181,32 @@ def _pad_gradient(call: Applied[PadAttrs], gradients: Gradients) -> Gradients:
 
 
 def _pad_gradient_gradient(call: Applied[PadAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     return (apply(PAD, replace(call.attrs, value=0.0), h),)
 
 
 def _flip_gradient(call: Applied[FlipAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(FLIP, call.attrs, g),)
 
 
 def _upsample_gradient(call: Applied[UpsampleAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(UPSAMPLE_GRADIENT, call.attrs, g),)
 
 
 def _upsample_gradient_gradient(call: Applied[UpsampleAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     return (apply(UPSAMPLE, call.attrs, h),)
 
 
 def _roi_gradient(call: Applied[RoiAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (apply(ROI_ALIGN_GRADIENT, call.attrs, g, call.inputs[1]), None)
 
 
 def _roi_gradient_gradient(call: Applied[RoiAttrs], gradients: Gradients) -> Gradients:
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     return (apply(ROI_ALIGN, call.attrs, h, call.inputs[1]), None)
 
 

@@ -32,6 +32,7 @@ from nnc.ops.rules import (
     Specs,
     check_kinds,
     operator,
+    single,
 )
 
 __all__ = ["rotary_angles", "rotary_embedding"]
@@ -89,8 +90,7 @@ def _by_angles(attrs: RotaryAttrs, g: Operand, x: Operand, angles: Operand) -> O
 
 def _gradient(call: Applied[RotaryAttrs], gradients: Gradients) -> Gradients:
     """A turn's transpose is the turn back."""
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     x, angles = call.inputs
     back = replace(call.attrs, inverse=not call.attrs.inverse)
     by_x = apply(ROTARY, back, g, angles) if call.needed[0] else None

@@ -178,6 +178,13 @@ def infer(op: Op[A], attrs: A, specs: tuple[TensorSpec | None, ...]) -> Specs:
         raise
 
 
+def single(gradients: Gradients) -> Operand:
+    """The gradient of an operator's one output, which somebody wants."""
+    (g,) = gradients
+    assert g is not None
+    return g
+
+
 def differentiate(op: Op[A], applied: Applied[A], gradients: Gradients) -> Gradients:
     """Gradients of the inputs from those of the outputs; NotDifferentiableError with the operator's reason."""
     rule = GRADIENT[op]

@@ -17,7 +17,7 @@ from nnc.ops.examples import LABELS, MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import last_axis_stays
 from nnc.ops.pointwise import add, exp, multiply, subtract
-from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.work import per_element
 
 __all__ = ["log_softmax", "softmax", "softmax_cross_entropy"]
@@ -63,14 +63,12 @@ def _softmax_gradient(g: Operand, y: Operand) -> Operand:
 
 
 def _gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (_softmax_gradient(g, call.outputs[0]),)
 
 
 def _log_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     return (subtract(g, multiply(exp(call.outputs[0]), reduce_sum(g, -1, keepdims=True))),)
 
 
@@ -87,8 +85,7 @@ def _loss_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
 
 def _loss_gradient_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     """x' = g · (p - onehot): by g it is sum_c h · (p - onehot), by p it is h · g."""
-    (h,) = gradients
-    assert h is not None
+    h = single(gradients)
     g, p, labels = call.inputs
     by_g = apply(LABEL_DIFFERENCE, _NONE, h, p, labels) if call.needed[0] else None
     by_p = multiply(h, broadcast_rows(g, h)) if call.needed[1] else None
@@ -105,8 +102,7 @@ def _infer_difference(attrs: NoAttrs, specs: Specs) -> Specs:
 
 
 def _difference_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = single(gradients)
     h, p, labels = call.inputs
     by_h = apply(SOFTMAX_CROSS_ENTROPY_GRADIENT, _NONE, g, p, labels) if call.needed[0] else None
     by_p = multiply(h, broadcast_rows(g, h)) if call.needed[1] else None
