@@ -1,7 +1,7 @@
 """Arguments of public calls, checked against their annotations.
 
     @checked      a class, function or method: the arguments are checked before anything is done
-    @explained    a function that is called often: they are looked at once it has failed, for the reason why
+    @explained    what is called often, of a class its public methods: looked at once it has failed, for the reason why
 
 A wrong one is an ArgumentError with got / need / fix, never Python's own TypeError from somewhere inside. An annotation
 may state a range too, by name: `Count` (1, 2, …), `Size` (0, 1, …), `Rate` (finite, ≥ 0), `Share` ([0, 1)), …
@@ -32,6 +32,7 @@ Test = Callable[[Any], bool]
 # What Python itself says of an argument that does not fit.
 BUILTIN = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
 SHOWN = 40
+_FREQUENT: list[object] = []
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -105,8 +106,27 @@ def checked(door: D) -> D:
 
 
 def explained(door: D) -> D:
-    """The function or method with its arguments checked when one of Python's own errors comes out of it."""
-    return _wrapped(door, _after)
+    """The function or method with its arguments checked when one of Python's own errors comes out of it.
+
+    Of a class the constructor and every public method that the class itself defines.
+    """
+    if not isinstance(door, type):
+        return _wrapped(door, _after)
+    for name, value in tuple(vars(door).items()):
+        if name.startswith("_") or value in _FREQUENT:
+            continue
+        if isinstance(value, types.FunctionType):
+            setattr(door, name, _wrapped(value, _after))
+        elif isinstance(value, classmethod):
+            setattr(door, name, classmethod(_wrapped(value.__func__, _after)))
+    made: Any = door
+    return door if made.__init__ in _FREQUENT else _wrapped(door, _after)
+
+
+def frequent(method: D) -> D:
+    """A method of an explained class that is called so often that the door itself, half a microsecond, is too much."""
+    _FREQUENT.append(method)
+    return method
 
 
 def _wrapped(door: D, way: Callable[[Callable[..., Any], Callable[[], Rules], str], Callable[..., Any]]) -> D:

@@ -2,12 +2,13 @@
 
 A session is a world and twenty calls on it, both fixed by its number. A call is at fault when it
 
-    raises anything but an NncError (or one of Python's own, when an argument has not the type that is annotated),
-    warns, does not come back in ten seconds, or takes the process down with it.
+    raises anything but an NncError (or Python's TypeError for an argument too few or too many), warns, does not come
+    back in ten seconds, or takes the process down with it.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import multiprocessing
 import resource
@@ -28,8 +29,6 @@ from tests.fuzz.world import World
 from nnc.errors import NncError, VerificationError
 from nnc.symbolic import Compiled
 
-# What Python itself says of an argument of a wrong type, which a type checker refuses before the call.
-PLAIN = (TypeError, AttributeError, ValueError, LookupError)
 CALLS = 20
 RETURNED = "returned"
 SECONDS = 10
@@ -130,7 +129,19 @@ def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
     if isinstance(error, VerificationError):
         # Said of the caller's graph by `verify` alone; anywhere else it says that we are at fault.
         return target.name.endswith(".verify")
-    return (isinstance(error, NncError) and len(str(error)) > 10) or (isinstance(error, PLAIN) and not given.sound)
+    if isinstance(error, TypeError):
+        return not _takes(target, given)
+    return isinstance(error, NncError) and len(str(error)) > 10
+
+
+def _takes(target: Target, given: Arguments) -> bool:
+    """Whether there are neither too few nor too many arguments, whatever they are."""
+    signature = inspect.Signature(target.parameters)
+    try:
+        signature.bind(*given.positional, **given.named)
+    except TypeError:
+        return False
+    return True
 
 
 def _use(result: object) -> None:

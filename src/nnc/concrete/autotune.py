@@ -18,6 +18,7 @@ from time import perf_counter
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.concrete.body import ConcreteBody, Exec, Places, all_bodies
 from nnc.concrete.choices import MeasuredChoice, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample
@@ -43,6 +44,7 @@ def _default_cache() -> TuneCache:
     return cache_in(SETTINGS.cache_folder)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
     """How to measure: the most scratch memory a kernel may want, and where, how often and by which clock to run it.
@@ -85,6 +87,7 @@ class Site:
     prefer: str = ""
 
 
+@checked
 def tune(
     command: AnyCommand, inputs: Tensors, outputs: Tensors, dispatcher: Dispatcher, options: TuneOptions | None = None
 ) -> Claim:

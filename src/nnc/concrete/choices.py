@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Tensors
 from nnc.core.replacement import write_atomically
@@ -32,6 +33,7 @@ class MeasuredChoice:
     versions: str
 
 
+@checked
 class TuneCache:
     """Winners by key, read from `folder` at the first use and written back by `save`; None keeps them in memory only.
 

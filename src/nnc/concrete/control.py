@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from nnc.arguments import checked
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
 from nnc.concrete.tape import Node, TapeAccess
@@ -22,6 +23,7 @@ from nnc.errors import ShapeError, UsageError
 PASS_THROUGH = -1
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class CountBelow:
     """Go on while the loop's count < limit."""
@@ -29,6 +31,7 @@ class CountBelow:
     limit: int
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class NonZero:
     """Go on while the single element of `place` is not zero (or True)."""
@@ -39,6 +42,7 @@ class NonZero:
         _check_single("while", self.place)
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class PythonTest:
     """Go on while `function(*inputs)` is true."""
@@ -47,6 +51,7 @@ class PythonTest:
     inputs: tuple[Place, ...] = ()
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class Selector:
     """Take the branch that the single integer in `place` names."""
@@ -57,6 +62,7 @@ class Selector:
         _check_single("case..of", self.place)
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class PythonChoice:
     """Take the branch that `function(*inputs)` names."""
@@ -65,6 +71,7 @@ class PythonChoice:
     inputs: tuple[Place, ...] = ()
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class TapedChoice:
     """Take the branch that the forward case..of took, as the tape recalls it."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
 
+from nnc.arguments import explained
 from nnc.concrete.autotune import TuneOptions, tune_bodies
 from nnc.concrete.body import (
     CaseOfExec,
@@ -71,6 +72,7 @@ class GraphSchedule:
         return str(self.table)
 
 
+@explained
 class ConcreteGraph(Uncopied):
     """Commands on tensors: a handle on a `ConcreteBody`. `add` appends a node, `connect` an edge; `run` goes in order.
 

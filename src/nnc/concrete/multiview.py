@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from nnc.arguments import checked
 from nnc.concrete.counter import Counter
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
@@ -52,6 +53,7 @@ class _MovingView:
         return tensor
 
 
+@checked
 class Multiview(_MovingView):
     """`views[turn % n]` for K0N with n views; for K1N `views[0]` first, then the others in turn."""
 
@@ -75,6 +77,7 @@ class Multiview(_MovingView):
         return self.views[turn if turn < self.kind else self.kind + (turn - self.kind) % self.repeat]
 
 
+@checked
 class Phi(_MovingView):
     """`passed` when the case..of took no branch, else what its branch wrote; set by the case..of that lists it.
 
@@ -99,6 +102,7 @@ class Phi(_MovingView):
         return self.taken[branch if len(self.taken) > 1 else 0]
 
 
+@checked
 class Carry(_MovingView):
     """`initial` in the first iteration of a loop, then what the carry-over's source was in the iteration before."""
 
@@ -109,6 +113,7 @@ class Carry(_MovingView):
         self.initial = initial
 
 
+@checked
 class Reference:
     """A tensor that moves along with a multiview: all of it, or a strided part (`offset`, `strides` in elements).
 
@@ -148,6 +153,7 @@ class Reference:
         return tensor.strides
 
 
+@checked
 class Taped:
     """Each write goes to memory that the tape keeps for the iteration; without a tape it is `inner` alone.
 
@@ -164,6 +170,7 @@ class Taped:
         self.name = name
 
 
+@checked
 class Recalled:
     """What `taped` was, read or written, in the iteration with the reader's index."""
 

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from nnc.arguments import explained
 from nnc.core.exact import are_the_same
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
@@ -13,6 +14,7 @@ from nnc.graph import Op
 A = TypeVar("A")
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Command(Generic[A]):
     """What to compute, without tensors: `op` with its typed `attrs`. Equal commands mean equal work.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnc.arguments import checked
 from nnc.errors import DeviceError
 
 KINDS = ("cpu", "cuda")
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Device:
     """A place for tensors, printed as `cpu:0`."""

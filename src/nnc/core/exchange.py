@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import checked
 from nnc.core.spec import TensorSpec
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
@@ -30,6 +31,7 @@ class SupportsDLPack(Protocol):
         """Where its memory is."""
 
 
+@checked
 def from_dlpack(array: SupportsDLPack) -> Tensor:
     """A tensor over `array`'s memory.
 
@@ -45,6 +47,7 @@ def from_dlpack(array: SupportsDLPack) -> Tensor:
         raise DTypeError("from_dlpack", got=str(error), need=need) from None
 
 
+@checked
 def map_file(path: Path | str, spec: TensorSpec, offset: int = 0, *, writable: bool = False) -> Tensor:
     """The bytes of a file from `offset` on as a tensor; pages are read when they are touched."""
     place = Path(path)
@@ -60,6 +63,7 @@ def map_file(path: Path | str, spec: TensorSpec, offset: int = 0, *, writable: b
     return Tensor(spec, Storage(np.frombuffer(mapped, np.uint8), "file"), offset)
 
 
+@checked
 def ulp_distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.int64]:
     """Element by element, how many steps of the float format lie between the values; 0 and -0 are equal.
 

@@ -142,7 +142,10 @@ def _permissions(target: Path) -> int | None:
 
 def _shift(target: Path, keep: int) -> None:
     """Number older files one further, up to `keep` in all, and keep the old file as number 1, where it also stays."""
-    for number in range(keep - 1, 1, -1):
+    last = 1
+    while last < keep - 1 and older(target, last).exists():
+        last += 1
+    for number in range(last, 1, -1):
         with contextlib.suppress(FileNotFoundError):
             os.replace(older(target, number - 1), older(target, number))
     if keep > 1 and target.exists():

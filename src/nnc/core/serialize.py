@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.core.dtype import DTYPES, DType
 from nnc.core.replacement import Chunk, reason_of, write_atomically
 from nnc.core.spec import TensorSpec
@@ -43,6 +44,7 @@ class TensorFile:
     metadata: Mapping[str, str]
 
 
+@checked
 def save_tensors(
     path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, keep: int = 1
 ) -> None:
@@ -70,6 +72,7 @@ def save_tensors(
     write_atomically(Path(path), chunks, keep=keep)
 
 
+@checked
 def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
     """sha256 of what is said of the tensors, their names, specs and elements."""
     digest = hashlib.sha256(facts.encode())
@@ -84,6 +87,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
     return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
 
 
+@checked
 def load_tensors(path: Path | str) -> TensorFile:
     """Map a safetensors file. FormatError says what is wrong with it; nothing is copied."""
     place = Path(path)

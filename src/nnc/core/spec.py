@@ -7,11 +7,13 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
+from nnc.arguments import explained, shown
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import F32, DType, dtype_of
 from nnc.core.storage import MAX_BYTES
-from nnc.errors import DTypeError, ShapeError
+from nnc.errors import ArgumentError, DTypeError, ShapeError
 
 MAX_DIMENSIONS = 8
 
@@ -82,6 +84,9 @@ class TensorSpec:
                 "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
             )
         object.__setattr__(self, "dtype", dtype_of(self.dtype))
+        if not isinstance(cast(object, self.layout), Layout) or not isinstance(cast(object, self.device), Device):
+            got = f"layout={shown(self.layout)}, device={shown(self.device)}"
+            raise ArgumentError("TensorSpec", got=got, need="a Layout and a Device")
         object.__setattr__(self, "shape", check_shape(self.shape))
         # An empty tensor's other sizes count too: views of it have strides over them.
         if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:
@@ -112,6 +117,7 @@ class TensorSpec:
 OptionalSpecs = tuple[TensorSpec | None, ...]
 
 
+@explained
 def spec(shape: Iterable[int] = (), dtype: DType | str = F32, layout: Layout = Layout.NHWC) -> TensorSpec:
     """A TensorSpec on the CPU.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import explained
 from nnc.errors import MemoryLimitError
 
 ALIGNMENT = 64
@@ -31,6 +32,7 @@ class Storage:
         self.read_only = not data.flags.writeable
 
     @classmethod
+    @explained
     def allocate(cls, nbytes: int, label: str = "") -> Storage:
         """Fresh memory, not initialized. MemoryLimitError when the system has not that much."""
         if not 0 <= nbytes <= MAX_BYTES:

@@ -19,6 +19,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
+from nnc.arguments import explained
 from nnc.core.dtype import U8
 from nnc.core.shield import Shield
 from nnc.core.spec import TensorSpec
@@ -31,6 +32,7 @@ Callback = Callable[[BaseException | None], None]
 F = TypeVar("F", bound=Callable[..., None])
 
 
+@explained
 class Signal(Uncopied):
     """A point in a stream's work that other streams can wait for; emitted once, by one stream."""
 
@@ -172,6 +174,7 @@ def _end_all() -> None:
         worker.end(SECONDS_AT_EXIT)
 
 
+@explained
 class Stream(Uncopied):
     """Tasks run one after another on a thread of this stream; kernels release the interpreter lock.
 

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from nnc.arguments import explained
 from nnc.core.conversion import check_values
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.pool import Pool
@@ -21,6 +22,7 @@ Array = NDArray[np.generic]
 OVERLAP_WORK = 10_000
 
 
+@explained
 class Tensor:
     """element[i…] is at byte `offset + sum(i · strides) · itemsize` of `storage`; strides count elements."""
 

@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import explained
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import I16, DType, dtype_of
 from nnc.core.origin import caller_origin
@@ -73,6 +74,7 @@ def located(method: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+@explained
 class ArrayOperand(LiftingOperand):
     """An operand that behaves as an array."""
 

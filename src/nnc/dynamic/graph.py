@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
+from nnc.arguments import explained, frequent
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER
@@ -83,6 +84,7 @@ class _Edit:
             graph._settle()
 
 
+@explained
 class DynamicGraph(Uncopied):
     """Makes variables, runs commands on them, records, differentiates; from any thread."""
 
@@ -381,6 +383,7 @@ class DynamicGraph(Uncopied):
                 del self._alias_uses[key]
                 self.record.tensors.remove(key)
 
+    @frequent
     def release(self, key: TensorKey) -> None:
         """A handle of `key` is gone, at any moment and on any thread: in an edit of the record it waits for the end."""
         self._gone.append(key)

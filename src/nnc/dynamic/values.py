@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nnc.core.dtype import F32, F64, DType, dtype_of
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
-from nnc.core.tensor import Tensor
+from nnc.core.tensor import Tensor, as_array
 from nnc.errors import UsageError
 
 
@@ -21,7 +21,7 @@ def tensor_of(value: ArrayLike | Tensor, dtype: DType | str | None, pool: Pool, 
     Without a `dtype` Python's own floats become f32, Python's integers i64, and whatever has an element type keeps it.
     UsageError for memory that cannot be shared: lists, other element types, elements with gaps between them.
     """
-    if dtype is None and _is_pure(value) and np.asarray(value).dtype == F64.numpy:
+    if dtype is None and _is_pure(value) and as_array(value).dtype == F64.numpy:
         dtype = F32
     given = value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype)
     if dtype is not None and given.dtype is not dtype_of(dtype):

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from nnc.arguments import explained, frequent
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
@@ -45,12 +46,14 @@ class Recorder(Protocol):
         """The same memory as a constant."""
 
 
+@explained
 class Variable(ArrayOperand, Uncopied):
     """An eager value that never changes. `key` is its symbol in the record, None for constants and under `no_grad`."""
 
     __slots__ = ("__weakref__", "graph", "key", "root", "tensor")
     instead: ClassVar[str] = "pickle its numpy(), and make a variable() of that"
 
+    @frequent
     def __init__(self, graph: Recorder, tensor: Tensor, key: TensorKey | None, root: Tensor | None = None) -> None:
         self.graph = graph
         self.tensor = tensor

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum, IntEnum
 from typing import Final, Generic, Protocol, TypeVar
 
+from nnc.arguments import explained, frequent
 from nnc.errors import KeyOverflowError, UnknownKeyError
 
 K = TypeVar("K", bound=int)
@@ -119,6 +120,7 @@ class DictStorage(dict[int, D]):
         return DictStorage(self)
 
 
+@explained
 class Arena(Generic[K, D]):
     """`arena[key] == data`: records by key; `new` is the only place where keys are made.
 
@@ -161,6 +163,7 @@ class Arena(Generic[K, D]):
         """The name of the key type, for messages."""
         return getattr(self._key_type, "__name__", "key")
 
+    @frequent
     def new(self, data: D) -> K:
         """Store `data` under a key never used before.
 
@@ -185,6 +188,7 @@ class Arena(Generic[K, D]):
         self._storage[key] = data
         self._version += 1
 
+    @frequent
     def remove(self, key: K) -> D:
         """Take the record out and return it; the key stays dead for ever."""
         data = self[key]
@@ -192,6 +196,7 @@ class Arena(Generic[K, D]):
         self._version += 1
         return data
 
+    @frequent
     def require(self, key: K) -> None:
         """Raise UnknownKeyError unless the key lives."""
         if key not in self._storage:

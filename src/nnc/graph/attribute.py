@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+from nnc.arguments import explained
 from nnc.errors import RegistryError
 from nnc.graph.registry import GROUP_LEVEL, OP_LEVEL, REGISTRATION, AttributeKey, Group, Op, Registry, did_you_mean
 
@@ -109,6 +110,7 @@ class _GroupValue(Generic[T]):
         self.column._put(op, self.value, self.level)
 
 
+@explained
 class OpAttr(OpColumn[T]):
     """`INPLACE = OpAttr[bool]("inplace")`: an attribute whose values all have the type T."""
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from nnc.arguments import explained
 from nnc.errors import StaleError, UnknownKeyError
 from nnc.graph.view import Keyed, Versioned
 
@@ -38,6 +39,7 @@ def _stale(name: str, stamp: int, version: int) -> StaleError:
     )
 
 
+@explained
 class Column(Generic[K, V]):
     """`column[key] = value`: a dense side table over the keys of one graph or arena.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from nnc.arguments import explained, frequent
 from nnc.graph import compare, structure, text, visit
 from nnc.graph.arena import Arena, KeyWidth, ListStorage, RecordStorage, StorageFactory
 from nnc.graph.structure import LongestPaths
@@ -19,6 +20,7 @@ E = TypeVar("E")
 K = TypeVar("K", bound=int)
 
 
+@explained
 class Graph(Generic[N, E, K]):
     """`source -> target` with data on both: nodes by key, parallel edges allowed, order of insertion kept.
 
@@ -85,10 +87,12 @@ class Graph(Generic[N, E, K]):
         """The edges that leave the node, in the order in which they were added."""
         return tuple(self._side(self._out, key))
 
+    @frequent
     def predecessors(self, key: K) -> tuple[K, ...]:
         """The distinct sources of the edges that enter, in order of the first such edge."""
         return tuple(dict.fromkeys(self._side(self._in, key).values()))
 
+    @frequent
     def successors(self, key: K) -> tuple[K, ...]:
         """The distinct targets of the edges that leave, in order of the first such edge."""
         return tuple(dict.fromkeys(self._side(self._out, key).values()))

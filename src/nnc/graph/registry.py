@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Final, Generic, Protocol, TypeGuard, TypeVar
 from weakref import WeakValueDictionary
 
+from nnc.arguments import explained
 from nnc.errors import ArityError, AttributeValueError, RegistryError
 
 A = TypeVar("A")
@@ -49,6 +50,7 @@ class NoAttributes:
     """The attributes of an operator that has none."""
 
 
+@explained
 class Registry:
     """A set of operators by name, with aliases; register from anywhere, in any order, from any thread."""
 

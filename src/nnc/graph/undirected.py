@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from nnc.arguments import explained
 from nnc.errors import GraphError
 from nnc.graph import text
 from nnc.graph.arena import KeyWidth, ListStorage, StorageFactory
@@ -21,6 +22,7 @@ E = TypeVar("E")
 K = TypeVar("K", bound=int)
 
 
+@explained
 class UndirectedGraph(Generic[N, E, K]):
     """`a -- b` with data on both: at most one edge between two nodes, none from a node to itself."""
 

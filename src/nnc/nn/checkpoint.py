@@ -36,6 +36,7 @@ CONTEXT = 18
 Facts = Mapping[str, object]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far training has come: updates done and the next batch."""
@@ -45,6 +46,7 @@ class Position:
     batch_size: int
 
 
+@checked
 def position_of(model: Model, batches: Batches) -> Position:
     """What a checkpoint must remember beside the tensors."""
     return Position(model.updates, batches.state(), batches.size)
@@ -70,6 +72,7 @@ def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
     return checksum(tensors, json.dumps({name: facts[name] for name in facts if name != SEAL}, sort_keys=True))
 
 
+@checked
 def load_checkpoint(path: Path | str, model: Model) -> Position:
     """Set the model and its optimizer state; FormatError when the file is not a checkpoint of this model."""
     file = load_tensors(path)
@@ -135,6 +138,7 @@ def _tensors(model: Model) -> dict[str, Tensor]:
     return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
 
 
+@checked
 def read_position(path: Path | str) -> Position:
     """How far the training in the file has come, without a model to load it into."""
     return _facts(path, load_tensors(path).metadata)[1]

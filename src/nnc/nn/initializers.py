@@ -12,12 +12,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import checked
+
 # Elements of any floating-point type.
 Values = NDArray[np.generic]
 Initializer = Callable[[np.random.Generator, Values], None]
 CHUNK = 1 << 16
 
 
+@checked
 def generator_for(seed: int, path: str) -> np.random.Generator:
     """The random numbers that belong to `path` under `seed`."""
     digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()

@@ -140,6 +140,7 @@ KINDS = ("train", "evaluate", "predict", "freeze")
 F16_LOSS_SCALE = 1024.0
 
 
+@explained
 @checked
 class Model:
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.

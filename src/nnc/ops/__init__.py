@@ -3,6 +3,9 @@
 Every function takes operands of one kind (tensor symbols or eager variables) and returns the same kind.
 """
 
+from inspect import isfunction
+
+from nnc.arguments import explained
 from nnc.ops.attention import *
 from nnc.ops.broadcast import *
 from nnc.ops.compose import *
@@ -31,3 +34,6 @@ from nnc.ops.resize import *
 from nnc.ops.rotary import *
 from nnc.ops.softmaxes import *
 from nnc.ops.window import *
+
+# Functions call each other without this: it is for those who call from outside.
+globals().update({name: explained(value) for name, value in tuple(globals().items()) if isfunction(value)})

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Self, SupportsIndex
 
+from nnc.arguments import explained
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import scalar_like
@@ -34,6 +35,7 @@ from nnc.ops.resize import flip
 Index = SupportsIndex | slice | EllipsisType | None
 
 
+@explained
 class ArithmeticOperand(Operand):
     """An operand with Python's arithmetic; numbers become attributes, not tensors."""
 

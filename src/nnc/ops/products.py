@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnc.arguments import explained
 from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
@@ -105,6 +106,7 @@ def gemm(a: T, b: T, bias: T | None = None, *, transpose_a: bool = False, transp
     return apply(GEMM, GemmAttrs(transpose_a, transpose_b), a, b, bias)
 
 
+@explained
 def matmul(a: T, b: T) -> T:
     """y = a @ b, batched over leading axes; one axis is a row on the left and a column on the right, as in NumPy."""
     if not (a.shape and b.shape):

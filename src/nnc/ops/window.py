@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnc.arguments import checked
 from nnc.core.spec import MAX_DIMENSIONS, Layout, TensorSpec
 from nnc.errors import AttributeValueError, LayoutError, ShapeError
 
 __all__ = ["Window", "window_of"]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Window:
     """Stride, zero border (before, after) and dilation for each spatial axis."""

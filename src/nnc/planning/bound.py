@@ -8,6 +8,7 @@ are replaced by cliques of the interference graph, the heaviest that a greedy st
 
 from __future__ import annotations
 
+from nnc.arguments import checked
 from nnc.planning.plan import Witness
 from nnc.planning.problem import Problem, bits
 
@@ -15,6 +16,7 @@ CLIQUE_WORK = 400_000
 GREEDY_STARTS = 64
 
 
+@checked
 def lower_bound(problem: Problem) -> int:
     """The bytes that every valid plan of `problem` needs at least, over all kinds of memory."""
     return sum(proven_bytes(problem, witness) for witness in witnesses(problem).values())

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnc.arguments import checked
 
+
+@checked
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Blocks of one memory that must all have bytes of their own: `sum(reserved[b] for b in blocks) <= arena`.
@@ -19,6 +22,7 @@ class Witness:
     blocks: tuple[int, ...]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`offsets[i]` is where block `i` begins in the arena of its memory.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
 
+from nnc.arguments import checked
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import arrays
 from nnc.planning.bound import proven_bytes, witnesses
@@ -85,6 +86,7 @@ class State:
     proven: int = 0
 
 
+@checked
 def solve(
     problem: Problem,
     *,

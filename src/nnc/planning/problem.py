@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from nnc.arguments import checked
 from nnc.errors import PlanningError
 
 # An explicit graph holds one bit per pair of blocks.
 MOST_BLOCKS = 1 << 24
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Block:
     """`size` bytes that are alive in the steps `[lower, upper)`, at a multiple of `alignment` in the arena of `memory`.
@@ -55,6 +57,7 @@ class Block:
         return self.size == 0 or self.lower == self.upper
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Interference:
     """An explicit interference graph: bit `j` of `rows[i]` says that the blocks `i` and `j` may not share bytes.
@@ -74,6 +77,7 @@ class Interference:
                 raise PlanningError("interference", got=f"row {i} without its mirror", need="symmetric rows")
 
     @classmethod
+    @checked
     def of_pairs(cls, count: int, pairs: Iterable[tuple[int, int]]) -> Interference:
         """The graph over `count` blocks with an edge for each pair."""
         if not 0 <= count <= MOST_BLOCKS:
@@ -87,6 +91,7 @@ class Interference:
         return cls(tuple(rows))
 
     @classmethod
+    @checked
     def of_lives(cls, blocks: Iterable[Block]) -> Interference:
         """The graph of the overlaps of lives: what `Problem` assumes when it is given none."""
         rows: list[int] = []
@@ -110,6 +115,7 @@ class Interference:
                 yield i, j
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Blocks to be placed; blocks in different kinds of memory never meet.

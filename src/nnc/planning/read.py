@@ -9,6 +9,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nnc.arguments import checked
 from nnc.errors import FormatError, PlanningError
 from nnc.planning.problem import Block, Problem
 
@@ -16,6 +17,7 @@ _NAMES = ("id", "name", "buffer", "buffer_id")
 _NUMBERS = ("lower", "upper", "size")
 
 
+@checked
 def read_csv(path: str | Path) -> Problem:
     """The problem in the file at `path`: a header line, then one block per line, lives half-open, sizes in bytes.
 

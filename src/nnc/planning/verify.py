@@ -9,10 +9,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import pairwise
 
+from nnc.arguments import checked
 from nnc.planning.plan import Plan
 from nnc.planning.problem import Problem
 
 
+@checked
 def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
     """Every rule that `plan` breaks, in words; an empty tuple for a valid plan.
 

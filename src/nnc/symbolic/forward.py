@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from nnc.arguments import checked
 from nnc.core.origin import caller_origin
 from nnc.errors import ArityError, ShapeError
 from nnc.symbolic.gradient import backward
@@ -17,6 +18,7 @@ from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.trim import trim
 
 
+@checked
 def jvp(
     graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol], tangents: Sequence[Symbol]
 ) -> tuple[Symbol, ...]:
@@ -44,6 +46,7 @@ def jvp(
     return results
 
 
+@checked
 def hessian_vector_product(
     graph: SymbolicGraph, loss: Symbol, inputs: Sequence[Symbol], vectors: Sequence[Symbol]
 ) -> tuple[Symbol, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from nnc.arguments import checked
 from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
@@ -57,6 +58,7 @@ class Gradients(tuple[Symbol, ...]):
         return writers[-1] if writers else None
 
 
+@checked
 def backward(
     graph: SymbolicGraph,
     outputs: Sequence[Symbol],

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NewType, Self
 
+from nnc.arguments import explained, frequent
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.shield import Shield
@@ -97,6 +98,7 @@ class Duplicate(NamedTuple):
     execs: Mapping[ExecKey, ExecKey]
 
 
+@explained
 class SymbolicGraph:
     """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use or `connect`.
 
@@ -137,6 +139,7 @@ class SymbolicGraph:
         """
         return Symbol(self, self.add_tensor(TensorSymbol(spec, scoped(name), None, caller_origin(), fill)))
 
+    @frequent
     def add_tensor(self, record: TensorSymbol) -> TensorKey:
         """Append a record of a symbol, whose root, if it is an alias, is of this graph."""
         key = self.tensors.new(record)
@@ -181,6 +184,7 @@ class SymbolicGraph:
         record = TensorSymbol(spec, "", AliasOf(root, offset, strides), caller_origin())
         return Symbol(self, self.add_tensor(record))
 
+    @frequent
     def symbol(self, key: TensorKey) -> Symbol:
         """The handle for a key of this graph."""
         self.tensors[key]
@@ -192,6 +196,7 @@ class SymbolicGraph:
         self.tensors.replace(key, replace(self.tensors[key], name=scoped(name)))
         return symbol
 
+    @frequent
     def own(self, symbol: Symbol) -> TensorKey:
         """The key of a symbol of this graph, or of one that encloses it; SymbolError for a symbol of another."""
         if isinstance(symbol, Symbol) and symbol.graph is not self and symbol.graph in self.around():
@@ -201,6 +206,7 @@ class SymbolicGraph:
             raise SymbolError("symbol", got=got, need="a symbol of this graph", origin=caller_origin())
         return symbol.key
 
+    @frequent
     def around(self) -> tuple[SymbolicGraph, ...]:
         """The graphs that enclose this one while it is built, innermost first."""
         found: list[SymbolicGraph] = []
@@ -223,15 +229,18 @@ class SymbolicGraph:
             return root
         return self.alias(root, symbol.spec, symbol.offset, symbol.strides).key
 
+    @frequent
     def root(self, key: TensorKey) -> TensorKey:
         """The tensor whose memory `key` names: itself unless it is an alias."""
         alias = self.tensors[key].alias
         return key if alias is None else alias.root
 
+    @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
         return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
 
+    @frequent
     def region(self, key: TensorKey) -> Region:
         """The elements of its root that `key` covers."""
         record = self.tensors[key]
@@ -298,6 +307,7 @@ class SymbolicGraph:
                 observer(exec_key)
         return exec_key
 
+    @frequent
     @contextmanager
     def observed(self, execs: Observer | None = None, tensors: TensorObserver | None = None) -> Iterator[None]:
         """Inside, `execs` is told each exec that is appended, and `tensors` each symbol that is made."""
@@ -392,10 +402,12 @@ class SymbolicGraph:
         found = self.execs.reachable(destinations, reverse=True)
         return tuple(key in found for key in sources)
 
+    @frequent
     def writers(self, key: TensorKey) -> tuple[ExecKey, ...]:
         """The execs that write `key`'s root, in order of appending."""
         return tuple(self._writers.get(self.root(key), ()))
 
+    @frequent
     def readers(self, key: TensorKey) -> tuple[ExecKey, ...]:
         """The execs that read `key`'s root, in order of appending."""
         return tuple(self._readers.get(self.root(key), ()))
@@ -525,6 +537,7 @@ class SymbolicGraph:
     def __str__(self) -> str:
         return type(self).written(self)
 
+    @frequent
     def label(self, key: TensorKey) -> str:
         """`%3 weight: f32[4, 3]`; a symbol without a name is called as the exec that writes it."""
         record = self.tensors[key]
@@ -545,11 +558,13 @@ def fits(one: TensorSpec, other: TensorSpec) -> bool:
     return one is AUTO or other is AUTO or (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
+@explained
 class Symbol(ArithmeticOperand):
     """The handle of a tensor symbol: hashable, comparable by identity of graph and key, with array operators."""
 
     __slots__ = ("graph", "key")
 
+    @frequent
     def __init__(self, graph: SymbolicGraph, key: TensorKey) -> None:
         self.graph = graph
         self.key = key
@@ -595,7 +610,8 @@ class Symbol(ArithmeticOperand):
 
     def __matmul__(self, other: Self) -> Self:
         """As NumPy; a product of matrices where a spec is not there yet."""
-        return gemm(self, other) if AUTO is self.spec or AUTO is other.spec else super().__matmul__(other)
+        unknown = AUTO is self.spec or AUTO is getattr(other, "spec", None)
+        return gemm(self, other) if unknown else super().__matmul__(other)
 
     def __bool__(self) -> bool:
         raise SymbolError(

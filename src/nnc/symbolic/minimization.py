@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import F32, F64, DType
 from nnc.core.origin import caller_origin
@@ -59,6 +60,7 @@ class Minimized:
         return pairs
 
 
+@checked
 def minimize(
     graph: SymbolicGraph,
     optimizer: AnyCommand | Mapping[Symbol, AnyCommand],
@@ -141,6 +143,7 @@ def _update(
     return Update(parameter, updated, gradient, states, tuple(updated_states))
 
 
+@checked
 def global_norm(gradients: Sequence[Symbol], dtype: DType = F32) -> Symbol:
     """sqrt(sum over all gradients and all their elements of g²), of one type for all."""
     return sqrt(sum_of(*(reduce_sum(square(cast(gradient, dtype))) for gradient in gradients)))

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
+from nnc.arguments import checked
 from nnc.core.origin import caller_origin
 from nnc.errors import AttributeValueError
 
 _SCOPE: ContextVar[str] = ContextVar("scope", default="")
 
 
+@checked
 def scope(name: str) -> AbstractContextManager[str]:
     """Names given inside stand behind `name` and a dot, and execs without one get that of their operator."""
     if not name:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from nnc.arguments import checked
 from nnc.core.spec import TensorSpec
 from nnc.errors import CycleError, UsageError, VerificationError
 from nnc.ops.rules import infer
@@ -154,6 +155,7 @@ RULES: tuple[tuple[str, Callable[[SymbolicGraph], Faults]], ...] = (
 )
 
 
+@checked
 def faults(graph: SymbolicGraph) -> tuple[str, ...]:
     """Every broken rule, as `S3: …`; empty for a valid graph."""
     found: list[str] = []
@@ -164,6 +166,7 @@ def faults(graph: SymbolicGraph) -> tuple[str, ...]:
     return tuple(found)
 
 
+@checked
 def verify(graph: SymbolicGraph, after: str = "") -> None:
     """VerificationError with the broken rules and the pass that broke them."""
     if broken := faults(graph):

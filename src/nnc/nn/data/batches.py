@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import checked
+from nnc.arguments import checked, explained
 from nnc.core.shield import Shield
 from nnc.errors import DataError
 from nnc.nn.data.data_set import DataSet, Examples
@@ -38,6 +38,7 @@ class BatchState:
     position: int = 0
 
 
+@explained
 @checked
 class Batches:
     """`batch[k] = data[order(seed, epoch)[k * size : (k + 1) * size]]`, epoch after epoch.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from nnc.arguments import checked
 from nnc.errors import DataError
 from nnc.nn.data.data_set import Split
 from nnc.nn.data.digits import load_digits
@@ -17,6 +18,7 @@ DATA_SETS = MappingProxyType[str, Callable[[], Split]](
 )
 
 
+@checked
 def load(name: str) -> Split:
     """The data set of that name; raises `DataError` for a name that is not in `DATA_SETS`."""
     loader = DATA_SETS.get(name)

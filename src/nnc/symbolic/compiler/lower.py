@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nnc.arguments import checked
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -33,6 +34,7 @@ from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verification import verify
 
 
+@checked
 def compile(
     graph: SymbolicGraph,
     outputs: Sequence[Symbol],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.origin import caller_origin
 from nnc.errors import ArityError
@@ -14,6 +15,7 @@ from nnc.symbolic.control.parts import as_symbol, pull_back_body, results_of_the
 from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
 
 
+@checked
 def case_of(
     graph: SymbolicGraph,
     choice: Symbol | tuple[Callable[..., int], Sequence[Symbol]],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from nnc.arguments import checked
 from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.dtype import I64
@@ -166,6 +167,7 @@ def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
     return graph.symbol(graph.execs[key].outputs[1 + attrs.kept.index(kept)])
 
 
+@checked
 def while_loop(graph: SymbolicGraph, test: CountBelow | None = None, *, at_most: int | None = None) -> Loop:
     """A loop in `graph`, to be used in a `with` statement; without `test` the body calls `go_on_while`.
 

@@ -21,6 +21,7 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import BF16, F16
@@ -53,6 +54,7 @@ class _Group:
         return rest if self.head is None else (self.head, *rest)
 
 
+@checked
 def fuse(graph: SymbolicGraph, wanted: Sequence[Symbol], backend: str = "") -> int:
     """Replace every group of two execs or more by one fused exec; returns how many execs went.
 

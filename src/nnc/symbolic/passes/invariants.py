@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.control import WHILE, WhileAttrs
 from nnc.symbolic.ir import Body, ExecKey, SymbolicGraph, TensorKey
 
 
+@checked
 def hoist(graph: SymbolicGraph) -> int:
     """Move invariant execs out of the loops of `graph`; returns how many."""
     loops = [key for key, record in graph.execs.items() if record.command.op is WHILE and record.optimize]

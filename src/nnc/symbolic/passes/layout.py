@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import Layout, TensorSpec
@@ -43,6 +44,7 @@ from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)
 
 
+@checked
 def assign_layouts(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> Counter[str]:
     """Turn around the regions where that moves fewer elements: how many there were, and their execs.
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.dtype import BF16, F16, F32, DType
 from nnc.core.origin import inherited_origin
@@ -35,6 +36,7 @@ from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 _FULL = Precision(Runs.FULL)
 
 
+@checked
 def lower_precision(graph: SymbolicGraph, wanted: Sequence[Symbol], dtype: DType = BF16) -> Counter[str]:
     """Compute in `dtype` (bf16 or f16) what may be; how many execs do (`lowered`), and the `casts` in the graph.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nnc.arguments import checked
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.invariants import invariant_execs, read_elsewhere, with_fills
 from nnc.symbolic.passes.pruning import prune
@@ -28,6 +29,7 @@ class Beforehand:
     results: Mapping[Symbol, Symbol]
 
 
+@checked
 def precompute(graph: SymbolicGraph, parameters: Iterable[Symbol], wanted: Sequence[Symbol]) -> Beforehand:
     """Take out of `graph` what its `wanted` outputs need of `parameters` alone.
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from nnc.arguments import checked
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.trim import trim
 
 
+@checked
 def prune(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
     """Remove what `outputs` do not need; inputs stay. Returns how many execs went."""
     before = len(graph.execs)

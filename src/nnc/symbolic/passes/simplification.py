@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nnc.arguments import checked
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
@@ -46,6 +47,7 @@ DEFAULT = (
 )
 
 
+@checked
 def simplify(
     graph: SymbolicGraph,
     outputs: Iterable[Symbol],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from nnc.arguments import checked
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.region import Region
@@ -12,6 +13,7 @@ from nnc.symbolic.rewrite import redirect
 Place = tuple[TensorKey, Region]
 
 
+@checked
 def eliminate_common(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
     """Let readers of later copies read the first, then prune the copies; returns how many execs went."""
     wanted = list(outputs)
