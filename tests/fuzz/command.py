@@ -11,13 +11,14 @@ import sys
 from functools import partial
 
 from tests.fuzz.campaign import run_campaign, run_sessions
+from tests.fuzz.files.campaign import run_campaign as run_file_campaign
 from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs, smallest
 from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
 
-OF_ALL = ("calls", "interrupts", "threads", *CAMPAIGNS)
+OF_ALL = ("calls", "files", "interrupts", "threads", *CAMPAIGNS)
 
 
 def main() -> int:
@@ -39,6 +40,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.campaign == "calls":
         return _calls(options)
+    if options.campaign == "files":
+        return _files(options)
     if options.campaign == "threads":
         return _threads(options)
     return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
@@ -51,6 +54,12 @@ def _calls(options: argparse.Namespace) -> int:
         summary = run_campaign(options.count, options.first, options.workers)
     print(summary)
     return 1 if summary.offences else 0
+
+
+def _files(options: argparse.Namespace) -> int:
+    report = run_file_campaign(options.first, options.count, options.workers)
+    print(report)
+    return 1 if report.failures else 0
 
 
 def _interrupts(options: argparse.Namespace) -> int:

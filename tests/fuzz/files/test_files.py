@@ -1,0 +1,52 @@
+"""A slice of scripts/fuzz files, and that it would see what it looks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.fuzz.files import campaign
+from tests.fuzz.files.campaign import READ, Report, read_file, read_files
+from tests.fuzz.files.kinds import KINDS, Kind
+from tests.fuzz.files.mutation import MUTATIONS, mutated
+
+from nnc.errors import FormatError
+
+FILES = 900
+
+
+def test_mutated_files_are_read_or_refused_with_our_own_errors() -> None:
+    report = read_files(range(FILES))
+    assert report.failures == []
+    assert report.files == FILES
+    for kind in KINDS:
+        assert report.outcomes[kind.name, READ] > 0
+    assert sum(count for (_, outcome), count in report.outcomes.items() if outcome != READ) > FILES // 5
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name.replace(" ", "-"))
+def test_a_whole_file_is_read(kind: Kind, tmp_path: Path) -> None:
+    for number, content in enumerate(kind.whole()):
+        place = tmp_path / str(number)
+        place.write_bytes(content)
+        kind.read(place)
+
+
+@pytest.mark.parametrize(("error", "told"), [(KeyError("x"), 1), (MemoryError(), 1), (FormatError("f"), 0)])
+def test_only_our_own_errors_are_no_failures(error: Exception, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(place: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(campaign, "KINDS", (replace(KINDS[0], read=read),))
+    report = Report()
+    read_file(0, report)
+    assert len(report.failures) == told
+
+
+def test_mutations_are_fixed_by_the_seed_and_change_something() -> None:
+    data = KINDS[2].whole()[0]
+    assert mutated(Random(5), data) == mutated(Random(5), data)
+    for mutation in MUTATIONS:
+        assert any(mutation(Random(seed), data) != data for seed in range(9))
