@@ -17,6 +17,7 @@ from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine
 from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors, outside_host
@@ -268,6 +269,9 @@ class LlvmKernel(Uncopied):
             return
         operands = [*inputs, *outputs, workspace if self.workspace_bytes else None]
         addresses = [tensor.address for tensor in operands if tensor is not None]
+        if SETTINGS.debug:
+            held = [_extent(tensor) for tensor in operands if tensor is not None]
+            check_owned(held, [Call(self, inputs, outputs, workspace)])
         self._launch(SETTINGS.worker_count()).run((*addresses, *self.words))
 
     def takes(self, inputs: Tensors, outputs: Tensors) -> bool:
@@ -308,7 +312,11 @@ def assemble(calls: Sequence[Call]) -> Program:
     assembly = Assembly(engine())
     for call in calls:
         assembly.add(call)
-    program = NativeProgram(assembly.engine.pool, assembly.launches(), SETTINGS.worker_count())
+    launches = assembly.launches()
+    if SETTINGS.debug:
+        ranges = (span for launch in launches for span in (*launch.reads, *launch.writes))
+        check_owned(ranges, calls, [memory.data for memory in assembly.memory])
+    program = NativeProgram(assembly.engine.pool, launches, SETTINGS.worker_count())
     kept, checks = (tuple(calls), assembly.memory), tuple(assembly.checks)
 
     def run() -> None:

@@ -1,0 +1,27 @@
+"""Debug check: native code gets no address but into memory whose owner the program holds.
+
+Where memory lies is asked of NumPy, not of the address that its holder has written down.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from nnc.backends.llvm.run.branches import AddressRange
+from nnc.core.dispatch import Call
+from nnc.core.storage import MAX_BYTES, Bytes
+from nnc.errors import VerificationError
+
+
+def check_owned(ranges: Iterable[AddressRange], calls: Sequence[Call], more: Iterable[Bytes] = ()) -> None:
+    """VerificationError unless each range lies in the memory of a tensor of the calls, or in `more`."""
+    tensors = [tensor for call in calls for tensor in (*call.inputs, *call.outputs, call.workspace)]
+    owned = [tensor.storage.bytes for tensor in tensors if tensor is not None]
+    spans = sorted((int(held.ctypes.data), int(held.ctypes.data + held.nbytes)) for held in (*owned, *more))
+    # Of the spans that begin so early, the furthest end.
+    ends = [0, *accumulate((end for _, end in spans), max)]
+    for one in ranges:
+        if one.begin < one.end and ends[bisect_right(spans, (one.begin, one.begin + MAX_BYTES))] < one.end:
+            raise VerificationError(f"native program: {one.end - one.begin} bytes of memory that nobody here holds")
