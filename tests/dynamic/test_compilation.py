@@ -216,6 +216,15 @@ def test_memory_is_known_before_a_run() -> None:
         compiled(specs, nnc.spec((2, 3)))
 
 
+def test_memory_of_the_only_program_needs_no_arguments() -> None:
+    compiled = nnc.compile(lambda x: x * 2)
+    compiled(X)
+    assert compiled.memory() == compiled.memory(X)
+    compiled(X[0])
+    with pytest.raises(UsageError, match="programs of 2 signatures"):
+        compiled.memory()
+
+
 def test_a_limit_on_memory_is_met_or_refused() -> None:
     def chain(x: Any, w: Any) -> Any:
         for _ in range(12):
@@ -245,6 +254,7 @@ def test_a_limit_on_memory_is_met_or_refused() -> None:
         (lambda x: np.asarray(x), "numpy: got"),
         (lambda x: x[x > 0], "whose values only a run knows"),
         (lambda x: x.detach(), "detach: got"),
+        (lambda x: nnc.no_grad(), r"no_grad\(\) in a compiled function"),
     ],
 )
 def test_what_only_values_can_answer_is_said_with_the_line(function: Any, match: str) -> None:
@@ -285,6 +295,35 @@ def test_an_error_while_recording_leaves_the_function_usable() -> None:
         compiled(X)
     np.testing.assert_array_equal(compiled(X[0]), X[0] * 2)
     np.testing.assert_array_equal(nnc.tensor(X) * 2, X * 2)
+
+
+def test_methods_are_refused() -> None:
+    class Net:
+        @nnc.compile
+        def forward(self, x: Any) -> Any:
+            return x
+
+    with pytest.raises(UsageError, match="a method of Net") as caught:
+        Net().forward(X)  # a method
+    assert caught.value.origin == line_of("a method")
+    assert Net.forward.recorded == 0
+
+
+def test_arguments_in_any_memory_and_of_any_type() -> None:
+    double = nnc.compile(lambda x: x + x)
+    for array in (
+        X.T,
+        X[:, ::-1],
+        X.astype(">f4"),
+        np.zeros((0, 3), np.float32),
+        np.float32(2.0),
+        X.astype(np.float16),
+    ):
+        np.testing.assert_array_equal(double(array), np.asarray(array) * 2)
+    with pytest.raises(UsageError, match="complex128"):
+        double(np.ones(2, complex))
+    with pytest.raises(UsageError, match="object"):
+        double(np.array([None]))
 
 
 def test_compiled_functions_are_shared_between_threads_and_not_copied() -> None:

@@ -107,18 +107,38 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if graph.recording and any(isinstance(one, Variable) and one.key is not None for one in arrays):
             values = dict(zip(tensors, _append(graph, program, arrays, tensors), strict=True))
         else:
-            values = {symbol: graph.constant(tensor, share=True) for symbol, tensor in tensors.items()}
+            values = {symbol: Variable(graph, tensor, None) for symbol, tensor in tensors.items()}
         leaves = [values[one] if isinstance(one, Symbol) else one for one in program.results]
         result: R = program.structure.unflatten(leaves)
         return result
 
     def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
-        """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array."""
-        return self._program(args, kwargs)[0].compiled.memory()
+        """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array.
+
+        Without arguments, those of the only program that there is.
+        """
+        return self.program(*args, **kwargs).memory()
 
     def program(self, *args: Tree, **kwargs: Tree) -> Compiled:
-        """The program for these arguments, to be looked at."""
-        return self._program(args, kwargs)[0].compiled
+        """The program for these arguments, or the only one, to be looked at."""
+        programs = self._programs.values()
+        if args or kwargs or not programs:
+            return self._program(args, kwargs)[0].compiled
+        if len(programs) > 1:
+            got, need = f"programs of {len(programs)} signatures", "arguments that say which"
+            raise UsageError("compile", got=got, need=need, origin=caller_origin())
+        return programs[0].compiled
+
+    def __get__(self, instance: object, owner: type | None = None) -> CompiledFunction[P, R]:
+        if instance is None:
+            return self
+        raise UsageError(
+            "compile",
+            got=f"a method of {type(instance).__name__}",
+            need="a function, whose arguments are all that it depends on",
+            fix="compile a function of the object's arrays",
+            origin=caller_origin(),
+        )
 
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
         """The program of the signature, and the arrays among the arguments."""
@@ -289,7 +309,10 @@ def _elements(value: Tree) -> NDArray[np.generic]:
     if isinstance(value, TensorSpec):
         got, need = f"the spec {value}", "an array: specs are for memory()"
         raise UsageError("compile", got=got, need=need, origin=caller_origin())
-    return value.numpy() if isinstance(value, Variable | Tensor | TracedValue) else np.asarray(value)
+    if isinstance(value, Variable | Tensor | TracedValue):
+        return value.numpy()
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:

@@ -94,6 +94,8 @@ class Variable(ArrayOperand, Uncopied):
 
     def lift(self, value: object) -> Self | None:
         """An array as a constant beside this variable."""
+        if type(value) is type(self):
+            return value
         if isinstance(value, Operand):
             return None if isinstance(value, ArrayOperand) and not isinstance(value, Variable) else value  # type: ignore[return-value]  # a symbol: `apply` says what is wrong with it
         if isinstance(value, Tensor) or hasattr(value, "__array__"):
