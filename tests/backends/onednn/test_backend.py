@@ -141,4 +141,4 @@ def test_strides_that_the_library_cannot_read(recorder: Recorder) -> None:
     square = [Tensor.from_numpy(np.zeros((2, 2), np.float32)) for _ in range(2)]
     mirrored = square[0].view(spec((2, 2)), 1, (2, -1))
     with pytest.raises(LayoutError, match=r"got strides \[2, -1\]; need strides above 0"):
-        OnednnKernel(GemmAttrs(), library.Library()).run((mirrored, square[0], None), (square[1],), None)
+        OnednnKernel(GemmAttrs(), library.OnednnLibrary()).run((mirrored, square[0], None), (square[1],), None)

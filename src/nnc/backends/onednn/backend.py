@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.backends.onednn.library import DnnOperand, DnnProduct, Library, Role
+from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, outside_host
 from nnc.core.dtype import F32
@@ -20,7 +20,7 @@ class OnednnKernel(WithoutWorkspace):
     """c[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]; the library keeps its scratch memory itself."""
 
     attrs: GemmAttrs
-    library: Library
+    library: OnednnLibrary
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute the output."""
@@ -68,14 +68,14 @@ class OnednnBackend:
     """Matrix products of f32."""
 
     name: str = "onednn"
-    _library: Library | None = None
+    _library: OnednnLibrary | None = None
     _reason: str | None = None
 
     def absence(self) -> str:
         """Why the library cannot be used here: it is not installed, or cannot be loaded."""
         if self._reason is None:
             try:
-                self._library, self._reason = Library(), ""
+                self._library, self._reason = OnednnLibrary(), ""
             except BackendError as error:
                 self._reason = str(error)
         return self._reason

@@ -52,7 +52,7 @@ class DnnOperand:
     strides: Sequence[int]
 
 
-class Library:
+class OnednnLibrary:
     """The library with its engine and its stream, both of this process's processor."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Library:
 class DnnProduct:
     """result = source @ weights + bias, ready to run again and again on operands where they are."""
 
-    def __init__(self, library: Library, operands: dict[Role, DnnOperand]) -> None:
+    def __init__(self, library: OnednnLibrary, operands: dict[Role, DnnOperand]) -> None:
         self._library = library
         described = {role: library.describe(operand) for role, operand in operands.items()}
         engine, names = library.engine.value, ("matmul_primitive_desc_create", "primitive_desc_destroy")

@@ -1,6 +1,6 @@
 """Long sums of f32: runs of FLUSHED additions, whose sums are added up in f64, so that no error grows with the length.
 
-slots = Accumulators.start(b, zero, count, flushed=is_long(kind, length))
+slots = FlushedSums.start(b, zero, count, flushed=is_long(kind, length))
 with in_runs(b, 0, length, 1, [slots]) as index:
     slots.sums[0].set(slots.sums[0].get() + b.load(x, index, kind))
 slots.flush()
@@ -24,7 +24,7 @@ def is_long(kind: Type, length: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulators:
+class FlushedSums:
     """Partial results, `sums`, and what they are flushed into, `totals`: the same where sums are short."""
 
     b: Builder
@@ -33,7 +33,7 @@ class Accumulators:
     empty: Value
 
     @classmethod
-    def start(cls, b: Builder, empty: Value, count: int, *, flushed: bool) -> Accumulators:
+    def start(cls, b: Builder, empty: Value, count: int, *, flushed: bool) -> FlushedSums:
         """`count` accumulators that hold `empty`; those of sums may be flushed into f64."""
         sums = tuple(b.variable(empty) for _ in range(count))
         if not flushed:
@@ -56,7 +56,7 @@ class Accumulators:
 
 @contextmanager
 def in_runs(
-    b: Builder, low: Value | int, high: Value | int, step: int, groups: Sequence[Accumulators]
+    b: Builder, low: Value | int, high: Value | int, step: int, groups: Sequence[FlushedSums]
 ) -> Iterator[Value]:
     """for index in range(low, high, step), with the sums of `groups` flushed after every FLUSHED steps"""
     if not any(group.flushes for group in groups):
@@ -71,7 +71,7 @@ def in_runs(
 
 
 def folded(b: Builder, totals: Sequence[Value], combine: str) -> Value:
-    """Accumulators of one result as one number."""
+    """FlushedSums of one result as one number."""
     total = totals[0]
     for other in totals[1:]:
         total = b.combine(combine, total, other)

@@ -21,7 +21,7 @@ from nnc.backends.llvm.frame.row import (
     Views,
     only,
 )
-from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
+from nnc.backends.llvm.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -112,7 +112,7 @@ class _Line:
         b, step = self.b, ACCUMULATORS * self.lanes
         zero = b.zero(self.vector)
         flushed = is_long(self.vector, self.length // step)
-        slots = [Accumulators.start(b, zero, count, flushed=flushed) for _ in range(ACCUMULATORS)]
+        slots = [FlushedSums.start(b, zero, count, flushed=flushed) for _ in range(ACCUMULATORS)]
         whole = self.length // step * step
         if whole:
             with in_runs(b, 0, whole, step, slots) as index:

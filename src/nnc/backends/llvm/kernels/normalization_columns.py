@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
-from nnc.backends.llvm.frame.sums import Accumulators, in_runs, is_long
+from nnc.backends.llvm.frame.sums import FlushedSums, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -122,9 +122,9 @@ class _Columns:
         b, unroll = self.b, max(1, ACCUMULATORS // self.vectors)
         zero = b.zero(Type(self.scalar, self.lanes))
         flushed = is_long(zero.type, self.problem.length // unroll)
-        slots = [Accumulators.start(b, zero, count * self.vectors, flushed=flushed) for _ in range(unroll)]
+        slots = [FlushedSums.start(b, zero, count * self.vectors, flushed=flushed) for _ in range(unroll)]
 
-        def add(group: Accumulators, row: Value) -> None:
+        def add(group: FlushedSums, row: Value) -> None:
             for variable, value in zip(group.sums, chain(*terms(row)), strict=True):
                 variable.set(variable.get() + value)
 

@@ -29,7 +29,7 @@ from nnc.backends.llvm.frame.row import (
     numeric,
     only,
 )
-from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
+from nnc.backends.llvm.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -231,7 +231,7 @@ class _Nest:
 
     @property
     def unroll(self) -> int:
-        """Accumulators of one output along a contiguous reduced axis."""
+        """FlushedSums of one output along a contiguous reduced axis."""
         return ACCUMULATORS if self.reduced[-1] >= ACCUMULATORS * self.lanes else 1
 
     @property
@@ -323,9 +323,9 @@ class _ReductionWriter:
     def _accumulate(self, slot: LocalVariable, value: Value) -> None:
         slot.set(self.b.combine(self.nest.rule.combine, slot.get(), value))
 
-    def _slots(self, count: int) -> Accumulators:
+    def _slots(self, count: int) -> FlushedSums:
         empty = neutral(self.b, self.nest.rule, Type(self.scalar, self.nest.lanes))
-        return Accumulators.start(self.b, empty, count, flushed=self.nest.held != self.scalar)
+        return FlushedSums.start(self.b, empty, count, flushed=self.nest.held != self.scalar)
 
     def _reduced_loops(self, stack: ExitStack, start: Places, low: Value, high: Value, axes: int) -> Places:
         """Open loops over the first `axes` reduced axes; the places inside them."""
@@ -349,7 +349,7 @@ class _ReductionWriter:
         total = folded(b, [slot.get() for slot in slots.totals], nest.rule.combine)
         self._store(total, part * nest.outputs + place)
 
-    def _run(self, start: Places, low: Value, high: Value, slots: Accumulators) -> None:
+    def _run(self, start: Places, low: Value, high: Value, slots: FlushedSums) -> None:
         b, lanes, strides = self.b, self.nest.lanes, self._along(False, -1)
         step = lanes * len(slots.sums)
         whole = (high - low) // step * step + low
@@ -425,7 +425,7 @@ class _ReductionWriter:
         start: Places,
         low: Value,
         high: Value,
-        slots: Sequence[Accumulators],
+        slots: Sequence[FlushedSums],
         masks: Sequence[Value | None],
     ) -> None:
         """Rows [low, high) of a block: len(slots) rows at a time, then the rest one by one."""

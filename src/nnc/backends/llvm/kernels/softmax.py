@@ -25,7 +25,7 @@ from nnc.backends.llvm.frame.row import (
     Views,
     floating,
 )
-from nnc.backends.llvm.frame.sums import Accumulators, folded, in_runs, is_long
+from nnc.backends.llvm.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
@@ -97,7 +97,7 @@ class _Row:
         b, columns, size = self.b, self.problem.columns, ACCUMULATORS * self.lanes
         flushed = combine == "add" and is_long(self.vector, columns // size)
         count = ACCUMULATORS if columns >= size else 1
-        slots = Accumulators.start(b, b.constant(neutral, self.vector), count, flushed=flushed)
+        slots = FlushedSums.start(b, b.constant(neutral, self.vector), count, flushed=flushed)
         whole = columns // size * size
         with in_runs(b, 0, whole, size, [slots]) as index:
             terms = [value(index + number * self.lanes, None) for number in range(count)]
