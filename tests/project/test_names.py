@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 import nnc
+from nnc.ops import OPERATORS
 
 PACKAGE = Path(nnc.__file__).parent
 # Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
@@ -28,6 +32,12 @@ MODULES = {
     "serialize": "tensors, graphs, symbolic graphs",
     "text": "of each layer's graph",
 }
+CATALOGS = (
+    "ops/__init__.py",
+    "ops/operators.py",
+    "backends/reference/kernels.py",
+    "backends/llvm/kernels/table.py",
+)
 
 
 def is_family(path: Path) -> bool:
@@ -65,3 +75,13 @@ def test_no_package_hides_a_module_behind_its_name() -> None:
         module = importlib.import_module(name)
         package, _, leaf = name.rpartition(".")
         assert getattr(importlib.import_module(package), leaf) is module, name
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    ["ops/__init__.py", "ops/operators.py", "backends/reference/kernels.py", "backends/llvm/kernels/table.py"],
+)
+def test_catalogs_name_families_and_no_operator(catalog: str) -> None:
+    """What is added to a family is in the catalogs without a line there."""
+    text = (PACKAGE / catalog).read_text(encoding="utf-8")
+    assert {op.name.upper() for op in OPERATORS}.isdisjoint(re.findall(r"\w+", text))
