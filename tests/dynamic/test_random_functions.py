@@ -1,0 +1,47 @@
+"""Random programs as functions: eager, compiled, differentiated inside and outside, they give the same."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.symbolic.programs import random_program, run
+from tests.symbolic.rows.control import FLOATS
+
+import nnc
+from nnc.core.dtype import F64
+from nnc.dynamic.eager import default_graph
+from nnc.symbolic import verify
+
+# A campaign tries more: NNC_EXAMPLES=1000 pytest tests/dynamic/test_random_functions.py
+EXAMPLES = int(os.environ.get("NNC_EXAMPLES", "12"))
+
+
+@pytest.mark.parametrize("seed", range(EXAMPLES))
+def test_random_programs_agree_in_every_way(seed: int) -> None:
+    program = random_program(seed, table=FLOATS, dtypes=(F64,), most=10)
+    generator = np.random.default_rng(seed)
+    arrays = tuple(generator.uniform(-1.5, 1.5, shape) for shape in program.shapes)
+    places = range(len(arrays))
+
+    def function(*inputs: Any) -> Any:
+        return sum(one.sum() for one in run(program, inputs)[1])
+
+    before = len(default_graph().record.tensors)
+    value, slopes = nnc.value_and_grad(function, places)(*map(nnc.tensor, arrays))
+    for other in (
+        nnc.compile(nnc.value_and_grad(function, places)),
+        nnc.value_and_grad(nnc.compile(function), places),
+    ):
+        got, found = other(*arrays)
+        np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9)
+        for one, want in zip(found, slopes, strict=True):
+            np.testing.assert_allclose(one, want, rtol=1e-8, atol=1e-8)
+    tangents = tuple(np.ones_like(array) for array in arrays)
+    _, change = nnc.jvp(function, arrays, tangents)
+    np.testing.assert_allclose(change, sum(np.sum(one) for one in slopes), rtol=1e-7, atol=1e-7)
+    del value, slopes, got, found, one, want, change
+    verify(default_graph().record)
+    assert len(default_graph().record.tensors) == before
