@@ -310,3 +310,14 @@ def test_a_mask_of_another_size_is_refused(graph: DynamicGraph) -> None:
 def test_operators_of_one_type_still_ask_for_it(graph: DynamicGraph) -> None:
     with pytest.raises(DTypeError, match="cast"):
         ops.add(graph.variable(A), graph.variable(A, F32))
+
+
+def test_numbers_stand_beside_operands_in_where_maximum_and_minimum(graph: DynamicGraph) -> None:
+    x = graph.variable(A, F32)
+    y = ops.where(x > 2, x, 0.0) + ops.where(x > 4, -1, x) + ops.maximum(x, 2) + ops.minimum(3.5, x)
+    assert y.dtype is F32
+    expected = np.where(A > 2, A, 0) + np.where(A > 4, -1, A) + np.maximum(A, 2) + np.minimum(A, 3.5)
+    np.testing.assert_allclose(y, expected)
+    with pytest.raises(UsageError, match="where: got a float") as caught:
+        ops.where(x > 2, 1.0, 2.0)  # two numbers
+    assert caught.value.origin == line_of("two numbers")

@@ -449,9 +449,16 @@ def cast(x: T, dtype: DType) -> T:
     return x if x.spec.dtype is dtype else apply(CAST, CastAttrs(dtype), x)
 
 
-def where(condition: T, a: T, b: T) -> T:
-    """y = a where `condition` else b."""
-    return apply(WHERE, _NONE, condition, a, b)
+def where(condition: T, a: T | float, b: T | float) -> T:
+    """y = a where `condition` else b; one of a and b may be a number."""
+    return apply(WHERE, _NONE, condition, _beside(a, b), _beside(b, a))
+
+
+def _beside(value: T | float, other: T | float) -> T:
+    """The operand; a number as a scalar of the other's element type."""
+    if isinstance(value, int | float) and isinstance(other, Operand):
+        return scalar_like(other, value)
+    return value  # type: ignore[return-value]  # `apply` says what is wrong with anything else
 
 
 def exp(x: T) -> T:
@@ -554,14 +561,14 @@ def divide(a: T, b: T) -> T:
     return apply(DIVIDE, _NONE, a, b)
 
 
-def maximum(a: T, b: T) -> T:
-    """y = the larger of a and b."""
-    return apply(MAXIMUM, _NONE, a, b)
+def maximum(a: T | float, b: T | float) -> T:
+    """y = the larger of a and b, one of which may be a number."""
+    return apply(MAXIMUM, _NONE, _beside(a, b), _beside(b, a))
 
 
-def minimum(a: T, b: T) -> T:
-    """y = the smaller of a and b."""
-    return apply(MINIMUM, _NONE, a, b)
+def minimum(a: T | float, b: T | float) -> T:
+    """y = the smaller of a and b, one of which may be a number."""
+    return apply(MINIMUM, _NONE, _beside(a, b), _beside(b, a))
 
 
 def power(a: T, b: T) -> T:
