@@ -4,6 +4,7 @@
 
 The files are those of `--data` (`minimalloc/*.csv`, `nets/*.csv`; a number before `.csv` is the capacity to fit).
 Three large cases are made here: a training step of a GPT with 2,800 layers, and irregular lives from two distributions.
+`planted` is one line for 200 problems with planted solutions: the share that `solve(capacity=…)` fits within 5 seconds.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 
-from nnc.planning import SOLVERS, Block, Problem, faults, read_csv, solve
+from nnc.planning import SOLVERS, Block, Problem, faults, read_csv, smallest_plan, solve
 from nnc.planning.native import use_compiler
+from nnc.planning.planted import CAPACITY, planted
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "planning"
 ACTIVATIONS = (1, 1, 3, 1, 12, 12, 1, 1, 1, 4, 4, 1, 1)  # bytes per layer, in units of batch * steps * width
 PARAMETERS = (3, 1, 4, 4)  # bytes of weight gradients per layer, in units of width * width
 SMALL_ENOUGH_FOR_ALL = 800
+PLANTED, PLANTED_SECONDS = 200, 5.0
 
 
 def gpt_training_step(layers: int, unit: int = 1 << 20, weights: int = 1 << 22) -> Problem:
@@ -110,6 +113,28 @@ def measure(name: str, problem: Problem, capacity: int | None, solver: str, time
     }
 
 
+def measure_planted(count: int) -> dict[str, object]:
+    """How many of the planted problems are planned within their capacity in time."""
+    smallest_plan(planted(0), capacity=CAPACITY)  # so that the search is compiled before the clock runs
+    seconds, solved, broken = [], 0, 0
+    for seed in range(count):
+        problem = planted(seed)
+        begin = perf_counter()
+        plan = smallest_plan(problem, capacity=CAPACITY, time_limit=PLANTED_SECONDS)
+        seconds.append(perf_counter() - begin)
+        broken += len(faults(problem, plan))
+        solved += plan.arena_bytes <= CAPACITY
+    return {
+        "case": "planted",
+        "problems": count,
+        "time_limit": PLANTED_SECONDS,
+        "solved": solved,
+        "share": round(solved / count, 3),
+        "median_seconds": round(sorted(seconds)[count // 2], 3),
+        "faults": broken,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
@@ -117,6 +142,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--all-solvers", action="store_true", help="every solver alone, beside the portfolio")
     parser.add_argument("--python", action="store_true", help="the exact search in Python, not as native code")
+    parser.add_argument("--planted", type=int, default=PLANTED, help="how many problems with planted solutions")
     arguments = parser.parse_args()
     if arguments.python:
         use_compiler(None)
@@ -126,6 +152,8 @@ def main() -> None:
         alone = tuple(SOLVERS) if arguments.all_solvers and len(problem.blocks) <= SMALL_ENOUGH_FOR_ALL else ()
         for solver in ("portfolio", *alone):
             print(json.dumps(measure(name, problem, capacity, solver, arguments.time_limit)), flush=True)
+    if arguments.only in "planted":
+        print(json.dumps(measure_planted(arguments.planted)), flush=True)
 
 
 if __name__ == "__main__":

@@ -99,12 +99,14 @@ def _try_both(
 ) -> None:
     """Try the goal; then, as no capacity is easier for being larger, one of three steps from half way up to the best.
 
-    Each is a chance of its own, and every plan that is found moves the steps.
+    Each is a chance of its own, and every plan that is found moves the steps. Where a capacity was asked for, a plan
+    between is worth less, and only the first step is tried.
     """
     _try(incumbent, tree, grow, order, limit, incumbent.goal)
     down = (incumbent.arena - incumbent.goal) * rung // 6
     between = (incumbent.arena - max(down, 1)) // incumbent.unit * incumbent.unit
-    if not incumbent.is_over() and between > incumbent.goal:
+    is_wanted = incumbent.goal == incumbent.proven or rung == 1
+    if is_wanted and not incumbent.is_over() and between > incumbent.goal:
         _try(incumbent, tree, grow, order, limit, between)
 
 
