@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -47,6 +48,7 @@ class TuneCache:
         self._fresh: dict[str, MeasuredChoice] = {}
         self._loaded = False
         self._warned = False
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> MeasuredChoice | None:
         """The winner of an earlier measurement."""
@@ -58,20 +60,22 @@ class TuneCache:
 
     def put(self, key: str, entry: MeasuredChoice) -> None:
         """Keep a winner."""
-        self._entries[key] = self._fresh[key] = entry
+        with self._lock:
+            self._entries[key] = self._fresh[key] = entry
 
     def save(self) -> None:
         """Write what is new, together with what other processes have written meanwhile."""
-        if self.path is None or not self._fresh:
+        with self._lock:
+            fresh, self._fresh = self._fresh, {}
+        if self.path is None or not fresh:
             return
-        rows = {key: astuple(entry) for key, entry in sorted({**self._read(), **self._fresh}.items())}
+        rows = {key: astuple(entry) for key, entry in sorted({**self._read(), **fresh}.items())}
         text = json.dumps({"version": FORMAT_VERSION, "entries": rows}, indent=1)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, [text.encode()])
         except (OSError, UsageError) as error:
             self._warn(str(error))
-        self._fresh.clear()
 
     def _read(self) -> dict[str, MeasuredChoice]:
         if self.path is None:

@@ -12,7 +12,7 @@ import numpy as np
 from tests.concrete.eager import ADDITION, MATRIX_PRODUCT, PRODUCT, noise, room
 
 from nnc import nn, ops
-from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.engine import engine, made
 from nnc.concrete import ConcreteGraph, TuneCache, TuneOptions
 from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
@@ -65,6 +65,7 @@ def forget_native_code() -> None:
     """As if nothing had been compiled in this process."""
     engine().pool.close()
     engine.cache_clear()
+    made.cache_clear()
     DISPATCHER._claims.clear()
 
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.backends.llvm.harness import Array, jit, launch, pool
 from nnc.backends.llvm.frame.kernel import Phase, phase
 from nnc.backends.llvm.ir.builder import F32, Module, Type
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.run import engine as module
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS, PROCESSORS
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, barriers, make_pool, places_of, steps_of
@@ -249,3 +251,22 @@ def test_a_pool_runs_on_its_caller_alone_once_the_interpreter_ends() -> None:
     NativeProgram(own, ladder(x, y, z, "ss"), 3).run()
     assert threading.active_count() == before
     np.testing.assert_array_equal(z, climb(x, 2))
+
+
+def test_threads_that_come_first_together_get_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[object] = []
+
+    def slow(jit: object) -> object:
+        time.sleep(0.05)
+        pools.append(jit)
+        return object()
+
+    monkeypatch.setattr(module, "make_pool", slow)
+    fresh = lru_cache(maxsize=1)(module.engine.__wrapped__)
+    monkeypatch.setattr(module, "made", lru_cache(maxsize=1)(module.made.__wrapped__))
+    threads = [threading.Thread(target=fresh) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(pools) == 1

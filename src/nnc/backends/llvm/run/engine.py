@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,9 +23,19 @@ class Engine:
     pool: WorkerPool
 
 
+_MAKING = threading.Lock()
+
+
 @lru_cache(maxsize=1)
 def engine() -> Engine:
-    """The engine of this process, made at the first call."""
+    """The engine of this process, made at the first call; by one of the threads where several call at once."""
+    with undisturbed(), _MAKING:
+        return made()
+
+
+@lru_cache(maxsize=1)
+def made() -> Engine:
+    """The same, for one thread at a time."""
     with undisturbed():
         target = host_target()
         jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
