@@ -199,7 +199,8 @@ class Tensor:
         source = as_array(value)
         if not self._array.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
-        if broadcast_shapes("copy_from", source.shape, self.shape) != self.shape:
+        fits = source.shape == self.shape or broadcast_shapes("copy_from", source.shape, self.shape) == self.shape
+        if not fits:
             raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
         if dtype_of(source.dtype).is_float and not self.dtype.is_float:
             raise DTypeError(

@@ -287,8 +287,13 @@ class Model:
     @property
     def scalars(self) -> dict[str, Tensor]:
         """The numbers that steer the optimizer, by name."""
-        steering = TensorSpec((), steering_dtype(self.dtype))
-        return self._table("scalars", lambda: {name: Tensor.zeros(steering) for name in self.optimizer.scalars(1)})
+        return self._table(
+            "scalars",
+            lambda: {name: Tensor.zeros(self._steering_spec()) for name in self.optimizer.scalars(1)},
+        )
+
+    def _steering_spec(self) -> TensorSpec:
+        return TensorSpec((), steering_dtype(self.dtype))
 
     def _table(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Tensors that are made when they are first asked for, once, whichever thread asks."""
@@ -468,8 +473,7 @@ class Model:
         if kind == "evaluate":
             return self._program(graph, given, x, target, results, {}, precision)
         optimizers = self._optimizers()
-        steering = TensorSpec((), steering_dtype(self.dtype))
-        scalars = {name: graph.input(steering, name) for name in self.optimizer.scalars(1)}
+        scalars = {name: graph.input(self._steering_spec(), name) for name in self.optimizer.scalars(1)}
         minimized = minimize(
             graph,
             {symbols[path]: optimizer.command() for path, optimizer in optimizers.items()},
@@ -557,8 +561,9 @@ class Model:
 
         def update() -> tuple[float, float]:
             with Shield(breakable=True):
+                scalars = self.scalars
                 for name, value in self.optimizer.scalars(self.updates + 1).items():
-                    self.scalars[name].copy_from(value)
+                    scalars[name].copy_from(value)
                 loss, score, *total = step.views(examples, targets)
                 self._check_finite(loss, *total)
                 self.updates += 1
