@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHELL_SCRIPTS = [ROOT / "scripts" / name for name in ("nnc", "test", "format", "environment.sh")] + [
-    ROOT / ".ci" / "run"
-]
+SHELL_SCRIPTS = [
+    ROOT / "scripts" / name for name in ("nnc", "test", "test-versions", "format", "fuzz", "environment.sh")
+] + [ROOT / ".ci" / "run"]
 PROJECT = """\
 [build-system]
 requires = []
@@ -52,6 +52,7 @@ def stand_in(folder: Path, project: str = PROJECT) -> Path:
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     (folder / "src" / "nnc" / "cli").mkdir(parents=True)
     (folder / "src" / "nnc" / "cli" / "main.py").write_text(COMMAND_LINE)
+    shutil.copy(ROOT / "src" / "nnc_start.py", folder / "src")
     (folder / "pyproject.toml").write_text(project)
     (folder / "backend.py").write_text(BACKEND)
     return folder
