@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import operator
+import pickle
 import re
 import reprlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import partial
+from io import StringIO
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from tests.fuzz.world import EQUATIONS, World
 
 from nnc import concrete, nn, ops, planning, symbolic
+from nnc.cli.main import main
 from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
-from nnc.nn import data
+from nnc.nn import data, initializers
 from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes
@@ -73,7 +81,25 @@ LEAVES: Mapping[str, Draw] = {
     "Layer": World.layer,
     "Loss": lambda world: world.random.choice((nn.SoftmaxCrossEntropy, nn.MeanSquaredError))(),
     "Optimizer": lambda world: world.random.choice((nn.Adam, nn.SGD, nn.Lion))(),
-    "RateSchedule": lambda world: nn.Constant(0.1),
+    "RateSchedule": lambda world: world.random.choice((nn.Constant(0.1), nn.Cosine(0.1, 5))),
+    "Batches": lambda world: world.batches,
+    "DataSet": lambda world: world.data_set,
+    "Examples": lambda world: data.Examples("drawn", np.asarray(world.array()), np.asarray(world.array())),
+    "Listener": lambda world: lambda progress: None,
+    "Trainable": lambda world: world.model,
+    "Position": lambda world: nn.position_of(world.model, world.batches),
+    "BatchState": lambda world: data.BatchState(world.integer(), world.integer(), world.integer()),
+    "Initializer": lambda world: world.random.choice((initializers.zeros, initializers.he_uniform)),
+    "Axes": lambda world: world.random.choice((None, world.integer(), tuple(world.integers()))),
+    "Number": World.real,
+    "TuneOptions": lambda world: concrete.TuneOptions(),
+    "Count": World.integer,
+    "Size": World.integer,
+    "Rate": World.real,
+    "Share": World.real,
+    "Positive": World.real,
+    "Finite": World.real,
+    "Probability": World.real,
     "Model": lambda world: world.model,
     "K": World.key,
     "N": World.word,
@@ -105,6 +131,8 @@ RECEIVERS: Mapping[str, Draw] = {
     "Window": World.window,
     "Problem": World.problem,
     "Model": lambda world: world.model,
+    "Batches": lambda world: world.batches,
+    "DataSet": lambda world: world.data_set,
     "Graph": lambda world: world.typed,
     "UndirectedGraph": lambda world: world.undirected,
     "Arena": lambda world: world.arena,
@@ -123,8 +151,31 @@ INTERNAL = {
     "Exec": "a record of concrete graphs",
     "Tape": "made by graphs",
     "Compiled": "made by compile",
+    "nnc.core.spec.contiguous_strides": "called for every view, with shapes that were checked",
 }
 BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
+
+
+def through_bytes(value: object) -> object:
+    """The value after a way through bytes."""
+    return pickle.loads(pickle.dumps(value))
+
+
+# Of these a process has one each, under a name: nobody has a use for a second one.
+GLOBAL = ("Registry", "OpAttr")
+COPIES = (copy.copy, copy.deepcopy, through_bytes)
+# What serves many threads: what each of two does, drawn before they begin.
+THREADED: Mapping[str, Callable[[World], Callable[[], object]]] = {
+    "predict": lambda world: partial(world.model.predict, world.array_like()),
+    "evaluate": lambda world: partial(world.model.evaluate, np.zeros((4, 3)), world.array_like()),
+    "train_on_batch": lambda world: partial(world.model.train_on_batch, np.zeros((4, 3)), world.array_like()),
+    "operators": lambda world: partial(
+        world.random.choice((ops.add, ops.gemm, ops.multiply)), world.variable(), world.variable()
+    ),
+}
+# What is said on the command line; training takes its time and is not among it.
+COMMANDS = ("memplan", "ops", "predict", "plan", "run", "train --epochs 0", "--version", "nothing")
+OPTIONS = ("--json", "--help", "--backend", "--checkpoint", "--index", "--capacity", "--solver", "--limit", "--size")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,6 +293,14 @@ def targets() -> list[Target]:
     found.extend(Target(f"operand {function.__name__}", _on_operand(function), ()) for function in BINARY)
     found.append(Target("operand [index]", _indexed, ()))
     rows = [target for target in found if target.name not in INTERNAL and all(map(_drawable, target.parameters))]
+    rows.extend(
+        Target(f"{way.__name__} of {name}", _copied(way, receiver), ())
+        for name, receiver in RECEIVERS.items()
+        for way in COPIES
+        if name not in GLOBAL
+    )
+    rows.extend(Target(f"threads in {name}", _threaded(call), ()) for name, call in THREADED.items())
+    rows.append(Target("nnc on the command line", _commanded, ()))
     # Names that several modules hand on count once; every operator is one more way to call.
     unique = {target.name: target for target in rows}
     return [*unique.values(), *(Target(f"apply {op.name}", _applied(op), ()) for op in OPERATORS)]
@@ -317,6 +376,40 @@ def _indexed(world: World) -> Callable[..., object]:
     ]
     x = world.operand()
     return lambda: x[parts[0] if len(parts) == 1 else tuple(parts)]
+
+
+def _copied(way: Callable[[Any], object], receiver: Draw) -> Callee:
+    return lambda world: partial(way, receiver(world))
+
+
+def _threaded(call: Callable[[World], Callable[[], object]]) -> Callee:
+    """Two threads at once, each with a call of its own; what comes out of the first that fails comes out."""
+
+    def callee(world: World) -> Callable[..., object]:
+        one, other = call(world), call(world)
+
+        def both() -> object:
+            with ThreadPoolExecutor(2) as pool:
+                futures = [pool.submit(one), pool.submit(other)]
+            return [future.result() for future in futures]
+
+        return both
+
+    return callee
+
+
+def _commanded(world: World) -> Callable[..., object]:
+    """A line of words, in this process; an exit code for our own bugs is at fault."""
+    words = world.random.choice(COMMANDS).split()
+    for _ in range(world.random.randint(0, 3)):
+        words.append(world.random.choice((*OPTIONS, str(world.path()), str(world.integer()), world.word(), "digits")))
+
+    def said() -> None:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as told:
+            code = main(words)
+        assert code in {0, 1, 2}, f"exit code {code} of nnc {' '.join(words)}: {told.getvalue()[:200]}"
+
+    return said
 
 
 def _applied(op: Op[Any]) -> Callee:

@@ -28,6 +28,7 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph
+from nnc.nn.data import Batches, DataSet
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.pointwise import ADD, EXP, MULTIPLY, RELU
@@ -355,6 +356,16 @@ class World:
     def model(self) -> nn.Model:
         """A small network."""
         return nn.Model(nn.Sequential(nn.Dense(4), nn.Tanh(), nn.Dense(2)), (3,), backend="reference")
+
+    @cached_property
+    def data_set(self) -> DataSet:
+        """Five examples that fit the model."""
+        return DataSet("five", np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3), np.arange(5) % 2, ("a", "b"))
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Batches of two of them, standing wherever earlier calls have left them."""
+        return Batches(self.data_set, 2, seed=1)
 
     @cached_property
     def folder(self) -> Path:

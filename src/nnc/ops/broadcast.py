@@ -136,7 +136,7 @@ def reshape(x: T, shape: Iterable[int]) -> T:
     """The same elements in the same order under another shape; one size may be -1. No copy when contiguous."""
     target = tuple(shape)
     if target.count(-1) == 1:
-        known = -math.prod(target)
+        known = math.prod(check_shape((size for size in target if size != -1), "reshape"))
         missing = x.spec.elements // known if known else 0
         target = tuple(missing if size == -1 else size for size in target)
     spec = replace(x.spec, shape=check_shape(target, "reshape"))

@@ -113,6 +113,7 @@ def beyond(plan: Plan, capacity: int) -> MemoryLimitError:
     )
 
 
+@checked
 def smallest_plan(
     problem: Problem,
     *,

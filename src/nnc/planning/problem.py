@@ -175,7 +175,11 @@ class Problem:
 
     def _check(self, *indices: int) -> None:
         for i in indices:
-            if not 0 <= i < len(self.blocks):
+            try:
+                known = 0 <= i < len(self.blocks)
+            except TypeError:
+                known = False
+            if not known:
                 raise PlanningError("problem", got=f"block {i}", need=f"a block of 0..{len(self.blocks) - 1}")
 
     @property

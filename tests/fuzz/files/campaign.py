@@ -24,7 +24,7 @@ from nnc.errors import NncError, VerificationError
 
 SECONDS = 5
 MEMORY = 2 << 30
-PART = 500
+PART = 5000
 READ = "read"
 
 

@@ -31,6 +31,7 @@ from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back_body, resu
 from nnc.symbolic.ir import BODIES, Body, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 
+@checked
 @dataclass(slots=True, eq=False)
 class Loop:
     """A loop that is being built: `carry` and `next` make what goes from iteration to iteration."""

@@ -1,0 +1,86 @@
+"""What random calls have found: each of these raised one of Python's own errors, or did not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnc import nn, ops, planning, symbolic
+from nnc.concrete import NonZero, Selector, TuneCache
+from nnc.concrete.multiview import Carry, Taped
+from nnc.core.exchange import map_file
+from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.storage import Storage
+from nnc.core.tensor import Tensor
+from nnc.dynamic import DynamicGraph
+from nnc.errors import NncError
+from nnc.symbolic import SymbolicGraph
+from nnc.symbolic.passes import prune, simplify
+
+GRAPH = SymbolicGraph()
+X = GRAPH.input(spec((3, 4)), "x")
+DYNAMIC = DynamicGraph(backend="reference")
+V = DYNAMIC.variable(np.ones((3, 4), np.float32))
+TENSOR = Tensor.zeros(spec((2, 3)))
+CALLS: dict[str, Callable[[], object]] = {
+    "a list inside a shape": lambda: V.reshape(-1, [1, 1]),
+    "rows of different lengths": lambda: DYNAMIC.variable([[1.0], [2.0, 3.0]]),
+    "a product with a number": lambda: X @ 2.0,
+    "a sum that keeps a text": lambda: V.sum(keepdims="text"),
+    "a view of a list": lambda: DYNAMIC.view([], spec((3,)), 0, (1,)),
+    "a tensor of a number": lambda: Tensor.empty(3),
+    "a view by a number": lambda: TENSOR.view(3, 5, (1,)),
+    "a layout by its name": lambda: TensorSpec((3,), layout="NHWC"),
+    "no operand": lambda: ops.transpose(True),
+    "a list of what is no operand": lambda: ops.concatenate(True, -1),
+    "no layout": lambda: ops.convert_layout(X, object()),
+    "no weights": lambda: ops.lstm(X, 1.5),
+    "an axis that is a text": lambda: ops.argmax(X, "text"),
+    "a window of a number": lambda: ops.Window((5,), 1.5, (-1, 1)),
+    "bytes of a tuple": lambda: Storage.allocate(()),
+    "a graph that is a text": lambda: simplify("text", [X]),
+    "outputs that are a number": lambda: prune(GRAPH, 1.5),
+    "a limit that is a text": lambda: symbolic.compile(GRAPH, [X + X], memory_limit="1 MB"),
+    "gradients of a number": lambda: symbolic.backward(GRAPH, 1.5, [X]),
+    "a scope without a name": lambda: symbolic.scope(object()),
+    "a branch by a number": lambda: symbolic.case_of(GRAPH, 1.0, [ops.sin], [X]),
+    "a test of a number": lambda: NonZero(1.5),
+    "a choice of nothing": lambda: Selector(None),
+    "a carry of a tuple": lambda: Carry((), "x"),
+    "what was taped of a number": lambda: Taped(3),
+    "a folder that is a truth": lambda: TuneCache(True),
+    "lives that are dicts": lambda: planning.Block("b", 1, {}, 4),
+    "rows that are a text": lambda: planning.Interference("text"),
+    "blocks that are a number": lambda: planning.Interference.of_lives(1.5),
+    "a block by a list": lambda: planning.Problem(()).interfere([], 0),
+    "a problem that is a tuple": lambda: planning.solve(()),
+    "a solver that is a number": lambda: planning.solve(planning.Problem(()), solver=3),
+    "faults of nothing": lambda: planning.faults((), planning.solve(planning.Problem(()))),
+    "a file that is a number": lambda: load_tensors(3.5),
+    "tensors that are a number": lambda: save_tensors("file", 1.5),
+    "a file mapped by a tuple": lambda: map_file((), spec((3,))),
+    "a checkpoint of a number": lambda: nn.read_position(1.5),
+    "weights that are a truth": lambda: nn.Model(nn.Dense(2), (3,)).apply(V, True),
+    "a layer applied to bytes": lambda: nn.Model(nn.Dense(2), (3,)).apply(b"bytes", {}),
+    "a data set by a number": lambda: nn.data.load(1.5),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=[name.replace(" ", "-") for name in CALLS])
+def test_a_wrong_argument_is_told_with_an_error_of_ours(call: Callable[[], object]) -> None:
+    with pytest.raises(NncError):
+        call()
+
+
+def test_as_many_old_files_as_no_folder_holds_are_asked_for_and_it_returns(tmp_path: Path) -> None:
+    for _ in range(3):
+        save_tensors(tmp_path / "file", {"x": TENSOR}, keep=2**31)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_layouts_are_told_apart_by_what_they_are() -> None:
+    assert TensorSpec((3,), layout=Layout.NCHW).layout is Layout.NCHW
