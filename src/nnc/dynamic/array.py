@@ -28,9 +28,10 @@ from nnc.dynamic import numpy_functions
 from nnc.dynamic.indexing import is_advanced, take
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import DTypeError, ShapeError, UsageError
-from nnc.ops.arithmetic import Index
+from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.fill import scalar_like
+from nnc.ops.integers import floor_divide, remainder, shift_left, shift_right
 from nnc.ops.movement import transpose
 from nnc.ops.operand import T
 from nnc.ops.pointwise import (
@@ -42,10 +43,6 @@ from nnc.ops.pointwise import (
     greater_equal,
     less,
     less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
     multiply,
     not_equal,
     power,
@@ -137,6 +134,38 @@ class ArrayOperand(LiftingOperand):
         return self._meet(power, super().__rpow__, other, swapped=True)
 
     @located
+    def __floordiv__(self, other: object) -> Self:
+        return self._meet(floor_divide, super().__floordiv__, other)
+
+    @located
+    def __rfloordiv__(self, other: object) -> Self:
+        return self._meet(floor_divide, super().__rfloordiv__, other, swapped=True)
+
+    @located
+    def __mod__(self, other: object) -> Self:
+        return self._meet(remainder, super().__mod__, other)
+
+    @located
+    def __rmod__(self, other: object) -> Self:
+        return self._meet(remainder, super().__rmod__, other, swapped=True)
+
+    @located
+    def __lshift__(self, other: object) -> Self:
+        return self._meet(shift_left, super().__lshift__, other)
+
+    @located
+    def __rlshift__(self, other: object) -> Self:
+        return self._meet(shift_left, super().__rlshift__, other, swapped=True)
+
+    @located
+    def __rshift__(self, other: object) -> Self:
+        return self._meet(shift_right, super().__rshift__, other)
+
+    @located
+    def __rrshift__(self, other: object) -> Self:
+        return self._meet(shift_right, super().__rrshift__, other, swapped=True)
+
+    @located
     def __matmul__(self, other: object) -> Self:
         return self._meet(matmul, self._times_number, other)
 
@@ -180,21 +209,21 @@ class ArrayOperand(LiftingOperand):
 
     @located
     def __and__(self, other: object) -> Self:
-        return self._meet(logical_and, lambda value: logical_and(self, scalar_like(self, value)), other)
+        return self._meet(ArithmeticOperand.__and__, super().__and__, other)
 
     @located
     def __or__(self, other: object) -> Self:
-        return self._meet(logical_or, lambda value: logical_or(self, scalar_like(self, value)), other)
+        return self._meet(ArithmeticOperand.__or__, super().__or__, other)
 
     @located
     def __xor__(self, other: object) -> Self:
-        return self._meet(logical_xor, lambda value: logical_xor(self, scalar_like(self, value)), other)
+        return self._meet(ArithmeticOperand.__xor__, super().__xor__, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     @located
     def __invert__(self) -> Self:
-        return logical_not(self)
+        return super().__invert__()
 
     # ---- parts
 

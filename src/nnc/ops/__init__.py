@@ -17,6 +17,7 @@ from nnc.ops.fill import *
 from nnc.ops.generate import *
 from nnc.ops.hints import *
 from nnc.ops.indexing import *
+from nnc.ops.integers import *
 from nnc.ops.layout import *
 from nnc.ops.loss import *
 from nnc.ops.movement import *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import replace
 from types import EllipsisType
 from typing import Self, SupportsIndex
@@ -11,6 +12,17 @@ from nnc.arguments import explained
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.fill import scalar_like
+from nnc.ops.integers import (
+    INTEGERS,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    floor_divide,
+    remainder,
+    shift_left,
+    shift_right,
+)  # fmt: skip
 from nnc.ops.movement import slice_axis
 from nnc.ops.number import Number, exact, exact_reciprocal
 from nnc.ops.operand import Operand, T
@@ -23,6 +35,10 @@ from nnc.ops.pointwise import (
     greater_equal,
     less,
     less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
     multiply,
     power,
     reciprocal,
@@ -67,6 +83,44 @@ class ArithmeticOperand(Operand):
 
     def __rtruediv__(self, other: Number) -> Self:
         return reciprocal(self) if other == 1 else divide(scalar_like(self, other), self)
+
+    def __floordiv__(self, other: Self | Number) -> Self:
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Number) -> Self:
+        return floor_divide(other, self)
+
+    def __mod__(self, other: Self | Number) -> Self:
+        return remainder(self, other)
+
+    def __rmod__(self, other: Number) -> Self:
+        return remainder(other, self)
+
+    def __lshift__(self, other: Self | Number) -> Self:
+        return shift_left(self, other)
+
+    def __rlshift__(self, other: Number) -> Self:
+        return shift_left(other, self)
+
+    def __rshift__(self, other: Self | Number) -> Self:
+        return shift_right(self, other)
+
+    def __rrshift__(self, other: Number) -> Self:
+        return shift_right(other, self)
+
+    def __and__(self, other: Self | Number) -> Self:
+        return _bits(bitwise_and, logical_and, self, other)
+
+    def __or__(self, other: Self | Number) -> Self:
+        return _bits(bitwise_or, logical_or, self, other)
+
+    def __xor__(self, other: Self | Number) -> Self:
+        return _bits(bitwise_xor, logical_xor, self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Self:
+        return bitwise_not(self) if self.spec.dtype.kind in INTEGERS else logical_not(self)
 
     def __pow__(self, other: Self | Number) -> Self:
         if isinstance(other, Operand):
@@ -124,6 +178,11 @@ class ArithmeticOperand(Operand):
         """The same elements without an axis of size 1: a view, no copy."""
         spec = replace(self.spec, shape=(*self.shape[:axis], *self.shape[axis + 1 :]))
         return self.alias(spec, self.offset, (*self.strides[:axis], *self.strides[axis + 1 :]))
+
+
+def _bits(integral: Callable[[T, T], T], logical: Callable[[T, T], T], a: T, b: T | Number) -> T:
+    """Bit by bit, of integers; of truth values the logical operator."""
+    return (integral if a.spec.dtype.kind in INTEGERS else logical)(a, _operand(b, a))
 
 
 def _operand(value: T | Number, like: T) -> T:

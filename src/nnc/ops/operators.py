@@ -15,6 +15,7 @@ from nnc.ops import (
     fused,
     generate,
     indexing,
+    integers,
     layout,
     loss,
     movement,
@@ -33,8 +34,8 @@ from nnc.ops import (
 )
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, broadcast, fused, reduction, movement, indexing, order, resize,
-    detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
+    fill, generate, random, copy, layout, pointwise, integers, broadcast, fused, reduction, movement, indexing, order,
+    resize, detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
     optimizer,
 )  # fmt: skip
 # `Any`: operators of all attribute types.

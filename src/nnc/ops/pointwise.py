@@ -80,7 +80,7 @@ def _infer_same(attrs: object, specs: Specs) -> Specs:
     return (replace(first, shape=broadcast_shapes("pointwise", *(spec.shape for spec in specs))),)
 
 
-def _same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
+def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
     """The rule of one spec for all operands, of these kinds."""
 
     def infer(attrs: NoAttrs, specs: Specs) -> Specs:
@@ -142,7 +142,7 @@ def unary(
         name,
         NoAttrs,
         ("x",),
-        infer=_same(kinds),
+        infer=same(kinds),
         precision=precision,
         gradient=gradient,
         inplace=Inplace(allowed=((0, 0),)),
@@ -173,7 +173,7 @@ def _binary(
         name,
         NoAttrs,
         ("a", "b"),
-        infer=_same(kinds),
+        infer=same(kinds),
         precision=precision,
         gradient=gradient,
         inplace=inplace,

@@ -13,6 +13,7 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32, I32, DType
 from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.ops import integers
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
@@ -42,6 +43,8 @@ def types_for(rule: Rule, arity: int) -> tuple[DType, ...]:
     """Element types that the operator takes."""
     if rule.op.name == "where":
         return (BOOL, F32, F32)
+    if rule.op in integers.OPERATORS:
+        return (I32,) * arity
     return (BOOL,) * arity if rule.op.name.startswith("logical") else (F32,) * arity
 
 
@@ -52,7 +55,7 @@ def test_every_row_fires(rule: Rule) -> None:
     value = 1.0 if rule.op is REDUCE_SUM or rule.op is CONCATENATE else 0.75
     inputs = [
         graph.apply(
-            Command(FILL, FillAttrs(1.0 if dtype is BOOL else value + place * (arity > 2), TensorSpec(SHAPE, dtype))),
+            Command(FILL, FillAttrs(value + place * (arity > 2) if dtype is F32 else 1.0, TensorSpec(SHAPE, dtype))),
             (),
         )[0]
         for place, dtype in enumerate(types_for(rule, arity))

@@ -14,6 +14,7 @@ from nnc.backends.reference import (
     fused,
     generate,
     indexing,
+    integers,
     layout,
     loss,
     movement,
@@ -36,7 +37,7 @@ from nnc.ops.custom import KERNEL
 from nnc.ops.fused import FUSED
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, broadcast, reduction, movement, indexing, order, resize,
+    fill, generate, random, copy, layout, pointwise, integers, broadcast, reduction, movement, indexing, order, resize,
     detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
     optimizer,
 )  # fmt: skip

@@ -106,6 +106,11 @@ def numeric(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.name == BOOL.name), "")
 
 
+def integral(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    """Refuse operands that are no integers."""
+    return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if s.dtype.kind not in ("int", "uint")), "")
+
+
 def floating(attrs: object, inputs: Specs, outputs: Specs) -> str:
     """Refuse operands that are no floats."""
     return next((f"element type {s.dtype}" for s in (*inputs, *outputs) if not s.dtype.is_float), "")

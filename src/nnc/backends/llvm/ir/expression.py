@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from nnc.backends.llvm.ir import activation, mathematics
+from nnc.backends.llvm.ir import activation, integers, mathematics
 from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Number, Scalar, Type, Value
 
 Numbers = tuple[Number, ...]
@@ -35,10 +35,11 @@ class Takes(Enum):
 
     ANYTHING = "anything"
     NUMBERS = "numbers"
+    INTEGERS = "integers"
     FLOATS = "floats"
 
 
-ANYTHING, FLOATS = Takes.ANYTHING, Takes.FLOATS
+ANYTHING, FLOATS, INTEGERS = Takes.ANYTHING, Takes.FLOATS, Takes.INTEGERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,14 @@ OPERATIONS: dict[str, Operation] = {
     "less_equal": _comparison("<="),
     "greater": _comparison(">"),
     "greater_equal": _comparison(">="),
+    "floor_divide": _row(integers.floor_divide, 60.0, INTEGERS),
+    "remainder": _row(integers.remainder, 60.0, INTEGERS),
+    "shift_left": _row(integers.shift_left, 5.0, INTEGERS),
+    "shift_right": _row(integers.shift_right, 6.0, INTEGERS),
+    "bitwise_and": _row(Builder.both, takes=INTEGERS),
+    "bitwise_or": _row(Builder.either, takes=INTEGERS),
+    "bitwise_xor": _row(Builder.exclusive, takes=INTEGERS),
+    "bitwise_not": _row(integers.bitwise_not, takes=INTEGERS),
     "where": _row(Builder.choose, takes=ANYTHING),
 }
 CONVERT, CONSTANT, PARAMETER = "cast", "constant", "parameter"

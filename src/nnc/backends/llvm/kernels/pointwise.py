@@ -21,12 +21,14 @@ from nnc.backends.llvm.frame.row import (
     Views,
     any_type,
     floating,
+    integral,
     numeric,
 )
 from nnc.backends.llvm.ir.builder import BOOL, I64, SCALARS, Builder, Module, Number, Scalar, Type, Value, number_bytes
 from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.graph import Op
+from nnc.ops import integers
 from nnc.ops import pointwise as ops
 from nnc.ops.pointwise import AffineAttrs, CastAttrs
 
@@ -233,9 +235,11 @@ def pointwise_row(op: Op[Any]) -> KernelRow:
     )
 
 
-REFUSALS = {Takes.ANYTHING: any_type, Takes.NUMBERS: numeric, Takes.FLOATS: floating}
+REFUSALS = {
+    Takes.ANYTHING: any_type, Takes.NUMBERS: numeric, Takes.INTEGERS: integral, Takes.FLOATS: floating,
+}  # fmt: skip
 ROWS: Rows = {
     ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
-    **{op: pointwise_row(op) for op in ops.OPERATORS if op.name in OPERATIONS},
+    **{op: pointwise_row(op) for op in (*ops.OPERATORS, *integers.OPERATORS) if op.name in OPERATIONS},
     ops.AFFINE: KernelRow(_affine, numeric, strided=True, scattered=True),
 }

@@ -1,0 +1,27 @@
+"""Rows of the operators of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tests.conformance.case import NONE, Argument, Array, Case, Generator
+
+from nnc.core.dtype import I8, I16, I32, I64, U8
+from nnc.core.spec import Shape
+from nnc.ops.integers import BITWISE_NOT, OPERATORS
+
+INTEGERS = (I64, I32, I16, I8, U8)
+
+
+def small_integers(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Whole numbers from -20 to 20, times 1/8 because rows of integers are multiplied by 8."""
+    return generator.integers(-20, 21, shape) / 8
+
+
+def rows() -> Iterator[Case]:
+    """Equal shapes, broadcasting, one element, none."""
+    pairs: tuple[tuple[Shape, Shape], ...] = (((5, 7), (5, 7)), ((67,), ()), ((4, 1), (1, 6)), ((0, 3), (3,)))
+    for op in OPERATORS:
+        for left, right in pairs:
+            arguments = (Argument(left, small_integers), Argument(right, small_integers))
+            yield Case(op, NONE, arguments[:1] if op is BITWISE_NOT else arguments, INTEGERS)
