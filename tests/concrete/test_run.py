@@ -407,3 +407,17 @@ def test_a_forked_child_runs_a_scheduled_graph_on_streams_of_its_own() -> None:
         os._exit(0 if [number(cell) for cell in cells] == [4.0, 4.0] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert [number(cell) for cell in cells] == [2.0, 2.0]
+
+
+def test_threads_that_run_one_graph_take_turns() -> None:
+    """x ← x + 1 in a loop of three: runs that met would share the loop's count, and lose additions."""
+    root, body = graph(), graph()
+    x = tensor([0.0])
+    body.add(affine(1.0, 1.0), [x], [x])
+    root.while_loop(body, CountBelow(3))
+    threads = [threading.Thread(target=lambda: [root.run() for _ in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert number(x) == 3 * 50 * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 
@@ -125,3 +126,29 @@ def test_a_model_that_shares_weights_predicts_beside_the_other() -> None:
     in_threads(*[lambda: found.append(net.predict(X).tobytes()), lambda: found.append(other.predict(X).tobytes())] * 2)
     assert found == [wanted] * 4
     assert net.prediction_step(8).compiled.tensor is not other.prediction_step(8).compiled.tensor
+
+
+def test_copies_and_states_are_those_between_two_updates() -> None:
+    """Both weights of this model change by the same at each update, so a copy in the midst of one would show."""
+    net = nn.Model(nn.Parallel(nn.Dense(4, bias=False), nn.Dense(4, bias=False)), (4,), loss=nn.MeanSquaredError())
+    zeros = {path: np.zeros(tensor.shape, np.float32) for path, tensor in net.parameters.items()}
+    net.load_state_dict(zeros)
+    stop, torn = threading.Event(), []
+
+    def train() -> None:
+        while not stop.is_set():
+            net.train_on_batch(X, np.ones((8, 4), np.float32))
+
+    def look() -> None:
+        try:
+            for number in range(60):
+                state = copy.deepcopy(net).state_dict() if number % 2 else net.state_dict()
+                one, two = state.values()
+                if one.tobytes() != two.tobytes():
+                    torn.append(number)
+        finally:
+            stop.set()
+
+    in_threads(train, look)
+    assert torn == []
+    assert net.updates > 0

@@ -60,7 +60,7 @@ def save_checkpoint(path: Path | str, model: Model, position: Position, *, keep:
     """
     tensors = _tensors(model)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
-    save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep)
+    model.exclusively(lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
 
 
 def sealed(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
@@ -84,10 +84,14 @@ def load_checkpoint(path: Path | str, model: Model) -> Position:
         if (tensor.shape, tensor.dtype) != (file.tensors[name].shape, file.tensors[name].dtype):
             raise _foreign(path, f"{name} of {file.tensors[name].spec}, not {tensor.spec}")
     _check_whole(path, file)
-    with Shield():
-        for name, tensor in wanted.items():
-            tensor.copy_from(file.tensors[name].numpy())
-        model.updates = position.updates
+
+    def load() -> None:
+        with Shield():
+            for name, tensor in wanted.items():
+                tensor.copy_from(file.tensors[name].numpy())
+            model.updates = position.updates
+
+    model.exclusively(load)
     return position
 
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,8 @@ from nnc.symbolic import Arena, Budget, Compiled, MemoryStatement, Symbol, Symbo
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import DEFAULT, Beforehand, Pass, Report, precompute, simplify
 from nnc.symbolic.passes.precision import lower_precision
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +229,21 @@ class Model:
         """
         shared = Model.__new__(Model)
         tables = {"parameters": self.parameters, "statistics": self.statistics}
-        shared.__setstate__({**self.__getstate__(), "_tables": tables, "updates": 0})
+        shared.__setstate__({**self._options(), "_tables": tables, "updates": 0})
         return shared
 
+    def exclusively(self, work: Callable[[], R]) -> R:
+        """What `work` gives, such as by reading all weights; no other thread runs a step of this model meanwhile."""
+        return self._arena.runs.exclusively(work)
+
     def __getstate__(self) -> dict[str, object]:
-        """Options and tensors. Programs are bound to memory and made anew."""
-        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        """Options, and tensors as they are between two steps. Programs are bound to memory and made anew."""
+
+        def tensors() -> dict[str, object]:
+            tables = {name: {path: one.clone() for path, one in table.items()} for name, table in self._tables.items()}
+            return {**self._options(), "_tables": tables}
+
+        return self.exclusively(tensors)
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -239,6 +251,15 @@ class Model:
 
     def __copy__(self) -> Model:
         return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Model:
+        copied, state = Model.__new__(Model), self.__getstate__()
+        tables = state.pop("_tables")
+        copied.__setstate__({**copy.deepcopy(state, memo), "_tables": tables})
+        return copied
+
+    def _options(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
 
     # ---- parameters
 
@@ -330,7 +351,7 @@ class Model:
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Copies of all parameters and statistics by path."""
-        return {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()}
+        return self.exclusively(lambda: {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()})
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
         """Set all parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set."""
@@ -346,9 +367,13 @@ class Model:
         if any(faults.values()):
             got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names)
             raise FormatError("state", got=got, need=f"the {len(tensors)} tensors of this model")
-        with Shield():
-            for path, tensor in tensors.items():
-                tensor.copy_from(arrays[path])
+
+        def load() -> None:
+            with Shield():
+                for path, tensor in tensors.items():
+                    tensor.copy_from(arrays[path])
+
+        self.exclusively(load)
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
@@ -384,18 +409,23 @@ class Model:
         assert before is not None
         now = {symbol: tensors[path] for path, symbol in program.given.items()}
         own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in program.frozen}
-        for symbol in own.keys() & now.keys():
-            own[symbol].copy_from(now[symbol])
         given = {inner: now[symbol] for symbol, inner in before.parameters.items()}
         bind = {inner: own[symbol] for symbol, inner in before.results.items() if symbol in own}
-        compile(
+        weights = compile(
             before.graph,
             tuple(bind),
             given=given,
             bind=bind,
             backend=self.backend,
             deterministic=self.deterministic,
-        ).run()
+        )
+
+        def take() -> None:
+            for symbol in own.keys() & now.keys():
+                own[symbol].copy_from(now[symbol])
+            weights.run()
+
+        self.exclusively(take)
         frozen = program.step.compiled.rebind(own)
         frozen.clear()
         return replace(program.step, compiled=frozen)
