@@ -154,7 +154,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         return program, [leaf for leaf in leaves if _is_tensor(leaf)]
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
-        """Run the function on traced values; plan what it did."""
+        """Run the function on traced values."""
         trace = FunctionTrace(getattr(self.function, "__name__", "function"))
         leaves, structure = flatten((args, kwargs))
         names = _names(self.function, structure)
@@ -165,8 +165,13 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         given_args, given_kwargs = structure.unflatten(traced)
         with trace.active():
             found, shape = flatten(self.function(*given_args, **given_kwargs))
-            results = [_result(trace, one) for one in found]
-        inputs = tuple(one.symbol for one in traced if isinstance(one, TracedValue))
+            results = tuple(_result(trace, one) for one in found)
+        return self._planned(trace, tuple(one.symbol for one in traced if isinstance(one, TracedValue)), results, shape)
+
+    def _planned(
+        self, trace: FunctionTrace, inputs: tuple[Symbol, ...], results: tuple[Any, ...], structure: Structure
+    ) -> _Recorded:
+        """What the function did as a program, and as it was before passes changed it."""
         outputs = [one for one in results if isinstance(one, Symbol)]
         copy = trace.graph.duplicate()
         keys = {symbol: copy.tensors[symbol.key] for symbol in (*inputs, *trace.constants, *outputs)}
@@ -180,8 +185,9 @@ class CompiledFunction(Uncopied, Generic[P, R]):
             autotune=self.options.autotune,
             deterministic=self.options.deterministic,
         )
-        compiled = compiled.in_arena_of(self._arena)
-        return _Recorded(compiled, inputs, tuple(results), shape, trace.constants, copy.graph, keys)
+        return _Recorded(
+            compiled.in_arena_of(self._arena), inputs, results, structure, trace.constants, copy.graph, keys
+        )
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> dict[Symbol, Tensor]:
         """Each output in memory of its own."""
