@@ -12,7 +12,7 @@ from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, IndexRangeError, ShapeError
 from nnc.ops import reduce_sum
 from nnc.ops.pointwise import tanh
-from nnc.symbolic import Symbol, SymbolicGraph, case_of, compile, verify, while_loop
+from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")
 
@@ -112,3 +112,37 @@ def test_misuse_is_refused() -> None:
         case_of(graph, choice, [tanh], [x], bypass=[x, x])
     with pytest.raises(ArityError, match="no branch"):
         case_of(graph, choice, [], [x])
+
+
+@pytest.mark.parametrize(("number", "factor"), [(-3, 2.0), (7, 5.0), (0, 1.0), (1, 1.0)])
+@pytest.mark.parametrize("by_symbol", [True, False])
+def test_branches_have_numbers_of_their_own(number: int, factor: float, by_symbol: bool) -> None:
+    graph = SymbolicGraph()
+    (x,) = inputs_of(graph, [(2,)])
+    symbol = graph.input(spec((), "i32"), "choice")
+    choice = symbol if by_symbol else (lambda tensor: int(tensor.numpy().item()), [symbol])
+    (y,) = case_of(graph, choice, {7: lambda a: a * 5.0, -3: lambda a: a * 2.0}, [x], bypass=[x], name="pick")
+    verify(graph)
+    assert "pick" in [record.name for _, record in graph.execs.items()]
+    (slope,) = backward(graph, [y], [x])
+    values = {x: np.array([1.0, 3.0]), symbol: np.array(number)}
+    found = values_of(graph, [y, slope], values)
+    assert [value.tolist() for value in found] == [[factor, 3 * factor], [factor, factor]]
+
+
+def test_a_number_that_no_branch_has_is_an_error_without_a_bypass() -> None:
+    graph = SymbolicGraph()
+    (x,) = inputs_of(graph, [(2,)])
+    choice = graph.input(spec((), "i64"), "choice")
+    (y,) = case_of(graph, choice, {7: lambda a: a * 5.0}, [x])
+    with pytest.raises(IndexRangeError):
+        values_of(graph, [y], {x: np.ones(2), choice: np.array(0)})
+
+
+def test_a_loop_has_a_name() -> None:
+    graph = SymbolicGraph()
+    (x,) = inputs_of(graph, [(2,)])
+    with while_loop(graph, CountBelow(2), name="twice") as loop:
+        a = loop.carry(x)
+        loop.next(a, a * 2.0)
+    assert [record.name for _, record in graph.execs.items()] == ["twice"]

@@ -528,3 +528,13 @@ def test_a_duplicate_is_whole_and_stands_alone(graph: SymbolicGraph) -> None:
 def test_a_product_with_a_vector_is_numpys(graph: SymbolicGraph) -> None:
     a, w, v = graph.input(spec((5, 4, 3))), graph.input(spec((3, 2))), graph.input(spec((3,)))
     assert [(a @ w).shape, (a @ v).shape, (v @ w).shape, (v @ v).shape] == [(5, 4, 2), (5, 4), (2,), ()]
+
+
+def test_an_exec_of_many_inputs_is_appended_in_linear_work(
+    graph: SymbolicGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, asked, root = 300, [], SymbolicGraph.root
+    inputs = [ops.exp(graph.input(spec((1,)))) for _ in range(count)]
+    monkeypatch.setattr(SymbolicGraph, "root", lambda self, key: asked.append(key) or root(self, key))
+    ops.concatenate(inputs, 0)
+    assert len(asked) <= 10 * count

@@ -300,7 +300,7 @@ class SymbolicGraph:
             for root in self.roots(record.outputs):
                 self._writers.setdefault(root, []).append(exec_key)
                 for reader in self._readers.get(root, ()):
-                    if exec_key in self._writers_read(self.execs[reader], root):
+                    if self._writes_any(exec_key, root, self._places_read(self.execs[reader])[root]):
                         self.execs.add_edge(exec_key, reader, Dependency(root))
         for observer, _ in self._observers:
             if observer is not None:
@@ -437,16 +437,19 @@ class SymbolicGraph:
 
     def _link_reads(self, key: ExecKey) -> None:
         """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
-        record = self.execs[key]
-        for root in self.roots(record.inputs):
+        for root, places in self._places_read(self.execs[key]).items():
             self._readers.setdefault(root, {})[key] = None
-            for writer in self._writers_read(record, root):
-                self.execs.add_edge(writer, key, Dependency(root))
+            for writer in self._writers.get(root, ()):
+                if self._writes_any(writer, root, places):
+                    self.execs.add_edge(writer, key, Dependency(root))
 
-    def _writers_read(self, record: ExecSymbol, root: TensorKey) -> list[ExecKey]:
-        """Writers of `root` at places that `record` reads."""
-        read = [key for key in record.inputs if key is not None and self.root(key) == root]
-        return [writer for writer in self._writers.get(root, ()) if self._writes_any(writer, root, read)]
+    def _places_read(self, record: ExecSymbol) -> dict[TensorKey, list[TensorKey]]:
+        """What `record` reads of each root, in order."""
+        found: dict[TensorKey, list[TensorKey]] = {}
+        for key in record.inputs:
+            if key is not None:
+                found.setdefault(self.root(key), []).append(key)
+        return found
 
     def _writes_any(self, writer: ExecKey, root: TensorKey, places: Iterable[TensorKey]) -> bool:
         """Does `writer` write an element of these places of `root`?"""

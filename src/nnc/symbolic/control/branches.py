@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.origin import caller_origin
 from nnc.errors import ArityError
+from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.pointwise import add, affine, cast, equal
 from nnc.ops.rules import Applied, Gradients, operator
 from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
 from nnc.symbolic.control.parts import as_symbol, pull_back_body, results_of_their_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
 
+Branch = Callable[..., Symbol | tuple[Symbol, ...]]
+Choice = tuple[Callable[..., int], Sequence[Symbol]]
+
 
 @checked
 def case_of(
     graph: SymbolicGraph,
-    choice: Symbol | tuple[Callable[..., int], Sequence[Symbol]],
-    branches: Sequence[Callable[..., Symbol | tuple[Symbol, ...]]],
+    choice: Symbol | Choice,
+    branches: Sequence[Branch] | Mapping[int, Branch],
     operands: Sequence[Symbol] = (),
     *,
     bypass: Sequence[Symbol] | None = None,
+    name: str = "",
 ) -> tuple[Symbol, ...]:
     """What branch number `choice` gives for the operands, or `bypass` when there is no such branch.
+
+    Branches are numbered from 0, or have the numbers that are the keys of a mapping. `name` is that of the exec.
 
     `choice` is a symbol of one integer, or a function with the symbols whose tensors it gets; a gradient calls the
     function again. Branches are functions of the operands' symbols; symbols of graphs around may be used in them.
     Without `bypass` a choice without a branch is an IndexRangeError of the run.
     """
+    if isinstance(branches, Mapping):
+        choice, branches = _position(choice, tuple(branches)), tuple(branches.values())
     function, asked = (None, (choice,)) if isinstance(choice, Symbol) else (choice[0], tuple(choice[1]))
     if not branches or not asked:
         raise ArityError("case..of", got="no branch, or no symbol to choose by", need="both", origin=caller_origin())
@@ -41,7 +52,18 @@ def case_of(
     count, otherwise = len(branches), None if bypass is None else bodies[-1]
     attrs = CaseAttrs(tuple(bodies[:count]), otherwise, function, len(asked))
     whole = [whole_of(graph.symbol(graph.own(symbol))) for symbol in asked]
-    return graph.apply(Command(CASE_OF, attrs), [*whole, *(graph.symbol(key) for key in captured)])
+    return graph.apply(Command(CASE_OF, attrs), [*whole, *(graph.symbol(key) for key in captured)], name=name)
+
+
+def _position(choice: Symbol | Choice, numbers: tuple[int, ...]) -> Symbol | Choice:
+    """The position of the chosen number; -1, which no branch has, for another one."""
+    if isinstance(choice, Symbol):
+        hits = (cast(equal(choice, scalar_like(choice, number)), choice.spec.dtype) for number in numbers)
+        weighted = (affine(hit, place + 1) for place, hit in enumerate(hits))
+        return reduce(add, weighted, fill_like(choice, -1))
+    function, asked = choice
+    places = {number: place for place, number in enumerate(numbers)}
+    return (lambda *tensors: places.get(function(*tensors), -1)), asked
 
 
 def _build_branch(

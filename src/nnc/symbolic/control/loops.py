@@ -40,6 +40,7 @@ class Loop:
     test: Test | None
     at_most: int | None
     origin: str
+    name: str = ""
     body: SymbolicGraph = field(init=False)
     count: Symbol = field(init=False)
     _initial: dict[TensorKey, Symbol] = field(default_factory=dict)
@@ -146,7 +147,7 @@ class Loop:
         invariants = [self.outside.symbol(key) for key in self.body.captured]
         self.body.enclosing = None
         initial = [whole_of(symbol) for symbol in self._initial.values()]
-        (self._exit_count,) = self.outside.apply(Command(WHILE, attrs), [*initial, *invariants])
+        (self._exit_count,) = self.outside.apply(Command(WHILE, attrs), [*initial, *invariants], name=self.name)
 
 
 def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
@@ -169,13 +170,17 @@ def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
 
 
 @checked
-def while_loop(graph: SymbolicGraph, test: CountBelow | None = None, *, at_most: int | None = None) -> Loop:
+def while_loop(
+    graph: SymbolicGraph, test: CountBelow | None = None, *, at_most: int | None = None, name: str = ""
+) -> Loop:
     """A loop in `graph`, to be used in a `with` statement; without `test` the body calls `go_on_while`.
+
+    `name` is that of the exec.
 
     `at_most` bounds the iterations of a loop whose test is no count: its gradient needs memory for each of them, and
     memory is planned before a run. A run that would go on beyond it ends with an IndexRangeError.
     """
-    return Loop(graph, test, at_most, caller_origin())
+    return Loop(graph, test, at_most, caller_origin(), name)
 
 
 # ---- the gradient
