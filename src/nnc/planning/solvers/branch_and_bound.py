@@ -37,8 +37,8 @@ Cells: TypeAlias = "array[int]"
 FOUND, REFUTED, STOPPED, FULL = range(4)
 NONE = -1
 NEVER = 1 << 62
-BLOCK, PART_OF, BLOCKS_FROM, SECTIONS_FROM, PARTS_FROM, PARENT = range(6)
-FRAME = 6  # cells of a frame: a block placed, where what it changed begins, and the decision before it
+BLOCK, PART_OF, BLOCKS_FROM, SECTIONS_FROM, PARTS_FROM, BARS, PARENT = range(7)
+FRAME = 7  # cells of a frame: a block placed, where what it changed begins, the bars and the decision before it
 FIRST, LAST, OWNER, NEXT, FULLEST = range(5)
 PART = 5  # cells of a part: its sections, the decision that cut it off, the part to search after it, its most bytes
 BLOCK_NOTE = 3  # block, least, ground
@@ -95,6 +95,7 @@ class SearchTree:
     alive: int = field(default=0, init=False)
     part: int = field(default=0, init=False)
     decision: int = field(default=0, init=False)
+    bars: int = field(default=0, init=False)
     depth: int = field(default=0, init=False)
     stamp: int = field(default=0, init=False)
     raised_end: int = field(default=0, init=False)
@@ -184,6 +185,7 @@ def place(s: SearchTree, block: int) -> int:
     s.frames[frame + BLOCKS_FROM] = s.block_notes_end
     s.frames[frame + SECTIONS_FROM] = s.section_notes_end
     s.frames[frame + PARTS_FROM] = s.parts_end
+    s.frames[frame + BARS] = s.bars
     s.frames[frame + PARENT] = s.decision
     s.decision = s.depth
     s.depth += 1
@@ -236,7 +238,7 @@ def lift_neighbours(s: SearchTree, block: int, top: int) -> int:
                     rise(s, i, ground)
                 elif s.least[i] == ground:
                     change_lowest(s, i)
-            if s.least[i] > s.ground[i]:
+            if s.bars > 0 and s.least[i] > s.ground[i]:
                 rise(s, i, support(s, i))
     return 0
 
@@ -295,13 +297,16 @@ def change(s: SearchTree, section: int) -> int:
 
 
 def settle(s: SearchTree) -> int:
-    """Let those rise that lean on what rose, then look at all sections that changed."""
+    """Let those rise that lean on what rose, then look at all sections that changed.
+
+    Only a block that was barred, and what came to lean on it, is without support: no bar, nothing to look for.
+    """
     neighbours, left, least, ground = s.neighbours, s.left, s.least, s.ground
     while s.raised_end > 0:
         s.raised_end -= 1
         block = s.raised[s.raised_end]
         s.is_raised[block] = 0
-        if s.alive == 1:
+        if s.alive == 1 and s.bars > 0:
             top = s.least[block] + s.size[block]
             for at in range(s.neighbour_from[block], s.neighbour_from[block + 1]):
                 i = neighbours[at]
@@ -364,6 +369,7 @@ def is_spent(s: SearchTree, section: int, low: int, highest: int) -> int:
 def bar(s: SearchTree, block: int) -> int:
     """The block does not stand where it could: it and its equals beside it will rest on a block that is left."""
     s.stamp += 1
+    s.bars += 1
     place = s.least[block]
     raise_off(s, block)
     for at in range(s.neighbour_from[block], s.neighbour_from[block + 1]):
@@ -404,6 +410,7 @@ def take_back(s: SearchTree) -> int:
     restore_blocks(s, s.frames[frame + BLOCKS_FROM])
     restore_sections(s, s.frames[frame + SECTIONS_FROM])
     s.parts_end = s.frames[frame + PARTS_FROM]
+    s.bars = s.frames[frame + BARS]
     s.part = s.frames[frame + PART_OF]
     s.decision = s.frames[frame + PARENT]
     return block
@@ -596,7 +603,7 @@ def plant(tree: SearchTree, order: Sequence[int], capacity: int) -> None:
     tree.topmost[:] = tree.choice[:] = array("q", [NONE]) * (sections + 1)
     for place, block in enumerate(order):
         tree.rank[block] = place
-    tree.capacity, tree.nodes, tree.alive, tree.stamp = capacity, 0, 1, 1
+    tree.capacity, tree.nodes, tree.alive, tree.stamp, tree.bars = capacity, 0, 1, 1, 0
     tree.depth = tree.block_notes_end = tree.section_notes_end = 0
     tree.part, tree.decision, tree.parts_end = 0, NONE, PART
     tree.parts[:PART] = array("q", (0, sections, NONE, NONE, 0))

@@ -21,11 +21,15 @@ from nnc.planning.solvers.branch_and_bound import FOUND, FULL, REFUTED, SearchTr
 from nnc.planning.solvers.normalize import totals
 from nnc.planning.solvers.skyline import rank, skyline
 
-# Keys as in `skyline.rank`, and whether W and A count the steps of the problem or the sections that remain of them.
+# Keys as in `skyline.rank`, and whether W and A count the steps of the problem or the sections that remain of them. Of
+# 46 dense problems each key alone solves 16 to 20 within 2,000 nodes, all of them 28.
 ORDERS = (("TAW", True), ("TWA", True), ("TZ", True), ("WAT", True), ("TAW", False), ("TWA", False), ("WAT", False))
 ROTATIONS = 24
-NODES = 3  # per block, in a search of the first rotation
-NOISE = 30  # percent by which keys are off, at most, after the first rotation
+# Per block, in a search of the first rotation. Of 30 planted problems 18 are solved in 150,000 nodes with 1, 3 and 10.
+NODES = 3
+# Percent by which keys are off, at most, after the first rotation: 18 of these 30 with 15 and 30, 17 with 60. Without
+# noise, and 12,000 nodes, 24 of the 46 above are solved, with noise 29.
+NOISE = 30
 SMALL = 24  # so few blocks are searched before the loop is compiled
 STRIDE = 100_000  # nodes times blocks between looks at the clock
 MOST_NOTES = 1 << 26
