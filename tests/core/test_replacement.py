@@ -211,3 +211,23 @@ def test_a_writer_at_work_is_left_alone(tmp_path: Path) -> None:
     assert other.returncode == 0
     assert path.read_bytes() == b"half of the new file"
     assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("step", ["open", "fdopen", "fchmod", "fsync", "link", "replace", "unlink"])
+def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path, step: str) -> None:
+    path = tmp_path / "f"
+    for number in range(3):
+        write_atomically(path, [bytes([number])], keep=3)
+    child = os.fork()
+    if child == 0:
+        setattr(os, step, lambda *arguments, **named: os.kill(os.getpid(), signal.SIGKILL))
+        write_atomically(path, [b"new"], keep=3)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert path.read_bytes() in (b"\x02", b"new")
+    write_atomically(path, [b"next"], keep=3)
+    assert path.read_bytes() == b"next"
+    assert older(path, 1).read_bytes() in (b"\x02", b"new")
+    assert sorted(os.listdir(tmp_path)) == ["f", "f.1", "f.2"]
