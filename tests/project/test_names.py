@@ -24,7 +24,6 @@ CLASSES = {
     "Rule": "a rewrite, and what an argument has to be",
 }
 MODULES = {
-    "bodies": "of while and case_of in the graph, and where the compiler places them",
     "digits": "the data and the network",
     "graph": "of each layer",
     "program": "that a dynamic graph compiles, and that the compiler repeats",

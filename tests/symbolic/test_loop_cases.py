@@ -115,8 +115,8 @@ def test_convolutions_plus_the_value_that_they_began_with() -> None:
         expected = eager(convolve, expected, w)
     (found,) = compiled({start: x0, kernel: w}, z)
     assert found.tolist() == (x0 + expected).tolist()
-    # The initial value, two rooms (the second is that of the sum), and the kernel.
-    assert compiled.memory().arena == 3 * -(-x0.nbytes // 64) * 64 + -(-w.nbytes // 64) * 64 + 64
+    # The initial value, two slots (the second is that of the sum), and the kernel.
+    assert compiled.memory().arena == 3 * -(-x0.nbytes // 64) * 64 + -(-w.nbytes // 64) * 64
 
 
 def test_a_loop_of_convolutions_within_a_loop() -> None:

@@ -53,7 +53,7 @@ class Pattern:
     step: Step
     state: int
     buffers: int
-    beside: int = 64
+    beside: int = 0
 
 
 PATTERNS = (
@@ -69,7 +69,7 @@ PATTERNS = (
     Pattern("momentum", momentum, 2, 3),
     # Where the value ends depends on the run, so its result is a buffer beside the two that take turns.
     # The sum that decides is a scalar.
-    Pattern("pass through", sometimes, 1, 3, 64 + 64),
+    Pattern("pass through", sometimes, 1, 3, 64),
 )
 NAMES = [pattern.name for pattern in PATTERNS]
 

@@ -31,7 +31,7 @@ from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, fa
 from nnc.symbolic.compiler.order.choose import choose_order
 from nnc.symbolic.compiler.order.uses import peak_bytes, uses_of
 from nnc.symbolic.compiler.place.liveness import find_live_ranges, fold_inplace
-from nnc.symbolic.compiler.place.memory import lay_out
+from nnc.symbolic.compiler.place.memory import BlockSpan, lay_out
 from nnc.symbolic.gradient import relevant
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.fusion import FUSION
@@ -304,7 +304,7 @@ def test_m23_order_lives_and_plan_need_no_backend() -> None:
     lives = find_live_ranges(graph, order, uses, frozenset((x.key, w.key)))
     apart = len(lives.blocks())
     assert fold_inplace(graph, order, lives) == apart - len(lives.blocks()) > 0
-    plan = lay_out(lives, {root: graph.label(root) for root in lives.of}).plan
+    plan = lay_out([BlockSpan(life, life.lower, life.upper, "", graph) for life in lives.blocks()]).plan
     assert plan.lower_bound <= plan.arena_bytes < sum(graph.tensors[root].spec.nbytes for root in lives.of) + 64 * apart
 
 

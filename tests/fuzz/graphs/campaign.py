@@ -46,6 +46,7 @@ class Campaign:
 CAMPAIGNS: Mapping[str, Campaign] = {
     "plans": Campaign(("planned",)),
     "damage": Campaign(("damaged",)),
+    "moved": Campaign(("moved",)),
     "passes": Campaign(
         ("all passes", "llvm"),
         ("compiled", "one pass", "some passes", "texts", "unrolled", "derivatives", "carried", "streams", "limited"),

@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 from tests.fuzz.graphs.case import Case, Fault, squared
 from tests.fuzz.graphs.compare import coarseness, other_bits
+from tests.fuzz.graphs.moved import check_moved
 from tests.fuzz.graphs.plans import check_damaged, check_plans
 from tests.symbolic.interpreter import Array, interpret
 from tests.symbolic.programs import Built, build, values_for
@@ -324,5 +325,6 @@ CHECKS: Mapping[str, Callable[[Case, random.Random], None]] = {
     "carried": check_carried,
     "streams": check_streams,
     "limited": check_limited,
+    "moved": check_moved,
     "llvm": check_llvm,
 }

@@ -14,20 +14,19 @@ from nnc.planning import Plan, Problem, faults
 from nnc.symbolic import Compiled, compile
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.place.liveness import LiveRanges
-from nnc.symbolic.compiler.place.memory import ArenaLayout, lay_out
+from nnc.symbolic.compiler.place.memory import ArenaLayout, BlockSpan, lay_out
 
 # Damages of each kind to a plan or to a graph's lives.
 TIMES = 3
 
 
 def layouts(compiled: Compiled) -> list[ArenaLayout]:
-    """The plan of a graph, and those of the bodies in it."""
-    found = [compiled.planned.layout]
-    schemes = [scheme for inner in compiled.planned.inner.values() for scheme in inner]
-    while schemes:
-        scheme = schemes.pop()
-        found.append(scheme.layout)
-        schemes.extend(inner for inners in scheme.inner.values() for inner in inners)
+    """The plan of a graph, and those of the bodies in it by themselves."""
+    found, waiting = [], [compiled.planned]
+    while waiting:
+        planned = waiting.pop()
+        found.append(planned.layout)
+        waiting.extend(inner for bodies in planned.inner.values() for inner in bodies)
     return found
 
 
@@ -121,7 +120,7 @@ def share_bytes(problem: Problem, plan: Plan) -> bool:
 
 def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
     """A life that ends before its last use: refused where somebody takes its bytes before."""
-    problem = compiled.planned.layout.problem
+    problem = _judged(compiled, copy.deepcopy(compiled.planned.lives))[0].problem
     long = [
         place
         for place, life in enumerate(compiled.planned.lives.blocks())
@@ -166,9 +165,12 @@ def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
 def _judged(compiled: Compiled, lives: LiveRanges) -> tuple[ArenaLayout, bool]:
     """The plan of these lives, and whether the check of reads, as debug runs make it, refuses it."""
     planned = compiled.planned
-    layout = lay_out(lives, {root: planned.graph.label(root) for root in lives.of})
+    inside = [(life, step, step + 1) for step, blocks in lives.inside.items() for life in blocks]
+    spans = [*((life, life.lower, life.upper) for life in lives.blocks()), *inside]
+    layout = lay_out([BlockSpan(life, lower, upper, "", planned.graph) for life, lower, upper in spans])
+    offsets = {id(life): offset for life, offset in layout.placed()}
     try:
-        check_reads(planned.graph, planned.order, lives, layout.placed(), planned.kept)
+        check_reads(planned.graph, planned.order, lives, offsets, planned.kept)
     except VerificationError:
         return layout, True
     return layout, False

@@ -38,6 +38,12 @@ def test_random_graphs(campaign: Campaign, count: int) -> None:
     assert min(report.outcomes[name] for name in ("loop", "branches", "ranges", "strided", "in place")) > count // 10
 
 
+def test_random_graphs_take_no_more_as_branches_and_iterations() -> None:
+    report = run_graphs(range(40), CAMPAIGNS["moved"])
+    assert [str(failure) for failure in report.failures] == []
+    assert min(report.outcomes[f"{name}: equal"] for name in ("branch", "iteration")) > 25
+
+
 def test_the_report_is_a_line_of_json() -> None:
     report = run_graphs(range(2), Campaign(("planned",), ("texts", "unrolled")))
     read = json.loads(str(report))

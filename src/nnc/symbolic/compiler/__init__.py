@@ -12,8 +12,10 @@ place/    where each value lies
   slots          the memory that carried values of a loop take turns in
   concurrency    what runs side by side shares no bytes
   memory         blocks → nnc.planning → offsets, checked by the independent verifier; the statement
-  bodies         loops and branches, planned before the graph around them
-  sharing        what shares memory, with the plan as the judge
+  scratch        what kernels have for themselves
+  planned        a graph with all that is fixed before memory exists
+  timeline       when blocks of bodies live among those of the graph around
+  pipeline       one plan for tops, branches and loops, with the layout as the judge
 repeat/   what runs again
   schedule       a program whose values are let go of and computed again; the bytes alive then
   program        execs as such a program

@@ -7,7 +7,7 @@ else one copy behind the loop takes it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from nnc.concrete import (
@@ -26,7 +26,7 @@ from nnc.concrete import ExecKey as ConcreteKey
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError, LayoutError
@@ -92,31 +92,40 @@ class _MovingOperand:
             self.body.carry_over(self._made[source, spec], carry)
 
 
+def _nothing_lent(root: TensorKey, spec: TensorSpec) -> Place:
+    raise AssertionError(root)
+
+
 @dataclass(slots=True, eq=False)
 class GraphBuilder:
-    """Makes a concrete graph of a planned whose arena begins at `base` of `storage`.
+    """Makes a concrete graph of a planned one whose blocks lie at these `offsets` of `storage`, by their identity.
+
+    The arena begins at `base` there.
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
-    writes `rows`: those of its parameters at the breakpoint, the others at the end.
+    writes `rows`: those of its parameters at the breakpoint, the others at the end. `lend` gives the memory of a block
+    around a body that has no place of its own.
     """
 
     planned: PlannedGraph
     storage: Storage
     base: int
+    offsets: dict[int, int]
     places: dict[TensorKey, Place]
     concrete: ConcreteGraph
     is_body: bool = False
     moving: _MovingOperand | None = None
     rows: Mapping[TensorKey, Place] = field(default_factory=dict)
-    _offsets: dict[int, int] = field(default_factory=dict)
+    lend: Callable[[TensorKey, TensorSpec], Place] = _nothing_lent
     _last: tuple[ConcreteKey, ...] = ()
     _ends: list[tuple[ConcreteKey, ...]] = field(default_factory=list)
     _tested: tuple[ConcreteKey, ...] = ()
 
     def build(self) -> GraphBuilder:
         """Append all execs, each behind those that its step waits for."""
-        planned, layout = self.planned, self.planned.layout
-        self._offsets = {id(life): self.base + offset for life, offset in layout.placed()}
+        planned = self.planned
+        for root in planned.lent & planned.lives.of.keys():
+            self._find_lent(root)
         for root in planned.lives.of:
             if root not in planned.slots.of:
                 self._root_place(root)
@@ -133,7 +142,7 @@ class GraphBuilder:
             self._add_exec(step, planned.graph.execs[key], planned.inner.get(key, ()))
             if check is not None:
                 self._append(self.concrete.add_noop(partial(check.end, step)))
-            for root in dead.get(step, ()):
+            for root in () if key in planned.inner else dead.get(step, ()):
                 place = self._memory(root, workspace_spec(planned.lives.of[root].nbytes))
                 self._append(self.concrete.add(_poison(place), [], [place]))
             self._ends.append(self._last)
@@ -157,13 +166,25 @@ class GraphBuilder:
 
     def _memory(self, root: TensorKey, spec: TensorSpec) -> Place:
         """The place of a root, as elements of `spec`."""
-        slot = self.planned.slots.of.get(root)
-        if slot is None:
-            lives = self.planned.lives
-            offset = self._offsets.get(id(lives.of[root]), 0) + lives.shifts.get(root, 0)
-            return Tensor(spec, self.storage, offset)
-        assert self.moving is not None
-        return self.moving.place(slot, spec)
+        planned = self.planned
+        life, shift = planned.lives.of[root], planned.lives.shifts.get(root, 0)
+        slot, lender = planned.slots.of.get(root), planned.lender(life)
+        if slot is not None and not shift:
+            assert self.moving is not None
+            return self.moving.place(slot, spec)
+        if lender is not None and id(life) not in self.offsets and not shift:
+            return self.lend(lender, spec)
+        if slot is not None or (lender is not None and id(life) not in self.offsets):
+            # The tensor that the block is as large as.
+            whole = lender if lender is not None else next(one for one in life.roots if one not in planned.lives.shifts)
+            return _part(self._root_place(whole), spec, shift // spec.dtype.itemsize, contiguous_strides(spec.shape))
+        return Tensor(spec, self.storage, self.offsets.get(id(life), 0) + shift)
+
+    def _find_lent(self, root: TensorKey) -> None:
+        """Note where the block of a root lies, if that is always in the same place."""
+        place = self.places[root]
+        if isinstance(place, Tensor) and place.storage is self.storage:
+            self.offsets[id(self.planned.lives.of[root])] = place.offset
 
     def _behind(self, step: int) -> tuple[ConcreteKey, ...]:
         """The nodes that the first node of a step waits for."""
@@ -208,7 +229,10 @@ class GraphBuilder:
         self._last = (key,)
 
     def _dead_slots(self) -> dict[int, list[TensorKey]]:
-        """A root of each block in a slot that nobody needs any more, by the step after which that is so."""
+        """A root of each block in a slot that nobody needs any more, by the step after which that is so.
+
+        Not so for steps with bodies, in which others may begin in its bytes.
+        """
         dead: dict[int, list[TensorKey]] = {}
         for root in self.planned.slots.of:
             life = self.planned.lives.of[root]
@@ -217,28 +241,27 @@ class GraphBuilder:
         return dead
 
     def _write_check(self) -> WriteCheck:
-        """Over the arena, and over the guards around one that has its storage for itself."""
-        planned, memory, base = self.planned, self.storage.bytes, self.base
-        check_reads(planned.graph, planned.order, planned.lives, planned.layout.placed(), planned.kept)
-        if self.is_body:
-            memory, base = memory[base : base + planned.nbytes], 0
-        return checked_writes(memory, base, planned.graph, planned.order, planned.lives, planned.layout.placed())
+        """Over the arena and the guards around it, or over what a body has there."""
+        graph, order, lives = self.planned.graph, self.planned.order, self.planned.lives
+        check_reads(graph, order, lives, self.offsets, self.planned.kept)
+        whole = not self.is_body
+        return checked_writes(self.storage.bytes, self.base, graph, order, lives, self.offsets, whole=whole)
 
     def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
         workspace, attrs = self.planned.lives.workspaces.get(step), record.command.attrs
-        at = 0 if workspace is None else self._offsets[id(workspace)]
         if isinstance(attrs, WhileAttrs):
-            self._add_while(record, attrs, bodies[0], at, self.planned.lives.outer[step], step)
+            self._add_while(record, attrs, bodies[0], self.planned.lives.outer[step], step)
         elif isinstance(attrs, CaseAttrs):
-            self._add_case(record, attrs, bodies, at, step)
+            self._add_case(record, attrs, bodies, step)
         elif step in self.planned.lives.in_place:
             whole = self.place(record.outputs[0])
-            assert isinstance(whole, Tensor)
             graph, placed = self.planned.graph, self.planned.lives.in_place[step]
             for part, start, strides in copied_parts(graph, record, placed):
-                self.copy(self.place(part), whole.view(graph.tensors[part].spec, start, strides))
+                self.copy(self.place(part), _part(whole, graph.tensors[part].spec, start, strides))
         else:
-            scratch = None if workspace is None else Tensor(workspace_spec(workspace.nbytes), self.storage, at)
+            scratch = None
+            if workspace is not None:
+                scratch = Tensor(workspace_spec(workspace.nbytes), self.storage, self.offsets[id(workspace)])
             inputs = [None if tensor is None else self.place(tensor) for tensor in record.inputs]
             outputs = [self.place(tensor) for tensor in record.outputs]
             self._append(self.concrete.add(record.command, inputs, outputs, workspace=scratch, name=record.name))
@@ -246,12 +269,12 @@ class GraphBuilder:
     # ---- loops
 
     def _add_while(
-        self, record: ExecSymbol, attrs: WhileAttrs, planned: PlannedGraph, at: int, outer: OuterMemory, step: int
+        self, record: ExecSymbol, attrs: WhileAttrs, planned: PlannedGraph, outer: OuterMemory, step: int
     ) -> None:
         body = ConcreteGraph(backend=planned.backend, name=record.name or "while")
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        moving = self._moving_slots(planned, outer, body, at + planned.nbytes)
+        moving = _MovingOperand(planned.slots, body, partial(self._first_memory, planned, outer))
         places: dict[TensorKey, Place] = dict(zip(attrs.body.parameters, inputs, strict=True))
         resident = _resident(attrs, planned.slots, outer, record)
         for key in attrs.body.parameters[: attrs.carried]:
@@ -263,7 +286,18 @@ class GraphBuilder:
         rows = {kept.symbol: output for kept, output in zip(attrs.kept, outputs[1:], strict=True) if kept.rows}
         for place in rows.values() if trips(attrs) is None else ():
             self._append(self.concrete.add(Command(FILL, FillAttrs(0.0, place.spec)), [], [place]))
-        builder = GraphBuilder(planned, self.storage, at, places, body, True, moving, rows).build()
+        builder = GraphBuilder(
+            planned,
+            self.storage,
+            self.base,
+            self.offsets,
+            places,
+            body,
+            True,
+            moving,
+            rows,
+            self._lend(dict(zip(attrs.body.parameters, record.inputs, strict=True)), self.moving),
+        ).build()
         for key, result in zip(attrs.body.parameters, attrs.body.results, strict=False):
             carry = builder.place(key)
             if isinstance(carry, Carry) and key not in resident and result != key:
@@ -272,36 +306,30 @@ class GraphBuilder:
         test = builder._test(attrs)
         breakpoints = builder._tested if planned.tested else ()
         self._append(self.concrete.while_loop(body, test, breakpoints=breakpoints, name=record.name))
-        self.copy(body.count, outputs[0])
         for kept, output, place in zip(attrs.kept, record.outputs[1:], outputs[1:], strict=True):
             if not kept.rows and output not in outer.found and not self._is_unread(output, step):
                 self.copy(builder.place(kept.symbol), place)
+        # Behind the copies: an initial value that is a result of no iteration may have lain there.
+        if not self._is_unread(record.outputs[0], step):
+            self.copy(body.count, outputs[0])
 
     def _is_unread(self, key: TensorKey, step: int) -> bool:
         life = self.planned.lives.of.get(key)
         return life is not None and ends_at(life, step)
 
-    def _moving_slots(self, planned: PlannedGraph, outer: OuterMemory, body: ConcreteGraph, at: int) -> _MovingOperand:
-        """The slots of a loop; memories that no block around it gives lie one behind the other from `at` on."""
-        offsets = {}
-        for memory, size in enumerate(planned.slots.sizes):
-            if memory not in outer.roots:
-                offsets[memory] = at
-                at += size
-
-        def first(memory: int, spec: TensorSpec) -> Place:
-            if memory in offsets:
-                return Tensor(spec, self.storage, offsets[memory])
+    def _first_memory(self, planned: PlannedGraph, outer: OuterMemory, memory: int, spec: TensorSpec) -> Place:
+        """A memory of the slots of a loop: in a block around it, or one of its own."""
+        if memory in outer.roots:
             return self._memory(outer.roots[memory], spec)
-
-        return _MovingOperand(planned.slots, body, first)
+        return Tensor(spec, self.storage, self.offsets.get(id(planned.slots.memories[memory]), 0))
 
     def _write_rows(self, *, of_parameters: bool) -> None:
         """Copy values of this iteration to their rows: of parameters, or of what it computes."""
         graph = self.planned.graph
         for symbol, stack in self.rows.items():
             spec = graph.tensors[symbol].spec
-            rows = [_row(stack, spec, number) for number in range(stack.spec.shape[0])]
+            strides = contiguous_strides(spec.shape)
+            rows = [_part(stack, spec, number * spec.elements, strides) for number in range(stack.spec.shape[0])]
             if rows and of_parameters is not bool(graph.writers(symbol)):
                 self.copy(self.place(symbol), self.concrete.multiview(rows))
 
@@ -320,15 +348,28 @@ class GraphBuilder:
             return PythonTest(function, places)
         return PythonTest(_bounded(function, attrs.at_most), (self.concrete.count, *places))
 
+    def _lend(
+        self, around: Mapping[TensorKey, TensorKey | None], moving: _MovingOperand | None
+    ) -> Callable[[TensorKey, TensorSpec], Place]:
+        """How a body finds the memory of blocks here, of roots by its own names: slots move, and have no places."""
+
+        def memory(root: TensorKey, spec: TensorSpec) -> Place:
+            own = around[root]
+            assert own is not None
+            if own in self.planned.slots.of and moving is not None:
+                return moving.place(self.planned.slots.of[own], spec)
+            return self._memory(own, spec)
+
+        return memory
+
     # ---- branches
 
-    def _add_case(
-        self, record: ExecSymbol, attrs: CaseAttrs, bodies: tuple[PlannedGraph, ...], at: int, step: int
-    ) -> None:
+    def _add_case(self, record: ExecSymbol, attrs: CaseAttrs, bodies: tuple[PlannedGraph, ...], step: int) -> None:
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
         passed = self.planned.slots.passed.get(step, tuple({} for _ in bodies))
-        phis = self._pass(passed)
+        before = self._moving_before(passed)
+        phis, lives = self._pass(passed), self.planned.lives.of
         choice = _choice(attrs.function or _integer, len(attrs.branches), attrs.otherwise is not None)
         node = self.concrete.case_of(choice, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
         self._append(node)
@@ -336,13 +377,31 @@ class GraphBuilder:
             branch = ConcreteGraph(backend=planned.backend, name=name)
             places = dict(zip(body.parameters, inputs[attrs.chosen :], strict=True))
             written = zip(record.outputs, body.results, outputs, strict=True)
-            ends = [(result, place) for key, result, place in written if key not in passed[index]]
-            places.update((result, place) for result, place in ends if result not in body.parameters)
-            builder = GraphBuilder(planned, self.storage, at, places, branch, True).build()
-            for result, place in ends:
+            around = {
+                **dict(zip(body.results, record.outputs, strict=True)),
+                **dict(zip(body.parameters, record.inputs[attrs.chosen :], strict=True)),
+            }
+            ends = [(key, result, place) for key, result, place in written if key not in passed[index]]
+            places.update((result, place) for _, result, place in ends if result not in body.parameters)
+            builder = GraphBuilder(
+                planned, self.storage, self.base, self.offsets, places, branch, True, lend=self._lend(around, before)
+            ).build()
+            for key, result, place in ends:
                 if result in body.parameters:
-                    builder.copy(builder.place(result), place)
+                    operand = record.inputs[attrs.chosen + body.parameters.index(result)]
+                    if key not in lives or operand is None or lives[key] is not lives.get(operand):
+                        builder.copy(builder.place(result), place)
             self.concrete.set_case(node, index, branch)
+
+    def _moving_before(self, passed: Sequence[Mapping[TensorKey, TensorKey]]) -> _MovingOperand | None:
+        """The slots as they are in front of a step in which they exchange memory."""
+        if self.moving is None or not any(passed):
+            return self.moving
+        for spec in sorted(self._specs_in_slots(), key=str):
+            for slot, size in enumerate(self.planned.slots.sizes):
+                if spec.nbytes <= size:
+                    self.moving.place(slot, spec)
+        return replace(self.moving, _made=dict(self.moving._made))
 
     def _pass(self, passed: Sequence[Mapping[TensorKey, TensorKey]]) -> list[Phi]:
         """Outputs that are operands handed on are where these are, and the slots of both change memory."""
@@ -406,12 +465,14 @@ def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecS
     return frozenset(found)
 
 
-def _row(stack: Place, spec: TensorSpec, number: int) -> Place:
-    offset, strides = number * spec.elements, contiguous_strides(spec.shape)
-    if isinstance(stack, Tensor):
-        return stack.view(spec, offset, strides)
-    assert isinstance(stack, Multiview | Phi | Carry)
-    return synchronize_to_multiview(stack, Reference(spec, offset, strides))
+def _part(whole: Place, spec: TensorSpec, offset: int, strides: Shape) -> Place:
+    """The part of a place that begins so many elements behind it."""
+    if isinstance(whole, Tensor):
+        return whole.view(spec, offset, strides)
+    if whole.spec == spec and not offset:
+        return whole
+    assert isinstance(whole, Multiview | Phi | Carry)
+    return synchronize_to_multiview(whole, Reference(spec, offset, strides))
 
 
 def _poison(dead: Place) -> AnyCommand:

@@ -332,7 +332,8 @@ class Compiled(Uncopied):
         concrete = ConcreteGraph(
             backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
         )
-        builder = GraphBuilder(planned, arena, self._arena.base, places, concrete).build()
+        offsets = {id(life): self._arena.base + offset for life, offset in planned.layout.placed()}
+        builder = GraphBuilder(planned, arena, self._arena.base, offsets, places, concrete).build()
         for new, old in self.bindings.copies:
             builder.copy(builder.place(new), builder.place(old))
         # Nothing moves outside of loops.

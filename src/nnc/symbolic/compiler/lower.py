@@ -21,14 +21,12 @@ from nnc.symbolic.compiler.compiled import (
     own_all,
     tidy,
 )
-from nnc.symbolic.compiler.order.choose import choose_order, orderable, predecessors
+from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.uses import uses_of
-from nnc.symbolic.compiler.place.bodies import plan_bodies, scratch_bytes
-from nnc.symbolic.compiler.place.concurrency import run_side_by_side
-from nnc.symbolic.compiler.place.liveness import LiveRange, carried_roots, enforced_carries
-from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
+from nnc.symbolic.compiler.place.memory import BlockSpan, MemoryStatement
+from nnc.symbolic.compiler.place.pipeline import TRIALS, Boundary, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.sharing import TRIALS, Sharing
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verification import verify
@@ -138,25 +136,13 @@ def _compile(
     direct = orderable(graph, execs, uses_of(graph, execs, (), ()), direct) if direct else direct
     bound.update({new: bound[old] for new, old in direct.items()})
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
-    kept = [graph.root(key) for key in (*wanted, *(new for new, _ in copies))]
-    inner = plan_bodies(graph, execs, asked.backend)
-    scratch = scratch_bytes(graph, execs, inner, asked.backend)
-    uses = uses_of(graph, execs, bound, kept, scratch)
-    order = choose_order(graph, execs, uses, direct)
-    sharing = Sharing(graph, order, uses, frozenset(bound), frozenset(kept), inner, scratch, capacity)
-    concurrency, (lives, layout) = None, sharing.choose(trials)
-    serial = layout
-    if asked.streams > 1:
-        before = predecessors(graph, execs, uses, direct)
-        concurrency = run_side_by_side(order, before, uses, sharing.unfolded(), asked.streams)
-        lives, layout = sharing.choose(trials, concurrency)
-    kept_or_bound = frozenset([*kept, *bound])
-    planned = PlannedGraph(graph, order, lives, layout, inner, asked.backend, kept_or_bound, concurrency=concurrency)
-    outside = frozenset(bound) - frozenset(direct)
-    workspace = max((life.nbytes for life in lives.workspaces.values()), default=0)
-    statement = _statement(planned, outside, serial.plan.arena_bytes, workspace)
-    slack = max((scratch[key] + sum(uses.nbytes[root] for root in uses.writes[key]) for key in inner), default=0)
-    written = {root for key in order for root in uses.writes[key]}.union(carries.values()) & bound.keys()
+    kept = frozenset(graph.root(key) for key in (*wanted, *(new for new, _ in copies)))
+    boundary = Boundary(execs, frozenset(bound), kept, direct)
+    planned = plan(graph, boundary, asked.backend, streams=asked.streams, trials=trials, capacity=capacity)
+    statement = _statement(planned, frozenset(bound) - frozenset(direct))
+    uses, bodies = planned.uses, planned.inner
+    slack = max((uses.scratch[key] + sum(uses.nbytes[root] for root in uses.touched(key)) for key in bodies), default=0)
+    written = {root for key in planned.order for root in uses.writes[key]}.union(carries.values()) & bound.keys()
     bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arena)
     bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
@@ -169,11 +155,10 @@ def _arena_bytes(compiled: Compiled) -> int:
 
 def _peak_lines(compiled: Compiled) -> str:
     """The largest tensors at the peak of the memory, each with the line of its making."""
-    planned = compiled.planned
-    alive = (planned.layout.blocks[index] for index in planned.layout.plan.witness.blocks)
-    largest = sorted((life for life in alive if life.roots), key=lambda life: -life.nbytes)
-    roots = [life.roots[0] for life in largest[:4]]
-    return ", ".join(f"{planned.graph.label(root)} ({planned.graph.tensors[root].origin})" for root in roots)
+    layout = compiled.planned.layout
+    alive = (layout.spans[index] for index in layout.plan.witness.blocks)
+    largest = sorted((span for span in alive if span.life.roots), key=lambda span: -span.life.nbytes)
+    return ", ".join(f"{span.name} ({span.graph.tensors[span.life.roots[0]].origin})" for span in largest[:4])
 
 
 def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: Mapping[TensorKey, TensorKey]) -> None:
@@ -190,32 +175,34 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
         taken.add(old)
 
 
-def _statement(planned: PlannedGraph, outside: Collection[TensorKey], serial: int, workspace: int) -> MemoryStatement:
-    graph, lives, plan, blocks = planned.graph, planned.lives, planned.layout.plan, planned.layout.blocks
-    largest = sorted(plan.witness.blocks, key=lambda index: -blocks[index].nbytes)[:8]
+def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryStatement:
+    graph, lives, plan, spans = planned.graph, planned.lives, planned.layout.plan, planned.layout.spans
+    largest = sorted(plan.witness.blocks, key=lambda index: -spans[index].life.nbytes)[:8]
+    own = lives.blocks()
+    inside = [span.life.nbytes for span in spans if span.step is not None]
     tensors = sum(graph.tensors[root].spec.nbytes for root in lives.of)
     return MemoryStatement(
         arena=plan.arena_bytes,
-        lower_bound=plan.lower_bound,
-        without_reuse=tensors + sum(life.nbytes for life in lives.workspaces.values()),
-        workspace=workspace,
+        lower_bound=planned.bound,
+        without_reuse=tensors + sum(life.nbytes for life in lives.workspaces.values()) + sum(inside),
+        workspace=max((span.life.nbytes for span in spans if span.exec is not None), default=0),
         bound=sum(graph.tensors[root].spec.nbytes for root in outside),
-        optimal=plan.optimal,
-        peak_step=plan.witness.step,
-        peak_tensors=tuple(_peak_text(planned, blocks[index]) for index in largest),
+        optimal=plan.optimal and planned.bound == plan.lower_bound,
+        peak_step=planned.layout.step(),
+        peak_tensors=tuple(_peak_text(spans[index]) for index in largest),
         streams=planned.streams,
-        one_stream=serial,
-        inputs=sum(life.nbytes for life in blocks if life.outside),
-        outputs=sum(life.nbytes for life in blocks if life.upper > lives.steps),
+        one_stream=planned.serial_bytes,
+        inputs=sum(life.nbytes for life in own if life.outside),
+        outputs=sum(life.nbytes for life in own if life.upper > lives.steps),
         arenas=dict(plan.arenas),
         copies_saved=len(lives.parts),
         copied_bytes_saved=sum(graph.tensors[part].spec.nbytes for part in lives.parts),
     )
 
 
-def _peak_text(planned: PlannedGraph, life: LiveRange) -> str:
+def _peak_text(span: BlockSpan) -> str:
     """The first tensor of a block, or whose workspace it is, and the user's line."""
-    if not life.roots:
-        return f"workspace of {exec_text(planned.graph, planned.graph.execs[planned.order[life.lower]])}"
-    record, label = planned.graph.tensors[life.roots[0]], planned.graph.label(life.roots[0])
-    return f"{label} ({record.origin})" if record.origin else label
+    if span.exec is not None:
+        return f"workspace of {exec_text(span.graph, span.graph.execs[span.exec])}"
+    origin = span.graph.tensors[span.life.roots[0]].origin
+    return f"{span.name} ({origin})" if origin else span.name

@@ -19,9 +19,15 @@ from nnc.core.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.symbolic import SymbolicGraph, compile, while_loop
 from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.place.planned import PlannedGraph
 
 pytestmark = pytest.mark.usefixtures("debug")
 Damage = Callable[[Tensor], int]
+
+
+def offsets_of(planned: PlannedGraph) -> dict[int, int]:
+    """Per block its offset in the arena."""
+    return {id(life): offset for life, offset in planned.layout.placed()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,15 +96,14 @@ def test_a_step_that_reads_what_another_has_written_over_is_named() -> None:
     z = y @ x
     compiled = compile(graph, [z], backend="reference")
     planned = compiled.planned
-    placed = {id(life): (life, offset) for life, offset in planned.layout.placed()}
-    check_reads(graph, planned.order, planned.lives, placed.values(), planned.kept)
-    (_, offset), (life, _) = placed[id(planned.lives.of[x.key])], placed[id(planned.lives.of[y.key])]
-    placed[id(life)] = (life, offset)
+    offsets = offsets_of(planned)
+    check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+    offsets[id(planned.lives.of[y.key])] = offsets[id(planned.lives.of[x.key])]
     message = (
         r"gemm of %2: f32\[4, 4\] \(test_writes.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
     )
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, planned.order, planned.lives, placed.values(), planned.kept)
+        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
 
 
 def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None:
@@ -110,11 +115,11 @@ def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None
     compiled = compile(graph, [z], backend="reference")
     planned = compiled.planned
     early, late = planned.lives.of[a.key], planned.lives.of[wide.key]
-    place = next(offset for life, offset in planned.layout.placed() if life is early)
-    moved = [(life, place if life is late else offset) for life, offset in planned.layout.placed()]
+    offsets = offsets_of(planned)
+    offsets[id(late)] = offsets[id(early)]
     message = r"gemm of .* reads %1 a: f32\[8, 8\], whose bytes broadcast_to of .*wide.* has written over"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
+        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
 
 
 def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
@@ -124,32 +129,32 @@ def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
     y = ops.broadcast_to(ops.reduce_sum(x), (16,))
     planned = compile(graph, [a, y], backend="reference").planned
     early, late = planned.lives.of[a.key], planned.lives.of[y.key]
-    place = next(offset for life, offset in planned.layout.placed() if life is early)
-    moved = [(life, place if life is late else offset) for life, offset in planned.layout.placed()]
+    offsets = offsets_of(planned)
+    offsets[id(late)] = offsets[id(early)]
     with pytest.raises(VerificationError, match=r"the end of the run reads %1 a: f32\[8\], whose bytes"):
-        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
+        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
 
 
-def test_a_workspace_on_what_its_step_uses_is_named() -> None:
+def test_a_block_of_a_body_on_what_its_step_uses_is_named() -> None:
     graph = SymbolicGraph()
     x, w = graph.input(spec((4, 4)), "x"), graph.input(spec((4, 4)), "w")
     with while_loop(graph, CountBelow(3)) as loop:
         state = loop.carry(x)
         loop.next(state, ops.sin(state @ w) @ state)
     planned = compile(graph, [loop.result(state)], backend="reference").planned
-    (scratch,) = planned.lives.workspaces.values()
-    check_reads(graph, planned.order, planned.lives, planned.layout.placed(), planned.kept)
-    place = next(offset for life, offset in planned.layout.placed() if life is planned.lives.of[w.key])
-    moved = [(life, place if life is scratch else offset) for life, offset in planned.layout.placed()]
-    with pytest.raises(VerificationError, match=r"the workspace of while of .* lies on %1 w: f32\[4, 4\], which it"):
-        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
+    ((inside, *_),) = planned.lives.inside.values()
+    offsets = offsets_of(planned)
+    check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+    offsets[id(inside)] = offsets[id(planned.lives.of[w.key])]
+    with pytest.raises(VerificationError, match=r"a block inside while of .* lies on %1 w: f32\[4, 4\], which it"):
+        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
 
 
 def test_two_results_in_the_same_bytes_are_named() -> None:
     graph = SymbolicGraph()
     values, places = ops.sort(graph.input(spec((8,))))
     planned = compile(graph, [values, places], backend="reference").planned
-    lives = [planned.lives.of[symbol.key] for symbol in (values, places)]
-    moved = [(life, 0 if life in lives else offset) for life, offset in planned.layout.placed()]
+    offsets = offsets_of(planned)
+    offsets.update((id(planned.lives.of[symbol.key]), 0) for symbol in (values, places))
     with pytest.raises(VerificationError, match=r"writes %1: f32\[8\] and %2: i64\[8\] to the same bytes"):
-        check_reads(graph, planned.order, planned.lives, moved, planned.kept)
+        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)

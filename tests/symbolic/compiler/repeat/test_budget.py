@@ -142,7 +142,7 @@ def test_what_cannot_be_met_names_the_smallest_limit_that_can() -> None:
 def test_a_limit_is_a_number_of_bytes(limit: Any) -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((4, 4), "f32"), "x")
-    with pytest.raises(UsageError, match=r"memory_limit: got .*; need bytes, an integer ≥ 0"):
+    with pytest.raises(UsageError, match=r"memory_limit.*; need (bytes, )?an integer"):
         compile(graph, [tanh(x)], memory_limit=limit)
 
 

@@ -6,14 +6,14 @@ an exec may write over what it reads where its operator allows that, and nowhere
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from nnc.errors import VerificationError
 from nnc.symbolic.compiler.check.writes import Span, exec_text
 from nnc.symbolic.compiler.order.inplace import shareable
-from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory
+from nnc.symbolic.compiler.place.liveness import LiveRanges, OuterMemory
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
 
 
@@ -21,14 +21,17 @@ def check_reads(
     graph: SymbolicGraph,
     order: Sequence[ExecKey],
     lives: LiveRanges,
-    blocks: Iterable[tuple[LiveRange, int]],
+    offsets: Mapping[int, int],
     kept: Iterable[TensorKey],
 ) -> None:
     """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold.
 
-    The roots `kept` are read at the end of the run.
+    `offsets` are those of blocks, by their identity. The roots `kept` are read at the end of the run.
     """
-    bytes_of = {id(life): (offset, offset + life.nbytes) for life, offset in blocks}
+    blocks = (*lives.blocks(), *(life for inside in lives.inside.values() for life in inside))
+    bytes_of = {
+        id(life): (offsets[id(life)], offsets[id(life)] + life.nbytes) for life in blocks if id(life) in offsets
+    }
     spans = {
         root: _span(graph, root, bytes_of[id(life)][0] + lives.shifts.get(root, 0))
         for root, life in lives.of.items()
@@ -46,12 +49,18 @@ def check_reads(
         read = graph.roots(record.inputs)
         for root in sorted(read):
             holders.check(graph, root, text)
-        outer = lives.outer.get(step, OuterMemory())
-        _check_sharing(graph, record, read, holders, text, outer)
+        _check_sharing(graph, record, read, holders, text, _ending(lives, step))
         if step in lives.workspaces and id(lives.workspaces[step]) in bytes_of:
             scratch = bytes_of[id(lives.workspaces[step])]
-            _check_scratch(graph, record, scratch, holders, text)
+            _check_beside(
+                graph, graph.roots((*record.inputs, *record.outputs)), scratch, holders, f"the workspace of {text}"
+            )
             holders.evict(scratch, f"the workspace of {text}")
+        for life in lives.inside.get(step, ()):
+            if id(life) in bytes_of:
+                lasting = set(graph.roots(record.inputs)) - _ending(lives, step)
+                _check_beside(graph, lasting, bytes_of[id(life)], holders, f"a block inside {text}")
+                holders.evict(bytes_of[id(life)], f"a block inside {text}")
         for root in graph.roots(record.outputs):
             holders.take(root, text)
     for root in lives.fills.get(len(order), ()):
@@ -105,7 +114,7 @@ def _check_sharing(
     read: Iterable[TensorKey],
     holders: _Holders,
     text: str,
-    outer: OuterMemory,
+    ending: Collection[TensorKey],
 ) -> None:
     """What an exec writes over while it reads it, and twice; a loop may end where it began."""
     written = holders.spans.keys() & graph.roots(record.outputs)
@@ -114,8 +123,8 @@ def _check_sharing(
             raise VerificationError(
                 f"memory plan: {text} writes {graph.label(one)} and {graph.label(other)} to the same bytes"
             )
-    allowed = {*shareable(graph, record), *((root, result) for result, root in outer.found.items())}
-    for root in sorted(read):
+    allowed = shareable(graph, record)
+    for root in sorted(set(read).difference(ending)):
         for other in sorted(written):
             if root == other or (root, other) in allowed or holders.is_part(root, other):
                 continue
@@ -125,11 +134,17 @@ def _check_sharing(
                 )
 
 
-def _check_scratch(graph: SymbolicGraph, record: ExecSymbol, scratch: Span, holders: _Holders, text: str) -> None:
-    """The workspace is beside everything that its exec uses."""
-    for root in sorted(graph.roots((*record.inputs, *record.outputs))):
-        if root in holders.spans and _meet(holders.spans[root], scratch):
-            raise VerificationError(f"memory plan: the workspace of {text} lies on {graph.label(root)}, which it uses")
+def _ending(lives: LiveRanges, step: int) -> frozenset[TensorKey]:
+    """What may be written over in a body: there it is checked whether it is read behind that."""
+    outer = lives.outer.get(step, OuterMemory())
+    return frozenset((*lives.lent.get(step, ()), *outer.found.values()))
+
+
+def _check_beside(graph: SymbolicGraph, roots: Iterable[TensorKey], span: Span, holders: _Holders, text: str) -> None:
+    """The bytes are beside everything that their exec uses."""
+    for root in sorted(roots):
+        if root in holders.spans and _meet(holders.spans[root], span):
+            raise VerificationError(f"memory plan: {text} lies on {graph.label(root)}, which it uses")
 
 
 def _span(graph: SymbolicGraph, root: TensorKey, begin: int) -> Span:

@@ -8,7 +8,7 @@ a block becomes not-a-number (bytes of 0xFF) behind its last use; what is not th
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,31 +27,38 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """A step: what it is, the bytes that it may change, and the blocks that it uses."""
+    """A step: what it is, the bytes that it may change, the blocks that it uses, and bytes of its bodies alone.
+
+    In a step that `has_bodies` blocks may begin in bytes of those that end there.
+    """
 
     text: str
     writes: tuple[Span, ...]
     uses: tuple[int, ...]
+    inside: tuple[Span, ...]
+    has_bodies: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBlock:
-    """A block: what it holds, where, whether it has its value before the first step, and whether it is kept."""
+    """A block: what it holds, where, the step that it begins with, whether its value is there before, and is kept."""
 
     text: str
     span: Span
+    lower: int
     outside: bool
     kept: bool
 
 
 @dataclass(slots=True, eq=False)
 class WriteCheck:
-    """Looks before and behind each step at `memory`: an arena, which begins at `base`, and what is around it."""
+    """Looks before and behind each step at `memory`: at the `whole` of it, or at blocks that hold a value."""
 
     memory: Bytes
     base: int
     steps: Sequence[CheckedStep]
     blocks: Sequence[CheckedBlock]
+    whole: bool
     _shadow: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     _left: list[int] = field(default_factory=list)
     _running: set[int] = field(default_factory=set)
@@ -64,14 +71,24 @@ class WriteCheck:
         for step in self.steps:
             for block in step.uses:
                 self._left[block] += 1
-        for begin, end in _between([block.span for block in self.blocks if block.outside], len(self.memory)):
-            self.memory[begin:end] = POISON
-        self._shadow = self.memory.copy()
+        if self.whole:
+            outside = [block.span for block in self.blocks if block.outside]
+            for begin, end in _between(outside, (0, len(self.memory))):
+                self.memory[begin:end] = POISON
+            self._shadow = self.memory.copy()
+            return
+        if not len(self._shadow):
+            self._shadow = np.empty_like(self.memory)
+        for begin, end in (block.span for block in self.blocks if block.outside):
+            self._shadow[begin:end] = self.memory[begin:end]
 
     def begin(self, step: int) -> None:
         """A step begins."""
         with self._lock:
             self._running.add(step)
+            for block in self.blocks:
+                if not self.whole and block.lower == step and not (block.outside or self.steps[step].has_bodies):
+                    self._poison(block.span)
 
     def end(self, step: int) -> None:
         """A step has ended. VerificationError when bytes have changed that nobody who was running may change."""
@@ -82,13 +99,31 @@ class WriteCheck:
                 self._shadow[begin:end] = self.memory[begin:end]
             for block in self.steps[step].uses:
                 self._left[block] -= 1
-                if not self._left[block] and not self.blocks[block].kept:
-                    begin, end = self.blocks[block].span
-                    self.memory[begin:end] = self._shadow[begin:end] = POISON
+            if self.whole or not self.steps[step].has_bodies:
+                self._poison_ended(step)
+
+    def _poison_ended(self, step: int) -> None:
+        ended = [self.blocks[block].span for block in self.steps[step].uses if not self._holds(block, step)]
+        held = [block.span for place, block in enumerate(self.blocks) if self._holds(place, step)]
+        for span in (*ended, *self.steps[step].inside):
+            for part in _between(held, span):
+                self._poison(part)
+
+    def _holds(self, block: int, step: int) -> bool:
+        """Does a block hold a value behind a step?"""
+        return self.blocks[block].lower <= step and (self._left[block] > 0 or self.blocks[block].kept)
+
+    def _poison(self, span: Span) -> None:
+        self.memory[span[0] : span[1]] = self._shadow[span[0] : span[1]] = POISON
+
+    def _looked_at(self, step: int) -> list[Span]:
+        if self.whole:
+            return [(0, len(self.memory))]
+        return [block.span for place, block in enumerate(self.blocks) if block.lower <= step and self._left[place]]
 
     def _compare(self, step: int) -> None:
         allowed = [span for running in self._running for span in self.steps[running].writes]
-        for begin, end in _between(allowed, len(self.memory)):
+        for begin, end in (part for span in self._looked_at(step) for part in _between(allowed, span)):
             if not np.array_equal(self.memory[begin:end], self._shadow[begin:end]):
                 differs = self.memory[begin:end] != self._shadow[begin:end]
                 place = begin + int(np.flatnonzero(differs)[0])
@@ -110,18 +145,23 @@ def checked_writes(
     graph: SymbolicGraph,
     order: Sequence[ExecKey],
     lives: LiveRanges,
-    blocks: Sequence[tuple[LiveRange, int]],
+    offsets: Mapping[int, int],
+    *,
+    whole: bool = True,
 ) -> WriteCheck:
-    """The check over execs whose blocks lie in an arena, each with its offset there."""
-    number = {id(life): place for place, (life, _) in enumerate(blocks)}
+    """The check over execs whose blocks lie at these offsets of `memory`, by their identity.
+
+    The arena begins at `base`. A body does not look at the `whole` of it, which others use.
+    """
+
+    def span(life: LiveRange) -> Span:
+        return (offsets[id(life)], offsets[id(life)] + life.nbytes)
+
+    blocks = [life for life in lives.blocks() if id(life) in offsets]
+    number = {id(life): place for place, life in enumerate(blocks)}
     checked = [
-        CheckedBlock(
-            _block_text(graph, life),
-            (base + offset, base + offset + life.nbytes),
-            life.outside,
-            life.upper > lives.steps,
-        )
-        for life, offset in blocks
+        CheckedBlock(_block_text(graph, life), span(life), life.lower, life.outside, life.upper > lives.steps)
+        for life in blocks
     ]
     steps = []
     for step, key in enumerate(order):
@@ -134,11 +174,13 @@ def checked_writes(
             # A loop may take turns in the memory of what ends with it.
             changed += [life for life in used if life.upper == step + 1]
         # The test of a loop reads behind the last step that does.
-        used += [life for life, _ in blocks if life.upper == step + 1]
+        used += [life for life in blocks if life.upper == step + 1]
         uses, changes = ({number[id(life)] for life in some if id(life) in number} for some in (used, changed))
-        writes = tuple(checked[place].span for place in sorted(changes))
-        steps.append(CheckedStep(exec_text(graph, record), writes, tuple(sorted(uses))))
-    return WriteCheck(memory, base, steps, checked)
+        inside = tuple(span(life) for life in lives.inside.get(step, ()) if id(life) in offsets)
+        writes = (*(checked[place].span for place in sorted(changes)), *inside)
+        has_bodies = bool(bodies_of(record.command))
+        steps.append(CheckedStep(exec_text(graph, record), writes, tuple(sorted(uses)), inside, has_bodies))
+    return WriteCheck(memory, base, steps, checked, whole)
 
 
 def exec_text(graph: SymbolicGraph, record: ExecSymbol) -> str:
@@ -151,13 +193,13 @@ def _block_text(graph: SymbolicGraph, life: LiveRange) -> str:
     return graph.label(life.roots[-1]) if life.roots else f"the workspace of step {life.lower}"
 
 
-def _between(spans: Sequence[Span], size: int) -> list[Span]:
-    """The parts of [0, size) that no span covers."""
-    free, reach = [], 0
+def _between(spans: Sequence[Span], within: Span) -> list[Span]:
+    """The parts of `within` that no span covers."""
+    free, reach = [], within[0]
     for begin, end in sorted(spans):
-        if begin > reach:
-            free.append((reach, begin))
+        if min(begin, within[1]) > reach:
+            free.append((reach, min(begin, within[1])))
         reach = max(reach, end)
-    if reach < size:
-        free.append((reach, size))
+    if reach < within[1]:
+        free.append((reach, within[1]))
     return free

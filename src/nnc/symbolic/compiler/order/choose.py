@@ -10,7 +10,7 @@ A larger one is then rearranged at random (`shuffle`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from nnc.symbolic.compiler.order.shuffle import search_order
 from nnc.symbolic.compiler.order.uses import Uses, bytes_by_step, peak_bytes
@@ -25,10 +25,22 @@ ROUNDS = 24
 
 
 def choose_order(
-    graph: SymbolicGraph, execs: Sequence[ExecKey], uses: Uses, carries: Mapping[TensorKey, TensorKey]
+    graph: SymbolicGraph,
+    execs: Sequence[ExecKey],
+    uses: Uses,
+    carries: Mapping[TensorKey, TensorKey],
+    first: Collection[ExecKey] = (),
 ) -> tuple[ExecKey, ...]:
-    """An order in which each new value in `carries` is written after the last other read of the old one."""
+    """An order in which each new value in `carries` is written after the last other read of the old one.
+
+    The execs `first`, with all that they wait for among them, come before all others.
+    """
     before = predecessors(graph, execs, uses, carries)
+    if first:
+        last = [key for key in first if not any(key in before[other] for other in first)]
+        for key in execs:
+            if key not in first and before[key] <= set(first):
+                before[key].update(last)
     order = min(_candidates(before, uses), key=lambda candidate: peak_bytes(candidate, uses))
     enough = _least_peak(execs, uses)
     order = _improve(order, uses, before, enough)

@@ -20,6 +20,7 @@ from nnc.planning import Interference
 from nnc.planning.problem import bits
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
+from nnc.symbolic.compiler.place.memory import BlockSpan
 from nnc.symbolic.ir import ExecKey, TensorKey
 
 
@@ -46,17 +47,18 @@ class Concurrency:
         """True when nobody but `step` itself can use the block from `step` on."""
         return not self.touching(life) & ~(self.before[step] | 1 << step)
 
-    def interference(self, blocks: Sequence[LiveRange]) -> Interference:
-        """Blocks that may be alive at the same time."""
-        touching = [self.touching(life) for life in blocks]
+    def interference(self, blocks: Sequence[BlockSpan]) -> Interference:
+        """Blocks that may be alive at the same time: those of the bodies of one step run one after another."""
+        touching = [self.touching(span.life) if span.step is None else 1 << span.step for span in blocks]
         everything = (1 << len(blocks)) - 1
         rows = [everything ^ 1 << place for place in range(len(blocks))]
-        for later, life in enumerate(blocks):
-            if life.outside or not touching[later]:
+        for later, span in enumerate(blocks):
+            if span.life.outside or not touching[later]:
                 continue
             ended = reduce(and_, (self.before[step] for step in bits(touching[later])))
             for earlier, other in enumerate(blocks):
-                if other.upper <= life.lower and not touching[earlier] & ~ended:
+                together = span.step is not None and span.step == other.step
+                if other.upper <= span.lower and (together or not touching[earlier] & ~ended):
                     rows[later] &= ~(1 << earlier)
                     rows[earlier] &= ~(1 << later)
         return Interference(tuple(rows))

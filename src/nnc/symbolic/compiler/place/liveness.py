@@ -49,7 +49,8 @@ class OuterMemory:
 class LiveRanges:
     """Every planned root's block (several roots may share one after folding), and scratch memory by step.
 
-    `fills` are the roots that get their fill at the beginning of a step, `outer` the blocks that a loop begins in.
+    `fills` are the roots that get their fill at the beginning of a step, `outer` the blocks that a loop begins in,
+    `lent` the operands that may be written over while the bodies of a step run, and `inside` the blocks of these.
     Roots that are parts of a concatenated one lie `shifts` bytes behind the beginning of its block; `parts` says of
     which root each is a part, and `in_place` which inputs a step finds in their places.
     """
@@ -59,9 +60,19 @@ class LiveRanges:
     workspaces: dict[int, LiveRange] = field(default_factory=dict)
     fills: dict[int, list[TensorKey]] = field(default_factory=dict)
     outer: dict[int, OuterMemory] = field(default_factory=dict)
+    lent: dict[int, set[TensorKey]] = field(default_factory=dict)
+    inside: dict[int, list[LiveRange]] = field(default_factory=dict)
     shifts: dict[TensorKey, int] = field(default_factory=dict)
     parts: dict[TensorKey, TensorKey] = field(default_factory=dict)
     in_place: dict[int, set[int]] = field(default_factory=dict)
+
+    def take_over(self, source: TensorKey, target: TensorKey) -> None:
+        """Let the block of `target` go on in that of `source`."""
+        old, new = self.of[source], self.of[target]
+        old.roots.extend(new.roots)
+        old.upper, old.nbytes = new.upper, max(old.nbytes, new.nbytes)
+        for root in new.roots:
+            self.of[root] = old
 
     def blocks(self) -> tuple[LiveRange, ...]:
         """Distinct blocks that take memory, in order of birth."""
@@ -128,31 +139,36 @@ def fold_inplace(
     lives: LiveRanges,
     is_over: Callable[[LiveRange, int], bool] = ends_at,
     apart: Collection[int] = (),
+    may_join: Callable[[LiveRange, LiveRange], bool] = lambda old, new: True,
 ) -> int:
     """Let outputs take over the memory of inputs that are over behind the same exec; returns how many did.
 
     Where an exec leaves a choice, as many bytes as possible are taken over. An input is over behind one exec at most,
-    so that no choice at one exec takes anything from another. At the steps `apart` nothing is taken over.
+    so that no choice at one exec takes anything from another. At the steps `apart` nothing is taken over, and a block
+    continues another one where these `may_join`.
     """
     steps = ((step, graph.execs[key]) for step, key in enumerate(order) if step not in apart)
-    return sum(_fold_exec(graph, record, step, lives, is_over) for step, record in steps)
+    return sum(_fold_exec(graph, record, step, lives, is_over, may_join) for step, record in steps)
 
 
 def _fold_exec(
-    graph: SymbolicGraph, record: ExecSymbol, step: int, lives: LiveRanges, is_over: Callable[[LiveRange, int], bool]
+    graph: SymbolicGraph,
+    record: ExecSymbol,
+    step: int,
+    lives: LiveRanges,
+    is_over: Callable[[LiveRange, int], bool],
+    may_join: Callable[[LiveRange, LiveRange], bool],
 ) -> int:
     possible = [
         (source, target)
         for source, target in shareable(graph, record)
-        if _may_fold(record, (source, target), step, lives) and is_over(lives.of[source], step)
+        if _may_fold(record, (source, target), step, lives)
+        and is_over(lives.of[source], step)
+        and may_join(lives.of[source], lives.of[target])
     ]
     chosen = choose_pairs(possible, lambda pair: lives.of[pair[1]].nbytes)
     for source, target in chosen:
-        old, new = lives.of[source], lives.of[target]
-        old.roots.extend(new.roots)
-        old.upper = new.upper
-        for root in new.roots:
-            lives.of[root] = old
+        lives.take_over(source, target)
     return len(chosen)
 
 

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.core.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
 from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
-from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
-from nnc.symbolic.ir import TensorKey
+from nnc.symbolic.compiler.place.liveness import LiveRange
+from nnc.symbolic.ir import ExecKey, SymbolicGraph
 
 # How often the planner's searches put a block somewhere: about a second, and a tenth where many plans are compared.
 PLACES = 50_000
 PLACES_OF_A_TRIAL = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaLayout:
-    """Where each block lies: `plan.offsets[i]` for `blocks[i]`, which the planner knows as `problem.blocks[i]`.
+@dataclass(slots=True)
+class BlockSpan:
+    """A block from one moment to another: as a block of this graph, the workspace of this exec if it is one.
 
-    That is in the arena of the block's kind of memory; the arenas of all kinds follow each other.
+    `step` is that of the graph whose plan is made, for a block of a body inside of it.
     """
 
-    blocks: tuple[LiveRange, ...]
+    life: LiveRange
+    lower: int
+    upper: int
+    name: str
+    graph: SymbolicGraph
+    exec: ExecKey | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaLayout:
+    """Where each block lies: `plan.offsets[i]` for `spans[i]`, which the planner knows as `problem.blocks[i]`.
+
+    That is in the arena of the block's kind of memory; the arenas of all kinds follow each other. `starts` are the
+    moments at which the steps of the graph begin.
+    """
+
+    spans: tuple[BlockSpan, ...]
     problem: Problem
     plan: Plan
+    starts: tuple[int, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[LiveRange, ...]:
+        """The blocks."""
+        return tuple(span.life for span in self.spans)
+
+    def step(self) -> int:
+        """The step of the peak."""
+        return bisect_right(self.starts, self.plan.witness.step) - 1 if self.starts else self.plan.witness.step
 
     def placed(self) -> tuple[tuple[LiveRange, int], ...]:
         """Each block with its offset from the beginning of the first arena."""
-        starts, start = {}, 0
+        begins, begin = {}, 0
         for memory in self.problem.memories:
-            starts[memory] = start
-            start += self.plan.arenas[memory]
-        offsets = zip(self.blocks, self.problem.blocks, self.plan.offsets, strict=True)
-        return tuple((life, starts[block.memory] + offset) for life, block, offset in offsets)
+            begins[memory] = begin
+            begin += self.plan.arenas[memory]
+        offsets = zip(self.spans, self.problem.blocks, self.plan.offsets, strict=True)
+        return tuple((span.life, begins[block.memory] + offset) for span, block, offset in offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +113,35 @@ class MemoryStatement:
 
 
 def lay_out(
-    lives: LiveRanges,
-    names: Mapping[TensorKey, str],
-    interference: Callable[[Sequence[LiveRange]], Interference] | None = None,
+    spans: Sequence[BlockSpan],
+    interference: Callable[[Sequence[BlockSpan]], Interference] | None = None,
     capacity: int | None = None,
     places: int = PLACES,
+    starts: tuple[int, ...] = (),
 ) -> ArenaLayout:
     """Plan the blocks; VerificationError when the independent check finds a fault in the solver's plan.
 
-    LiveRanges in steps say which blocks may share bytes, unless an `interference` graph of them does. A plan within the
+    Spans say which blocks may share bytes, unless an `interference` graph of them does. A plan within the
     `capacity`, in bytes, is good enough; MemoryLimitError when none is found.
     """
-    blocks = lives.blocks()
     problem = Problem(
         tuple(
-            Block(block_name(life, names), life.nbytes, life.lower, life.upper, ALIGNMENT, memory=life.memory)
-            for life in blocks
+            Block(span.name, span.life.nbytes, span.lower, span.upper, ALIGNMENT, memory=span.life.memory)
+            for span in spans
         ),
-        None if interference is None else interference(blocks),
+        None if interference is None else interference(spans),
     )
     if capacity is not None and (bound := lower_bound(problem)) > capacity:
         raise MemoryLimitError("plan", got=f"blocks of {bound} bytes at the peak", need=f"at most {capacity} bytes")
     plan = solve(problem, capacity=capacity, places=places)
     if broken := faults(problem, plan):
         raise VerificationError("memory plan: " + "; ".join(broken))
-    return ArenaLayout(blocks, problem, plan)
+    return ArenaLayout(tuple(spans), problem, plan, starts)
 
 
-def block_name(life: LiveRange, names: Mapping[TensorKey, str]) -> str:
+NOTHING = lay_out(())
+
+
+def block_name(life: LiveRange, graph: SymbolicGraph) -> str:
     """The first tensor of a block, as texts show it."""
-    return names[life.roots[0]] if life.roots else f"workspace of step {life.lower}"
+    return graph.label(life.roots[0]) if life.roots else f"workspace of step {life.lower}"

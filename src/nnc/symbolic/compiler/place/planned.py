@@ -1,35 +1,47 @@
-"""A graph with everything fixed before memory exists: order, lives, offsets, streams, and the same of its bodies."""
+"""A graph with everything fixed before memory exists: order, live ranges, streams, and the same of its bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.place.concurrency import Concurrency
-from nnc.symbolic.compiler.place.liveness import LiveRanges
-from nnc.symbolic.compiler.place.memory import ArenaLayout
-from nnc.symbolic.compiler.place.slots import Slots, aligned
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
+from nnc.symbolic.compiler.place.memory import NOTHING, ArenaLayout
+from nnc.symbolic.compiler.place.slots import Slots
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedGraph:
-    """A graph with everything fixed before memory exists; `inner` are those of the bodies of its execs.
+    """What a caller compiles, or a body; `inner` are those of the bodies of its execs.
 
     The roots `kept` hold their values behind the last step. The first `tested` execs are those that a loop's test
-    needs. Without `concurrency` each step waits for the one in front of it.
+    needs. The blocks of the roots `lent` lie in memory of the graph around. Without `concurrency` each step waits for
+    the one in front of it. The `layout` is that of the graph alone, with all blocks of its bodies; no plan of any order
+    and sharing that was tried needs less than `bound` bytes. On one stream the arena takes `serial_bytes`.
     """
 
     graph: SymbolicGraph
     order: tuple[ExecKey, ...]
+    uses: Uses
     lives: LiveRanges
-    layout: ArenaLayout
     inner: Mapping[ExecKey, tuple[PlannedGraph, ...]]
     backend: str
     kept: frozenset[TensorKey] = frozenset()
     tested: int = 0
-    concurrency: Concurrency | None = None
     slots: Slots = field(default_factory=Slots)
+    lent: frozenset[TensorKey] = frozenset()
+    concurrency: Concurrency | None = None
+    layout: ArenaLayout = NOTHING
+    bound: int = 0
+    serial_bytes: int = 0
+
+    @property
+    def arena(self) -> int:
+        """Bytes of the graph alone."""
+        return self.layout.plan.arena_bytes
 
     def inputs(self) -> tuple[TensorKey, ...]:
         """The roots in the arena whose value comes from outside before each run."""
@@ -41,7 +53,6 @@ class PlannedGraph:
         """How many streams the execs are on."""
         return 1 if self.concurrency is None else self.concurrency.streams
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arena, rounded up to the alignment of blocks."""
-        return aligned(self.layout.plan.arena_bytes)
+    def lender(self, life: LiveRange) -> TensorKey | None:
+        """The root of a block that lies in memory of the graph around; None for a block of this graph."""
+        return next((root for root in life.roots if root in self.lent), None)

@@ -13,7 +13,7 @@ which is found there when the number of iterations is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.concrete import CountBelow
@@ -29,6 +29,9 @@ Slot = int
 class Slots:
     """Bytes per slot, the slot of each root that has one, and whose memory becomes whose. Slot r begins in memory r.
 
+    Each of the `memories` is a block; one that `stays` with its slot is needed from the first value in the slot to the
+    last one of an iteration.
+
     `passed` are, by step of a `case..of` and by branch, the outputs that are an operand handed on: each changes memory
     with it when the branch is taken, so which memory is whose behind the loop depends on the run.
     """
@@ -36,6 +39,8 @@ class Slots:
     sizes: tuple[int, ...] = ()
     of: Mapping[TensorKey, Slot] = field(default_factory=dict)
     moves: tuple[Slot, ...] = ()
+    memories: tuple[LiveRange, ...] = ()
+    stays: tuple[bool, ...] = ()
     passed: Mapping[int, tuple[Mapping[TensorKey, TensorKey], ...]] = field(default_factory=dict)
 
     def cycle(self, slot: Slot) -> tuple[Slot, ...]:
@@ -75,12 +80,12 @@ def live_through(attrs: WhileAttrs, graph: SymbolicGraph, lives: LiveRanges, tes
     body, sources = attrs.body, [attrs.body.results[place] for place in computed_places(attrs)]
     for place in computed_places(attrs):
         key = body.parameters[place]
-        life = lives.of.setdefault(key, LiveRange([key], 0, 1, graph.tensors[key].spec.nbytes, outside=True))
+        life = lives.of.setdefault(key, LiveRange([key], 0, 0, graph.tensors[key].spec.nbytes, outside=True))
         if key in sources or sources.count(body.results[place]) > 1:
             life.upper = end
     for key in (*attrs.asked(), *attrs.exits(), *(key for key in attrs.stacked() if key in body.parameters)):
         read = lives.of.get(graph.root(key))
-        if read is not None:
+        if read is not None and tested:
             read.upper = max(read.upper, tested + 1 if tested < lives.steps else end)
 
 
@@ -95,25 +100,51 @@ def join_equals(attrs: WhileAttrs, lives: LiveRanges) -> None:
             lives.of[key] = lives.of[other]
 
 
-def assign_slots(attrs: WhileAttrs, order: Sequence[ExecKey], lives: LiveRanges) -> Slots:
-    """Slots for all blocks as large as a carried one, and for smaller ones where a slot is free."""
+def runs_once(attrs: WhileAttrs, tested: int) -> bool:
+    """Is there one iteration at most, with nothing in front of its test?"""
+    turns = trips(attrs)
+    return turns is not None and turns <= 1 and not tested
+
+
+def assign_slots(
+    attrs: WhileAttrs,
+    order: Sequence[ExecKey],
+    lives: LiveRanges,
+    lent: Collection[TensorKey] = (),
+    *,
+    once: bool = False,
+    shared: bool = True,
+) -> Slots:
+    """Slots for carried values and what takes turns with them; `shared` with all others that find one free.
+
+    These are all blocks as large as a carried one, for which there is a new slot where none is free, and smaller ones
+    but for those that are `lent`. A loop that runs `once` needs each memory as long as its own slot does.
+    """
     places = computed_places(attrs)
     pairs = [(lives.of[attrs.body.results[place]], lives.of[attrs.body.parameters[place]]) for place in places]
+    carried = {id(life) for pair in pairs for life in pair}
     classes = {aligned(life.nbytes) for pair in pairs for life in pair} - {0}
     wanted = {id(source): target for source, target in pairs}
-    work = _SlotAssignment()
-    distinct = {id(life): life for life in lives.of.values() if life.nbytes}
+    # Nothing moves in a loop that runs once, so that each value may have its own place among all others.
+    work = _SlotAssignment(apart=once and not shared)
+    distinct = {id(life): life for life in lives.of.values() if life.nbytes and (shared or id(life) in carried)}
     ordered = sorted(distinct.values(), key=lambda life: (life.lower, -life.upper, life.roots[0]))
     for life in ordered:
         if aligned(life.nbytes) in classes:
             target = wanted.get(id(life))
             work.put(life, None if target is None else work.slot_of.get(id(target)))
     for life in sorted(ordered, key=lambda life: -life.nbytes):
-        if aligned(life.nbytes) not in classes:
+        if aligned(life.nbytes) not in classes and not any(root in lent for root in life.roots):
             work.squeeze(life)
     moves = _permutation(work.sizes, [(work.slot_of[id(a)], work.slot_of[id(b)]) for a, b in pairs if a.nbytes])
     slots = {root: work.slot_of[id(life)] for root, life in lives.of.items() if id(life) in work.slot_of}
-    return Slots(tuple(work.sizes), slots, moves, _passed(attrs.body.graph, order, lives, slots, work.sizes))
+    passed = _passed(attrs.body.graph, order, lives, slots, work.sizes)
+    stays = tuple((once or moves[slot] == slot) and not passed for slot in range(len(moves)))
+    memories = tuple(
+        LiveRange(values[0].roots[:1], 0, lives.steps + 1, size, memory=values[0].memory)
+        for values, size in zip(work.inside, work.sizes, strict=True)
+    )
+    return Slots(tuple(work.sizes), slots, moves, memories, stays, passed)
 
 
 def _passed(
@@ -157,8 +188,9 @@ def _passed(
 
 @dataclass(slots=True)
 class _SlotAssignment:
-    """The slots so far, with the lives of those who are in them."""
+    """The slots so far, with the lives of those who are in them; `apart`, each is alone in one."""
 
+    apart: bool = False
     sizes: list[int] = field(default_factory=list)
     inside: list[list[LiveRange]] = field(default_factory=list)
     slot_of: dict[int, Slot] = field(default_factory=dict)
@@ -167,7 +199,7 @@ class _SlotAssignment:
         """Into the preferred slot if it is free, else into the first free one of the size, else into a new one."""
         size = aligned(life.nbytes)
         order = range(len(self.sizes)) if preferred is None else (preferred, *range(len(self.sizes)))
-        free = (slot for slot in order if self.sizes[slot] == size and self._is_free(slot, life))
+        free = (slot for slot in order if not self.apart and self.sizes[slot] == size and self._is_free(slot, life))
         found = next(free, None)
         if found is None:
             found = len(self.sizes)
@@ -182,7 +214,11 @@ class _SlotAssignment:
             self._enter(min(possible, key=lambda slot: self.sizes[slot]), life)
 
     def _is_free(self, slot: Slot, life: LiveRange) -> bool:
-        return all(other.upper <= life.lower or life.upper <= other.lower for other in self.inside[slot])
+        """Carried values are there at the same time in front of an iteration, even those that it does not read."""
+        return not any(
+            (life.outside and other.outside) or (other.lower < life.upper and life.lower < other.upper)
+            for other in self.inside[slot]
+        )
 
     def _enter(self, slot: Slot, life: LiveRange) -> None:
         self.inside[slot].append(life)
@@ -209,11 +245,17 @@ def _permutation(sizes: Sequence[int], pairs: Iterable[tuple[Slot, Slot]]) -> tu
 
 
 def use_outer_memory(
-    record: ExecSymbol, step: int, slots: Slots, lives: LiveRanges, is_over: Callable[[TensorKey], bool]
+    record: ExecSymbol,
+    step: int,
+    slots: Slots,
+    lives: LiveRanges,
+    is_over: Callable[[TensorKey], bool],
+    lent: Collection[int] = (),
 ) -> OuterMemory:
     """Which blocks around a loop its slots may begin in, and which results are where they are wanted when it ends.
 
     `is_over` tells whether a root's block may be written from `step` on, as far as others are concerned.
+    The blocks of the operands `lent` are those of the slots that they are in.
     """
     attrs = record.command.attrs
     assert isinstance(attrs, WhileAttrs)
@@ -225,6 +267,10 @@ def use_outer_memory(
         if key in lives.of and blocks.count(id(lives.of[key])) == 1 and is_over(key)
     ]
     work = _OuterBlocks(attrs, slots, lives, dict(free))
+    for place in lent:
+        slot, source = slots.of.get(attrs.body.parameters[place]), record.inputs[place]
+        if slot is not None and source is not None:
+            work.roots[slot] = source
     for place, key in free:
         slot = slots.of.get(attrs.body.parameters[place])
         if slot is not None and slot not in work.roots and aligned(lives.of[key].nbytes) == slots.sizes[slot]:
@@ -276,11 +322,7 @@ class _OuterBlocks:
         if root in self.found.values():
             return
         self.found[output] = root
-        old, new = self.lives.of[root], self.lives.of[output]
-        old.roots.extend(new.roots)
-        old.upper, old.nbytes = new.upper, max(old.nbytes, new.nbytes)
-        for one in new.roots:
-            self.lives.of[one] = old
+        self.lives.take_over(root, output)
 
 
 def aligned(nbytes: int) -> int:

@@ -1,0 +1,479 @@
+"""One plan for all graphs: what a caller compiles, the branches of a `case_of`, and the bodies of loops.
+
+    execs → plans of their bodies → uses → order → live ranges → what shares memory → slots → layout
+
+The layout judges: outputs take over what ends at their execs unless the plan is smaller without it, inputs of
+concatenations are computed in their places where it is no larger for it, and other values share the slots of a loop
+unless it is smaller without that. Blocks of bodies are laid out among those of the graph around (`timeline`). A branch
+computes its results where they are wanted, and may write over operands that end with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from nnc.ops.rules import INPLACE
+from nnc.symbolic.compiler.order.choose import choose_order, predecessors
+from nnc.symbolic.compiler.order.uses import Uses, uses_of
+from nnc.symbolic.compiler.place.concatenation import concatenate_in_place, sites
+from nnc.symbolic.compiler.place.concurrency import Concurrency, run_side_by_side
+from nnc.symbolic.compiler.place.liveness import (
+    LiveRange,
+    LiveRanges,
+    ends_at,
+    find_live_ranges,
+    fold_inplace,
+    live_range_of,
+)
+from nnc.symbolic.compiler.place.memory import PLACES, PLACES_OF_A_TRIAL, lay_out
+from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.place.scratch import kernel_scratch
+from nnc.symbolic.compiler.place.slots import (
+    Slots,
+    assign_slots,
+    computed_places,
+    join_equals,
+    live_through,
+    runs_once,
+    trips,
+    use_outer_memory,
+)
+from nnc.symbolic.compiler.place.timeline import block_spans
+from nnc.symbolic.control import CaseAttrs, WhileAttrs
+from nnc.symbolic.ir import Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+
+# At most this many concatenations, and as many execs that write in place, are tried the other way: fewer where a plan
+# is large, as the time for a plan grows with the pairs of blocks.
+TRIALS = 32
+TRIED_PAIRS = 1 << 21
+
+Pair = tuple[TensorKey, TensorKey]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boundary:
+    """What a graph has to do with what is around it, in roots.
+
+    `execs` are those that are needed, the `early` ones first. The memory of `outside` is somebody else's; `kept` hold
+    their values behind the last step; new values in `carried` are written over old ones. `lent` roots lie in blocks of
+    the graph around; an operand's block may become a result's for
+    the pairs in `merged` (None: for all). `loop` is the loop that the graph is the body of.
+    """
+
+    execs: tuple[ExecKey, ...]
+    outside: frozenset[TensorKey]
+    kept: frozenset[TensorKey]
+    carried: Mapping[TensorKey, TensorKey] = field(default_factory=dict)
+    early: frozenset[ExecKey] = frozenset()
+    operands: frozenset[TensorKey] = frozenset()
+    results: frozenset[TensorKey] = frozenset()
+    merged: frozenset[Pair] | None = None
+    loop: WhileAttrs | None = None
+
+    @property
+    def lent(self) -> frozenset[TensorKey]:
+        """Roots that lie in blocks of the graph around."""
+        return self.operands | self.results
+
+    def may_join(self, old: LiveRange, new: LiveRange) -> bool:
+        """May the block of an operand go on as that of a result?"""
+        ending, begun = self.operands.intersection(old.roots), self.results.intersection(new.roots)
+        return self.merged is None or all((one, other) in self.merged for one in ending for other in begun)
+
+
+def plan(
+    graph: SymbolicGraph,
+    boundary: Boundary,
+    backend: str,
+    *,
+    streams: int = 1,
+    trials: int = TRIALS,
+    capacity: int | None = None,
+) -> PlannedGraph:
+    """The graph with all that is fixed before memory exists.
+
+    So many sites are tried each way in the plan; a plan within the `capacity` is good enough.
+    """
+    inner = {key: BodyPlans(graph.execs[key], backend) for key in boundary.execs if bodies_of(graph.execs[key].command)}
+    scratch = {
+        key: inner[key].scratch if key in inner else kernel_scratch(graph, key, backend) for key in boundary.execs
+    }
+    uses = uses_of(graph, boundary.execs, boundary.outside, boundary.kept, scratch)
+    order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early)
+    planner = Planner(graph, boundary, backend, order, uses, inner, capacity)
+    planned = planner.choose(trials)
+    if streams > 1:
+        before = predecessors(graph, boundary.execs, uses, boundary.carried)
+        concurrency = run_side_by_side(order, before, uses, planner.unfolded(), streams)
+        planned = replace(planner.choose(trials, concurrency), serial_bytes=planned.arena)
+    return planned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planner:
+    """An order of execs, and how what shares memory in it is found."""
+
+    graph: SymbolicGraph
+    boundary: Boundary
+    backend: str
+    order: tuple[ExecKey, ...]
+    uses: Uses
+    inner: Mapping[ExecKey, BodyPlans]
+    capacity: int | None
+
+    def choose(self, trials: int, concurrency: Concurrency | None = None) -> PlannedGraph:
+        """The smallest plan over what may share memory, with the lowest bound of all that were tried."""
+        best = self.arranged(concurrency)
+        bound = best.bound
+        joined: set[int] = set()
+        apart: set[int] = set()
+        shared = True
+        trials = min(trials, TRIED_PAIRS // max(len(best.layout.spans) ** 2, 1))
+        if self.boundary.loop is not None and trials:
+            trial = self.arranged(concurrency, shared=False)
+            bound = min(bound, trial.bound)
+            # At the same size, what may lie anywhere in the only iteration leaves more to the graph around.
+            once = trips(self.boundary.loop) == 1 and runs_once(self.boundary.loop, len(self.boundary.early))
+            if trial.arena < best.arena + once:
+                shared, best = False, trial
+        for step in sites(self.graph, self.order)[:trials]:
+            trial = self.arranged(concurrency, {*joined, step}, shared=shared, places=PLACES_OF_A_TRIAL)
+            bound = min(bound, trial.bound)
+            if trial.lives.in_place.get(step) and trial.arena <= best.arena:
+                joined.add(step)
+                best = trial
+        folded = [step for step, key in enumerate(self.order) if self.uses.pairs[key] and not self._is_enforced(key)]
+        for step in folded[:trials]:
+            if best.arena == best.layout.plan.lower_bound:
+                break
+            trial = self.arranged(concurrency, joined, {*apart, step}, shared=shared, places=PLACES_OF_A_TRIAL)
+            bound = min(bound, trial.bound)
+            if trial.arena < best.arena:
+                apart.add(step)
+                best = trial
+        return replace(best, bound=bound)
+
+    def unfolded(self) -> LiveRanges:
+        """The live ranges of all roots, each with a block of its own."""
+        boundary = self.boundary
+        lives = find_live_ranges(self.graph, self.order, self.uses, boundary.outside)
+        _keep_unwritten(self.graph, boundary.kept, lives, boundary.outside)
+        if boundary.loop is not None:
+            live_through(boundary.loop, self.graph, lives, len(boundary.early))
+        return lives
+
+    def arranged(
+        self,
+        concurrency: Concurrency | None = None,
+        joined: Collection[int] = (),
+        apart: Collection[int] = (),
+        *,
+        shared: bool = True,
+        places: int = PLACES,
+    ) -> PlannedGraph:
+        """With a layout: outputs have taken over what ends at their execs, but for the steps `apart`.
+
+        The inputs of the concatenations `joined` are computed in their places.
+        """
+        graph, order, boundary = self.graph, self.order, self.boundary
+        is_over = ends_at if concurrency is None else concurrency.is_over
+        lives = self.unfolded()
+        fold_inplace(graph, order, lives, is_over, apart, boundary.may_join)
+        if boundary.loop is not None:
+            join_equals(boundary.loop, lives)
+        inner = dict(self._bodies(lives, is_over))
+        for step, key in enumerate(order):
+            if key not in inner and (nbytes := self.uses.scratch[key]):
+                lives.workspaces[step] = LiveRange([], step, step + 1, nbytes)
+        concatenate_in_place(graph, order, lives, joined, is_over)
+        slots = Slots()
+        if boundary.loop is not None:
+            once = runs_once(boundary.loop, len(boundary.early))
+            slots = assign_slots(boundary.loop, order, lives, boundary.operands, once=once, shared=shared)
+        planned = PlannedGraph(
+            graph,
+            order,
+            self.uses,
+            lives,
+            inner,
+            self.backend,
+            boundary.kept | boundary.outside,
+            len(boundary.early),
+            slots,
+            boundary.lent,
+            concurrency,
+        )
+        spans, starts = block_spans(planned)
+        for span in spans:
+            if span.step is not None:
+                lives.inside.setdefault(span.step, []).append(span.life)
+        interference = None if concurrency is None else concurrency.interference
+        layout = lay_out(spans, interference, self.capacity, places, starts)
+        return replace(planned, layout=layout, bound=layout.plan.lower_bound, serial_bytes=layout.plan.arena_bytes)
+
+    def _is_enforced(self, key: ExecKey) -> bool:
+        command = self.graph.execs[key].command
+        return bool(INPLACE[command.op](command.attrs).enforced)
+
+    # ---- bodies
+
+    def _bodies(
+        self, lives: LiveRanges, is_over: Callable[[LiveRange, int], bool]
+    ) -> Iterator[tuple[ExecKey, tuple[PlannedGraph, ...]]]:
+        """The plans of the bodies of each exec, with the memory that the blocks around lend them."""
+        boundary = self.boundary
+        handed_on = frozenset[TensorKey]()
+        if boundary.loop is not None:
+            handed_on = _handed_on(self.graph, self.order, boundary.loop) - boundary.operands
+        for step, key in enumerate(self.order):
+            if key not in self.inner:
+                continue
+            plans, record = self.inner[key], self.graph.execs[key]
+
+            def may_write(root: TensorKey, step: int = step) -> bool:
+                life = lives.of[root]
+                return root not in handed_on and ends_at(life, step) and is_over(life, step)
+
+            if plans.loop is not None:
+                _drop_count(lives.of.get(record.outputs[0]), step)
+                lent = _lendable(record, lives, may_write) & plans.read_once()
+                body = plans.iteration(lent)
+                lives.outer[step] = use_outer_memory(record, step, body.slots, lives, may_write, sorted(lent))
+                yield key, (body,)
+            else:
+                lent = _lendable(record, lives, may_write)
+                yield key, self._lend(plans, record, step, lives, lent)
+            moving = range(record.command.attrs.carried if plans.loop is not None else plans.chosen)
+            ending = (place for place in moving if _ends_with(lives, record.inputs[place], step))
+            lives.lent[step] = {taken for place in (*ending, *lent) if (taken := record.inputs[place]) is not None}
+
+    def _lend(
+        self,
+        plans: BodyPlans,
+        record: ExecSymbol,
+        step: int,
+        lives: LiveRanges,
+        lent: frozenset[int],
+    ) -> tuple[PlannedGraph, ...]:
+        """The branches with the blocks of operands that end here and of results that begin here.
+
+        Where each branch ends up in the block of an operand with the same result, that goes on in the block.
+        """
+        operands = frozenset(place for place in lent if place >= plans.chosen)
+        results = frozenset(place for place, key in enumerate(record.outputs) if key in lives.of)
+        merged = frozenset(
+            (place, other)
+            for place, other in plans.merged(operands, results, None)
+            if self._may_merge(lives, record.inputs[place], record.outputs[other], step)
+        )
+        if plans.merged(operands, results, merged) != merged:
+            merged = frozenset()
+        for place, other in sorted(merged):
+            source = record.inputs[place]
+            assert source is not None
+            lives.take_over(source, record.outputs[other])
+        return plans.branches(operands, results, merged)
+
+    def _may_merge(self, lives: LiveRanges, source: TensorKey | None, target: TensorKey, step: int) -> bool:
+        assert source is not None
+        old, new = lives.of[source], lives.of[target]
+        fits = old is not new and old.nbytes == new.nbytes and new.lower == step and new.roots[0] == target
+        return fits and self.boundary.may_join(old, new)
+
+
+@dataclass(eq=False)
+class BodyPlans:
+    """The plans of the bodies of an exec, each made once for the memory that is lent to it."""
+
+    record: ExecSymbol
+    backend: str
+    _branches: dict[object, tuple[PlannedGraph, ...]] = field(default_factory=dict)
+
+    @property
+    def chosen(self) -> int:
+        """How many inputs a `case_of` chooses by."""
+        attrs = self.record.command.attrs
+        assert isinstance(attrs, CaseAttrs)
+        return attrs.chosen
+
+    @cached_property
+    def loop(self) -> PlannedGraph | None:
+        """The body of a loop to which nothing is lent."""
+        return self.iteration(frozenset()) if isinstance(self.record.command.attrs, WhileAttrs) else None
+
+    def iteration(self, operands: frozenset[int]) -> PlannedGraph:
+        """The body of a loop with the blocks of these operands."""
+        attrs = self.record.command.attrs
+        assert isinstance(attrs, WhileAttrs)
+        if operands not in self._branches:
+            lent = frozenset(attrs.body.parameters[place] for place in operands)
+            self._branches[operands] = (plan(attrs.body.graph, _loop_boundary(attrs, lent), self.backend),)
+        return self._branches[operands][0]
+
+    def read_once(self) -> frozenset[int]:
+        """The operands that a loop reads in its only iteration."""
+        attrs = self.record.command.attrs
+        assert isinstance(attrs, WhileAttrs)
+        body, boundary = attrs.body, _loop_boundary(attrs)
+        if not runs_once(attrs, len(boundary.early)):
+            return frozenset()
+        kept = {body.graph.root(key) for key in (*body.results, *attrs.named())}
+        parameters = enumerate(body.parameters)
+        return frozenset(place for place, key in parameters if place >= attrs.carried and key not in kept)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes beside operands and outputs, as far as that is known before these have places."""
+        if self.loop is not None:
+            return self.loop.arena
+        outputs = frozenset(range(len(self.record.outputs)))
+        bodies = [body for _, body in bodies_of(self.record.command)]
+        planned = self.branches(frozenset(), outputs, frozenset())
+        return max(
+            max(one.arena - _bytes_of(body.graph, body.results), 0) for one, body in zip(planned, bodies, strict=True)
+        )
+
+    def branches(
+        self, operands: frozenset[int], results: frozenset[int], merged: frozenset[tuple[int, int]] | None
+    ) -> tuple[PlannedGraph, ...]:
+        """The branches with blocks for these operands and results, some of which may be the same (None: any)."""
+        key = (operands, results, merged)
+        if key not in self._branches:
+            self._branches[key] = tuple(
+                plan(body.graph, self._boundary(body, operands, results, merged), self.backend)
+                for _, body in bodies_of(self.record.command)
+            )
+        return self._branches[key]
+
+    def merged(
+        self, operands: frozenset[int], results: frozenset[int], allowed: frozenset[tuple[int, int]] | None
+    ) -> frozenset[tuple[int, int]]:
+        """The operands and results, by place, that each branch has in the same block when no others are allowed to."""
+        if not operands or not results:
+            return frozenset()
+        planned = self.branches(operands, results, allowed)
+        bodies = [body for _, body in bodies_of(self.record.command)]
+        return _one_to_one(
+            (place, other)
+            for place in operands
+            for other in results
+            if all(
+                _in_one_block(one, body.parameters[place - self.chosen], body.results[other])
+                for one, body in zip(planned, bodies, strict=True)
+            )
+        )
+
+    def _boundary(
+        self,
+        body: Body,
+        operands: frozenset[int],
+        results: frozenset[int],
+        merged: frozenset[tuple[int, int]] | None,
+    ) -> Boundary:
+        ending = frozenset(body.parameters[place - self.chosen] for place in operands)
+        given = frozenset(body.parameters)
+        lent = frozenset(body.results[place] for place in results) - given
+        return Boundary(
+            execs=tuple(body.graph.needed_for(body.results, given)),
+            outside=(given | frozenset(body.results)) - ending - lent,
+            kept=frozenset(body.results),
+            operands=ending,
+            results=lent,
+            merged=None
+            if merged is None
+            else frozenset((body.parameters[one - self.chosen], body.results[other]) for one, other in merged),
+        )
+
+
+def _in_one_block(planned: PlannedGraph, parameter: TensorKey, result: TensorKey) -> bool:
+    """The result is the parameter, or written where that was."""
+    life = planned.lives.of.get(result)
+    return result == parameter or (result in planned.lent and life is planned.lives.of.get(parameter))
+
+
+def _drop_count(life: LiveRange | None, step: int) -> None:
+    """A count that nobody reads is not written."""
+    if life is not None and ends_at(life, step):
+        life.nbytes = 0
+
+
+def _one_to_one(pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Pairs without those whose first or second another one has before them."""
+    chosen: set[tuple[int, int]] = set()
+    for one, other in sorted(pairs):
+        if not any(one == first or other == second for first, second in chosen):
+            chosen.add((one, other))
+    return frozenset(chosen)
+
+
+def _bytes_of(graph: SymbolicGraph, keys: Iterable[TensorKey]) -> int:
+    return sum(graph.tensors[key].spec.nbytes for key in keys)
+
+
+def _ends_with(lives: LiveRanges, key: TensorKey | None, step: int) -> bool:
+    """Is the block of an input there that ends with the step?"""
+    life = None if key is None else lives.of.get(key)
+    return life is not None and ends_at(life, step)
+
+
+def _lendable(record: ExecSymbol, lives: LiveRanges, may_write: Callable[[TensorKey], bool]) -> frozenset[int]:
+    """Places of inputs whose blocks no other input has, and which may be written over."""
+    blocks = [lives.of.get(key) for key in record.inputs if key is not None]
+    return frozenset(
+        place
+        for place, key in enumerate(record.inputs)
+        if key in lives.of and sum(other is lives.of[key] for other in blocks) == 1 and may_write(key)
+    )
+
+
+def _loop_boundary(attrs: WhileAttrs, operands: frozenset[TensorKey] = frozenset()) -> Boundary:
+    """What the test and the results behind the loop read comes first; carried values that change have slots."""
+    body, graph = attrs.body, attrs.body.graph
+    moving = computed_places(attrs)
+    computed = {body.parameters[place] for place in moving}
+    early = (*attrs.asked(), *attrs.exits())
+    late = (key for key in attrs.stacked() if key not in body.parameters)
+    kept = [*(body.results[place] for place in moving), *late]
+    given = frozenset([attrs.count, *body.parameters])
+    return Boundary(
+        execs=tuple(graph.needed_for([*kept, *early], given)),
+        outside=given - computed - operands,
+        kept=frozenset(graph.root(key) for key in kept),
+        early=frozenset(graph.needed_for(early, given)),
+        operands=operands,
+        loop=attrs,
+    )
+
+
+def _handed_on(graph: SymbolicGraph, order: Sequence[ExecKey], loop: WhileAttrs) -> frozenset[TensorKey]:
+    """Roots that may be the memory of a parameter: branches give operands back."""
+    handed = set(loop.body.parameters)
+    for key in order:
+        record = graph.execs[key]
+        attrs = record.command.attrs
+        if not isinstance(attrs, CaseAttrs):
+            continue
+        operands = record.inputs[attrs.chosen :]
+        for _, body in attrs.bodies():
+            for output, result in zip(record.outputs, body.results, strict=True):
+                if result in body.parameters and operands[body.parameters.index(result)] in handed:
+                    handed.add(output)
+    return frozenset(handed)
+
+
+def _keep_unwritten(
+    graph: SymbolicGraph, kept: Iterable[TensorKey], lives: LiveRanges, bound: Collection[TensorKey]
+) -> None:
+    """A wanted output that no exec touches (an input passed through, a fill) still needs memory."""
+    for root in sorted(kept):
+        if root in lives.of or root in bound:
+            continue
+        record, end = graph.tensors[root], lives.steps
+        if record.fill is None:
+            lives.of[root] = live_range_of(graph, root, 0, end + 1)
+            lives.of[root].outside = True
+        else:
+            lives.of[root] = live_range_of(graph, root, end, end + 1)
+            lives.fills.setdefault(end, []).append(root)

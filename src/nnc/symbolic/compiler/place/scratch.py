@@ -1,0 +1,36 @@
+"""Scratch memory of kernels: what they ask for, and copies of operands that lie in memory with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.spec import contiguous_strides
+from nnc.errors import UsageError
+from nnc.symbolic.compiler.place.slots import aligned
+from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+
+
+def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
+    """Bytes of the workspace of an exec's kernel, with what it copies operands with gaps to behind it."""
+    record = graph.execs[key]
+    inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
+    outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
+    try:
+        kernel = DISPATCHER.claim(record.command, inputs, outputs, backend).kernel
+    except UsageError as error:
+        error.origin = error.origin or record.origin
+        raise
+    read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
+    copied = kernel.copied_bytes(read, written) if read or written else 0
+    return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
+
+
+def _with_gaps(graph: SymbolicGraph, tensors: Sequence[TensorKey | None]) -> frozenset[int]:
+    """The positions of aliases whose elements do not lie one behind the other."""
+    present = [(position, key) for position, key in enumerate(tensors) if key is not None and graph.root(key) != key]
+    return frozenset(
+        position
+        for position, key in present
+        if graph.region(key).strides != contiguous_strides(graph.tensors[key].spec.shape)
+    )
