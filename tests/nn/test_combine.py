@@ -17,7 +17,7 @@ def test_parts_are_named_by_position_or_keyword() -> None:
 
 
 def test_only_layers_are_parts() -> None:
-    with pytest.raises(AttributeValueError, match="1: function; need layers"):
+    with pytest.raises(AttributeValueError, match="1=a function; need layers"):
         Sequential(Dense(8), lambda x: x)  # type: ignore[arg-type]  # no layer, on purpose
 
 

@@ -209,6 +209,7 @@ def test_a_model_refuses_what_is_no_part_of_one() -> None:
     dense = nn.Dense(3)
     for make, told in (
         (lambda: nn.Model(nn.Dense, (4,)), r"layer=the class Dense; need a Layer. Fix: make one of it: Dense\(…\)"),
+        (lambda: nn.Sequential(dense, nn.ReLU), r"1=the class ReLU; need layers. Fix: make one of it: ReLU\(…\)"),
         (lambda: nn.Model(dense, 4), "input_shape=4; need several of an integer"),
         (lambda: nn.Model(dense, (4,), optimizer="adam"), r"optimizer='adam'; .*Fix: pass Adam\(…\)"),
         (lambda: nn.Model(dense, (4,), loss="mse"), r"loss='mse'; need a Loss"),

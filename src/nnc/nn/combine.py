@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nnc.errors import AttributeValueError
+from nnc.arguments import shown
+from nnc.errors import ArgumentError, AttributeValueError
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, concatenate, sum_of
 
@@ -20,7 +21,7 @@ class LayerParts(Layer):
         self.parts: tuple[tuple[str, Layer], ...] = (*numbered, *named.items())
         for name, layer in self.parts:
             if not isinstance(layer, Layer):
-                raise AttributeValueError(type(self).__name__, got=f"{name}: {type(layer).__name__}", need="layers")
+                raise _no_layer(type(self).__name__, name, layer)
 
     def _branches(self, scope: Scope[T], x: T) -> list[T]:
         """Each part applied to `x`; AttributeValueError when there is none."""
@@ -86,3 +87,8 @@ class Residual(LayerParts):
         """Apply the body and the shortcut and add them."""
         body, *shortcut = self._branches(scope, x)
         return add(body, shortcut[0] if shortcut else x)
+
+
+def _no_layer(subject: str, name: str, value: object) -> ArgumentError:
+    fix = f"make one of it: {value.__name__}(…)" if isinstance(value, type) else ""
+    return ArgumentError(subject, got=f"{name}={shown(value)}", need="layers", fix=fix)
