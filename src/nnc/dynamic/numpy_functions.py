@@ -15,6 +15,7 @@ from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import UsageError
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.compose import einsum
+from nnc.ops.derived import is_inf, tan
 from nnc.ops.movement import concatenate, transpose
 from nnc.ops.operand import Operand
 from nnc.ops.order import cumsum
@@ -63,11 +64,13 @@ UNARY: Mapping[np.ufunc, Function] = {
     np.log1p: log1p,
     np.sin: sin,
     np.cos: cos,
+    np.tan: tan,
     np.tanh: tanh,
     np.floor: floor,
     np.ceil: ceil,
     np.rint: round,
     np.isnan: is_nan,
+    np.isinf: is_inf,
     np.logical_not: logical_not,
     np.invert: operator.invert,
 }
@@ -79,6 +82,10 @@ OPERATORS: Mapping[np.ufunc, Function] = {
     np.multiply: operator.mul,
     np.divide: operator.truediv,
     np.power: operator.pow,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.left_shift: operator.lshift,
+    np.right_shift: operator.rshift,
     np.matmul: operator.matmul,
     np.equal: operator.eq,
     np.not_equal: operator.ne,

@@ -12,6 +12,7 @@ from nnc.ops.compose import *
 from nnc.ops.convolutions import *
 from nnc.ops.copy import *
 from nnc.ops.custom import *
+from nnc.ops.derived import *
 from nnc.ops.detection import *
 from nnc.ops.fill import *
 from nnc.ops.generate import *
