@@ -152,7 +152,7 @@ def main() -> None:
         alone = tuple(SOLVERS) if arguments.all_solvers and len(problem.blocks) <= SMALL_ENOUGH_FOR_ALL else ()
         for solver in ("portfolio", *alone):
             print(json.dumps(measure(name, problem, capacity, solver, arguments.time_limit)), flush=True)
-    if arguments.only in "planted":
+    if arguments.planted > 0 and arguments.only in "planted":
         print(json.dumps(measure_planted(arguments.planted)), flush=True)
 
 
