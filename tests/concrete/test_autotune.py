@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -442,3 +443,20 @@ def test_what_to_tune_by() -> None:
     assert default.within_plan
     with pytest.raises(UsageError, match="compile: got autotune and deterministic; need one of them"):
         checked_tuning("compile", True, True)
+
+
+def test_an_interrupt_while_choices_are_written_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = TuneCache(tmp_path)
+    cache.put("key", MeasuredChoice("llvm", 1.0, versions()))
+    read = TuneCache._read
+
+    def press_and_read(self: TuneCache) -> dict[str, MeasuredChoice]:
+        signal.raise_signal(signal.SIGINT)
+        return read(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TuneCache, "_read", press_and_read)
+        with pytest.raises(KeyboardInterrupt):
+            cache.save()
+    cache.save()
+    assert TuneCache(tmp_path).get("key") == MeasuredChoice("llvm", 1.0, versions())

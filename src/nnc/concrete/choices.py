@@ -6,7 +6,7 @@ import json
 import platform
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +17,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Tensors
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
+from nnc.core.shield import Shield
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
 
@@ -65,15 +66,19 @@ class TuneCache:
 
     def save(self) -> None:
         """Write what is new, together with what other processes have written meanwhile."""
-        with self._lock:
-            fresh, self._fresh = self._fresh, {}
-        if self.path is None or not fresh:
-            return
+        # Whole, or what is new would be taken out of the table and never written.
+        with Shield():
+            with self._lock:
+                fresh, self._fresh = self._fresh, {}
+            if self.path is not None and fresh:
+                self._write(self.path, fresh)
+
+    def _write(self, path: Path, fresh: Mapping[str, MeasuredChoice]) -> None:
         rows = {key: astuple(entry) for key, entry in sorted({**self._read(), **fresh}.items())}
         text = json.dumps({"version": FORMAT_VERSION, "entries": rows}, indent=1)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, [text.encode()])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, [text.encode()])
         except (OSError, UsageError) as error:
             self._warn(str(error))
 
