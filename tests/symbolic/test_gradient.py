@@ -21,7 +21,7 @@ from nnc.ops.optimizer import SGD, SGDAttrs
 from nnc.ops.pointwise import EXP, LOG
 from nnc.ops.reads import gradient_reads
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable, example_of
-from nnc.symbolic import Symbol, SymbolicGraph, backward, verify
+from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, verify
 
 COPIED = Command(COPY, NoAttrs())
 
@@ -447,3 +447,22 @@ def test_a_gradient_reads_no_more_than_its_rule(op: Op[Any], graph: SymbolicGrap
     allowed = {inputs[place].key for place in reads.inputs if inputs[place] is not None}
     allowed |= {outputs[place].key for place in reads.outputs}
     assert read - {seed.key for seed in seeds} == allowed
+
+
+def test_what_lies_outside_of_sources_and_destinations_is_constant() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2,), "f64"), "x")
+    squared = ops.square(x)
+    y, z = ops.exp(squared * x), ops.exp(x)
+    (begin,), (end,), (other,) = (graph.writers(symbol.key) for symbol in (squared, y, z))
+    values = np.array([0.5, -1.0])
+
+    def slope(**ends: list[ExecKey]) -> list[float]:
+        (gradient,) = backward(graph, [y, z], [x], **ends)
+        return values_of(graph, [gradient], {x: values})[0].tolist()
+
+    inside = 3 * values**2 * np.exp(values**3)
+    np.testing.assert_allclose(slope(), inside + np.exp(values))
+    np.testing.assert_allclose(slope(sources=[begin]), inside)
+    np.testing.assert_allclose(slope(destinations=[end]), inside)
+    np.testing.assert_allclose(slope(sources=[begin], destinations=[other]), 0.0)

@@ -64,8 +64,14 @@ def backward(
     outputs: Sequence[Symbol],
     inputs: Sequence[Symbol],
     seeds: Sequence[Symbol | None] | None = None,
+    *,
+    sources: Sequence[ExecKey] = (),
+    destinations: Sequence[ExecKey] = (),
 ) -> Gradients:
     """Symbols of d(sum of outputs · seeds) / d(input), one per input; a missing seed means ones.
+
+    Differentiated is what lies between the execs `sources` and `destinations`, these included; what is outside is
+    constant. Without sources it begins at the inputs, without destinations it ends at the outputs.
 
     An input that the outputs do not depend on gets zeros. NotDifferentiableError names the operator that stands
     in the way, with the user's line.
@@ -75,7 +81,7 @@ def backward(
         raise ArityError("backward", got=f"{len(given)} seeds", need=f"{len(outputs)}, one per output")
     for symbol in (*outputs, *inputs):
         _check_float(graph, symbol)
-    work = _Backward(graph, relevant(graph, outputs, inputs))
+    work = _Backward(graph, relevant(graph, outputs, inputs, sources, destinations))
     for output, seed in zip(outputs, given, strict=True):
         if seed is not None and (seed.shape, seed.spec.dtype) != (output.shape, output.spec.dtype):
             raise ShapeError("backward", got=f"seed {seed.spec}", need=str(output.spec), origin=caller_origin())
@@ -100,12 +106,25 @@ class Relevant:
     roots: frozenset[TensorKey]
 
 
-def relevant(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Sequence[Symbol]) -> Relevant:
-    """Execs that lead from an input to an output, and the roots that carry its influence."""
+def relevant(
+    graph: SymbolicGraph,
+    outputs: Sequence[Symbol],
+    inputs: Sequence[Symbol],
+    sources: Sequence[ExecKey] = (),
+    destinations: Sequence[ExecKey] = (),
+) -> Relevant:
+    """Execs that lead from an input to an output, and the roots that carry its influence.
+
+    With `sources` only execs behind one of them count, with `destinations` only those in front of one.
+    """
     wanted = {graph.root(symbol.key) for symbol in inputs}
     reached = graph.execs.reachable(
         [writer for symbol in outputs for writer in graph.writers(symbol.key)], reverse=True
     )
+    if sources:
+        reached = reached & graph.execs.reachable(sources)
+    if destinations:
+        reached = reached & graph.execs.reachable(destinations, reverse=True)
     seen: set[ExecKey] = set()
     for key in graph.execs.toposort(reached):
         record = graph.execs[key]

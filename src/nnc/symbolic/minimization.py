@@ -24,7 +24,7 @@ from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
 from nnc.ops.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorSymbol
+from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ def minimize(
     clip_norm: float | Symbol | None = None,
     clip_value: float | None = None,
     loss_scale: float = 1.0,
+    sources: Sequence[ExecKey] = (),
+    destinations: Sequence[ExecKey] = (),
 ) -> Minimized:
     """Append the gradients of `losses` by `parameters` and `inputs`, and one optimizer exec per parameter.
 
@@ -80,6 +82,8 @@ def minimize(
     its command. The scalars that commands read are new inputs, but for those given by name in `scalars`, and the
     `rates` of single parameters: a schedule may be computed in the graph. AttributeValueError for a command that is no
     optimizer, a parameter without one, and a limit that is not above 0.
+
+    `sources` and `destinations` bound what is differentiated, as in `backward`.
 
     Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. It is finite
     and above 0, or AttributeValueError.
@@ -92,7 +96,7 @@ def minimize(
         got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
         raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
     seeds = None if loss_scale == 1.0 else [fill_like(loss, loss_scale) for loss in losses]
-    found = tuple(backward(graph, losses, [*parameters, *inputs], seeds))
+    found = tuple(backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations))
     if seeds is not None:
         found = tuple(affine(gradient, 1.0 / loss_scale) for gradient in found)
     gradients, norm = list(found[: len(parameters)]), None
