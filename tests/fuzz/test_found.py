@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops, planning, symbolic
-from nnc.concrete import NonZero, Selector, TuneCache
+from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning
 from nnc.concrete.multiview import Carry, Taped
 from nnc.core.exchange import map_file
 from nnc.core.serialize import load_tensors, save_tensors
@@ -18,6 +18,7 @@ from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import NncError
+from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import prune, simplify
 
@@ -66,6 +67,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "a checkpoint of a number": lambda: nn.read_position(1.5),
     "weights that are a truth": lambda: nn.Model(nn.Dense(2), (3,)).apply(V, True),
     "a layer applied to bytes": lambda: nn.Model(nn.Dense(2), (3,)).apply(b"bytes", {}),
+    "roots of a number": lambda: GRAPH.roots(1.5),
+    "a plan that is bytes": lambda: beyond(b"bytes", 1),
+    "tuning by a text": lambda: checked_tuning("i32", None, False),
     "a data set by a number": lambda: nn.data.load(1.5),
 }
 

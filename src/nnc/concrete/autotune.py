@@ -61,6 +61,7 @@ class TuneOptions:
     within_plan: bool = False
 
 
+@checked
 def checked_tuning(subject: str, autotune: TuneOptions | bool, deterministic: bool) -> TuneOptions | None:
     """How to tune a planned graph; None for not at all. UsageError when what is fixed is also to be measured."""
     if autotune is False:

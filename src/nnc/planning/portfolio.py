@@ -103,6 +103,7 @@ def solve(
     return plan
 
 
+@checked
 def beyond(plan: Plan, capacity: int) -> MemoryLimitError:
     """The error that says that the smallest plan found does not fit."""
     return MemoryLimitError(

@@ -235,7 +235,6 @@ class SymbolicGraph:
         alias = self.tensors[key].alias
         return key if alias is None else alias.root
 
-    @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
         return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
