@@ -35,7 +35,7 @@ def jvp(
     scaffold: list[ExecKey] = []
     made: list[TensorKey] = []
     with graph.observed(tensors=made.append):
-        seeds = [graph.input(output.spec, "cotangent") for output in outputs]
+        seeds = [graph.input(output.spec, "cotangent", fill=0.0) for output in outputs]
         with graph.observed(scaffold.append):
             gradients = backward(graph, outputs, inputs, seeds)
         results = backward(graph, gradients, seeds, tangents)
