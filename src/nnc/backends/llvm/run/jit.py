@@ -9,8 +9,9 @@ Loading an object needs no parsing and no code generation. An interrupt leaves w
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import ClassVar
@@ -97,8 +98,12 @@ class Library:
         self._linker = linker
         self.tracker = tracker
 
-    def __del__(self) -> None:
-        self.tracker.close()
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # llvmlite's own functions may be gone at the end of the interpreter, and the code goes with the process.
+        if is_ending():
+            self.tracker.detach()
+        else:
+            self.tracker.close()
 
 
 @dataclass(slots=True)
