@@ -240,7 +240,9 @@ class Model:
         """Options, and tensors as they are between two steps. Programs are bound to memory and made anew."""
 
         def tensors() -> dict[str, object]:
-            tables = {name: {path: one.clone() for path, one in table.items()} for name, table in self._tables.items()}
+            # Another thread may make a table meanwhile.
+            made = dict(self._tables)
+            tables = {name: {path: one.clone() for path, one in table.items()} for name, table in made.items()}
             return {**self._options(), "_tables": tables}
 
         return self.exclusively(tensors)
