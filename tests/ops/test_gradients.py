@@ -23,6 +23,7 @@ from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import (
     add,
     affine,
+    atan,
     cast,
     cos,
     divide,
@@ -144,6 +145,7 @@ INTO_THEMSELVES: tuple[Unary, ...] = (
     lambda x: affine(exp(affine(x, -1.0)), 1.0, 0.5),
     lambda x: affine(log(x), 0.5, 1.2),
     lambda x: affine(erf(x), 1.0, 0.5),
+    atan,
     erfc,
     lambda x: affine(gelu(x), 0.6, 0.4),
     lambda x: affine(square(x), 0.3, 0.5),

@@ -37,6 +37,7 @@ SCALAR: dict[str, Formula] = {
     "hyperbolic tangent": lambda m, x: m.tanh(x),
     "hyperbolic tangent of a product": lambda m, x: m.tanh(x * m.exp(-x)),
     "error function": lambda m, x: m.erf(x) * x,
+    "arctangent": lambda m, x: m.atan(x) * x,
     "complementary error function": lambda m, x: m.erfc(x) * x,
     "sigmoid": lambda m, x: 1.0 / (1.0 + m.exp(-x)),
     "softplus": lambda m, x: m.log(1.0 + m.exp(x)),

@@ -37,7 +37,7 @@ from nnc.ops.rules import (
 )
 
 __all__ = [
-    "abs", "add", "affine", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
+    "abs", "add", "affine", "atan", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
     "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal",
     "power", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract",
@@ -324,6 +324,7 @@ SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
 COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
 ERF = unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
 ERFC = unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
+ATAN = unary("atan", "y = arctan x", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)))
 ABSOLUTE = unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
 SIGN = unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
@@ -430,8 +431,8 @@ GREATER = _predicate("greater", "y = a > b")
 GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
 
 OPERATORS = (
-    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ERF, ERFC, ABSOLUTE, SIGN,
-    STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT,
+    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ATAN, ERF, ERFC, ABSOLUTE,
+    SIGN, STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT,
     MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
     LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
 )  # fmt: skip
@@ -514,6 +515,11 @@ def cos(x: T) -> T:
 def erf(x: T) -> T:
     """y = 2/√π · ∫₀ˣ e^(-t²) dt."""
     return apply(ERF, _NONE, x)
+
+
+def atan(x: T) -> T:
+    """y = arctan x, between -π/2 and π/2."""
+    return apply(ATAN, _NONE, x)
 
 
 def erfc(x: T) -> T:

@@ -38,6 +38,7 @@ SMOOTH: tuple[Callable[[Any], Any], ...] = (
     ops.gelu_tanh,
     ops.swish,
     ops.erf,
+    ops.atan,
     ops.erfc,
     ops.square,
     lambda x: ops.exp(ops.tanh(x)),

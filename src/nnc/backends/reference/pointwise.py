@@ -153,6 +153,7 @@ ROWS: Rows = {
     ops.RELU: unary(relu),
     ops.SIN: unary(np.sin),
     ops.COS: unary(np.cos),
+    ops.ATAN: unary(np.arctan),
     ops.ERF: unary(by_library(math.erf)),
     ops.ERFC: unary(by_library(math.erfc)),
     ops.ABSOLUTE: unary(np.abs),

@@ -296,23 +296,12 @@ def _dropout(call: NodeCall) -> Results:
     return (x, ops.equal(x, x)) if call.wants(1) else x
 
 
-def _arc_tangent(x: Operand) -> Operand:
-    """Halved twice: atan x = 2 · atan(x / (1 + √(1 + x²))); then its series."""
-    half = x
-    for _ in range(3):
-        half = half / (ops.sqrt(ops.square(half) + 1.0) + 1.0)
-    square, total = ops.square(half), ops.fill_like(half, 0.0)
-    for power in range(19, 0, -2):
-        total = total * square + (1.0 if power % 4 == 1 else -1.0) / power
-    return total * half * 8.0
-
-
 def _arc_sine(x: Operand) -> Operand:
-    return _arc_tangent(x / ops.sqrt((1.0 - x) * (x + 1.0)))
+    return ops.atan(x / ops.sqrt((1.0 - x) * (x + 1.0)))
 
 
 ROWS = {
-    "Atan": OnnxRow(lambda call: _arc_tangent(call[0]), lambda node, x: np.arctan(x)),
+    "Atan": OnnxRow(lambda call: ops.atan(call[0]), lambda node, x: np.arctan(x)),
     "Asin": OnnxRow(lambda call: _arc_sine(call[0]), lambda node, x: np.arcsin(x)),
     "Acos": OnnxRow(lambda call: 0.5 * math.pi - _arc_sine(call[0]), lambda node, x: np.arccos(x)),
     "Abs": OnnxRow(lambda call: abs(call[0]), lambda node, x: np.abs(x)),

@@ -44,6 +44,7 @@ WANTED = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sin": np.sin,
     "cos": np.cos,
+    "atan": np.arctan,
 }
 # Differences of rounded values, so a little more than the others.
 ROUNDINGS = {"expm1": 4.0, "log1p": 4.0}

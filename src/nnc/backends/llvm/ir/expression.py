@@ -99,6 +99,7 @@ OPERATIONS: dict[str, Operation] = {
     "erfc": _row(activation.erfc, 80.0, FLOATS),
     "sin": _row(mathematics.sine, 30.0, FLOATS),
     "cos": _row(mathematics.cosine, 30.0, FLOATS),
+    "atan": _library("atan"),
     "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), takes=FLOATS),
     "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), takes=FLOATS),
     "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), takes=FLOATS),
