@@ -17,7 +17,8 @@ from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
-from nnc.errors import NncError
+from nnc.errors import DTypeError, NncError
+from nnc.ops.rules import GRADIENT
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import prune, simplify
@@ -34,6 +35,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a sum that keeps a text": lambda: V.sum(keepdims="text"),
     "a view of a list": lambda: DYNAMIC.view([], spec((3,)), 0, (1,)),
     "a tensor of a number": lambda: Tensor.empty(3),
+    "the level of no operator": lambda: GRADIENT.level("text"),
     "a view by a number": lambda: TENSOR.view(3, 5, (1,)),
     "a layout by its name": lambda: TensorSpec((3,), layout="NHWC"),
     "no operand": lambda: ops.transpose(True),
@@ -88,3 +90,12 @@ def test_as_many_old_files_as_no_folder_holds_are_asked_for_and_it_returns(tmp_p
 
 def test_layouts_are_told_apart_by_what_they_are() -> None:
     assert TensorSpec((3,), layout=Layout.NCHW).layout is Layout.NCHW
+
+
+def test_memory_is_shown_whatever_its_label_is() -> None:
+    assert "b'bytes'" in repr(Storage.allocate(8, b"bytes"))  # type: ignore[arg-type]  # what was found
+
+
+def test_narrow_floats_are_compared_with_the_ends_of_wide_integers() -> None:
+    with pytest.raises(DTypeError, match="into i64"):
+        Tensor.from_numpy(np.array([0.5], np.float16), "i64")

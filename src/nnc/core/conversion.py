@@ -36,8 +36,9 @@ def _first_misfit(values: NDArray[np.generic], lowest: int, highest: int) -> tup
     if values.dtype.kind in "iu":
         fits = np.greater_equal(values, lowest) & np.less_equal(values, highest)
     else:
-        # The end itself may be no float; one more than it is a power of two.
-        inside = np.greater_equal(values, float(lowest)) & np.less(values, float(highest + 1))
+        # The end itself may be no float; one more than it is a power of two, or beyond all values of a narrow type.
+        with np.errstate(over="ignore"):
+            inside = np.greater_equal(values, float(lowest)) & np.less(values, float(highest + 1))
         fits = inside & np.equal(np.trunc(values), values)
     misfits = np.argwhere(~fits)
     return tuple(int(index) for index in misfits[0]) if len(misfits) else None

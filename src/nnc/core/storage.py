@@ -70,7 +70,7 @@ class Storage:
         return Storage.holding, (self.bytes.tobytes(), "copy")
 
     def __repr__(self) -> str:
-        return f"Storage({self.nbytes} bytes{', ' + self.label if self.label else ''})"
+        return f"Storage({self.nbytes} bytes{f', {self.label}' if self.label else ''})"
 
 
 def give_back_free_memory() -> None:

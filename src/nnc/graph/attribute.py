@@ -47,6 +47,7 @@ class OpColumn(AttributeKey, Generic[T]):
         registries = list(self._tables) if registry is None else [registry]
         return tuple(op for one in registries for op in one.ops() if op in self)
 
+    @explained
     def level(self, op: Op[object]) -> int | None:
         """The level of the value in force; None when there is none."""
         found = self._find(op)
