@@ -17,12 +17,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
-from nnc.core.dtype import DType, dtype_of
+from nnc.core.dtype import DTYPES, DType, dtype_of
 from nnc.core.spec import MAX_DIMENSIONS
 from nnc.errors import DTypeError, FormatError
 
 Array = NDArray[Any]
 
+# The element types of NumPy that are ours too.
+TWINS = {dtype.numpy for dtype in DTYPES}
 MOST_BYTES = 1 << 40
 MOST_NODES = 1_000_000
 OLDEST_OPSET = 7

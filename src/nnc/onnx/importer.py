@@ -20,7 +20,7 @@ from nnc.core.dtype import DTYPES, dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, NncError, UsageError
-from nnc.onnx.file import MOST_NODES, OnnxFile, schema_of
+from nnc.onnx.file import MOST_NODES, TWINS, OnnxFile, schema_of
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
 
@@ -28,7 +28,6 @@ from nnc.symbolic import Symbol, SymbolicGraph
 FOLDED_ELEMENTS = 1 << 16
 FOLDED_RESULT = 1 << 20
 BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
-TWINS = {dtype.numpy for dtype in DTYPES}
 STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 

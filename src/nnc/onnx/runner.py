@@ -16,8 +16,8 @@ from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
-from nnc.onnx.file import OnnxFile, dtype_named, read, schema_of
-from nnc.onnx.importer import TWINS, OnnxImporter, OnnxValue
+from nnc.onnx.file import TWINS, OnnxFile, dtype_named, read, schema_of
+from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile

@@ -11,11 +11,10 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import BOOL, DTYPES, dtype_of
-from nnc.onnx.file import dtype_named
+from nnc.core.dtype import BOOL, dtype_of
+from nnc.onnx.file import TWINS, dtype_named
 from nnc.onnx.node import Array, Build, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 
-TWINS = {dtype.numpy for dtype in DTYPES}
 Unary = Callable[[Operand], Operand]
 Binary = Callable[[Operand, Operand], Operand]
 
