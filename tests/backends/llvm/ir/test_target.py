@@ -3,10 +3,19 @@ from __future__ import annotations
 import pytest
 
 from nnc.backends.llvm.frame.tile import candidates
+from nnc.backends.llvm.ir import target as target_module
 from nnc.backends.llvm.ir.builder import F32, F64, Module
-from nnc.backends.llvm.ir.target import ENVIRONMENT_VARIABLE, LEVELS, TargetDescription, host_target, instruction_set
+from nnc.backends.llvm.ir.target import (
+    ENVIRONMENT_VARIABLE,
+    LEVELS,
+    TargetDescription,
+    host_target,
+    instruction_set,
+    runnable_target,
+)
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.run.jit import compile_source
+from nnc.errors import UsageError
 
 X86 = host_target().triple.startswith("x86_64")
 
@@ -38,3 +47,16 @@ def test_code_is_generated_for_every_level(level: str, monkeypatch: pytest.Monke
     module = Module(target)
     Gemm(F32, (), 5, 6, 7, (), 7, 1, (), 6, 1, (), 6, True).emit(module, "kernel")
     assert compile_source(str(module), target)
+
+
+def test_a_processor_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "pentium-9")
+    with pytest.raises(UsageError, match="NNC_LLVM_CPU: got 'pentium-9'; need one of generic, x86-64, .* or "):
+        runnable_target()
+
+
+def test_a_level_above_the_processor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "x86-64-v4")
+    monkeypatch.setattr(target_module, "_present", lambda: LEVELS["x86-64-v3"][1])
+    with pytest.raises(UsageError, match="got 'x86-64-v4' on a processor without avx512bw, .*; need a level that"):
+        runnable_target()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import llvm
+from nnc.errors import UsageError
 
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
 
@@ -70,10 +71,13 @@ PAIRS_FEATURE = "avx512bf16"
 # Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
 LEVELS: dict[str, tuple[str, frozenset[str]]] = {
     "generic": ("generic", frozenset()),
-    "x86-64": ("x86-64", frozenset()),
-    "x86-64-v2": ("x86-64-v2", frozenset()),
-    "x86-64-v3": ("x86-64-v3", frozenset({"avx", "avx2", "fma", "f16c"})),
-    "x86-64-v4": ("x86-64-v4", frozenset({"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"})),
+    "x86-64": ("x86-64", frozenset({"sse2"})),
+    "x86-64-v2": ("x86-64-v2", frozenset({"sse2", "sse4.2"})),
+    "x86-64-v3": ("x86-64-v3", frozenset({"sse2", "sse4.2", "avx", "avx2", "fma", "f16c"})),
+    "x86-64-v4": (
+        "x86-64-v4",
+        frozenset({"sse2", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}),
+    ),
 }
 
 
@@ -117,11 +121,26 @@ def _target_named(name: str) -> TargetDescription:
     if name in LEVELS:
         processor, features = LEVELS[name]
         return describe(processor, features, "")
-    host = llvm.get_host_cpu_features()
-    present = frozenset(feature for feature, there in host.items() if there)
-    if llvm.get_process_triple().startswith(("aarch64", "arm64")):
-        present |= {"neon"}
-    return describe(name or llvm.get_host_cpu_name(), present, host.flatten())
+    return describe(name or llvm.get_host_cpu_name(), _present(), llvm.get_host_cpu_features().flatten())
+
+
+def _present() -> frozenset[str]:
+    """The features of the processor this process runs on, in LLVM's words."""
+    neon = {"neon"} if llvm.get_process_triple().startswith(("aarch64", "arm64")) else set[str]()
+    return frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+
+
+def runnable_target() -> TargetDescription:
+    """`host_target()`, refused with UsageError where its code would hold instructions that this processor lacks."""
+    name, host = os.environ.get(ENVIRONMENT_VARIABLE, ""), llvm.get_host_cpu_name()
+    if name not in (*LEVELS, host, ""):
+        need = f"one of {', '.join(LEVELS)}, or {host}, which this processor is"
+        raise UsageError(ENVIRONMENT_VARIABLE, got=repr(name), need=need)
+    _, needs = LEVELS.get(name, ("", frozenset()))
+    if absent := sorted(needs - _present()):
+        got = f"{name!r} on a processor without {', '.join(absent)}"
+        raise UsageError(ENVIRONMENT_VARIABLE, got=got, need="a level that this processor has")
+    return host_target()
 
 
 def target_machine(target: TargetDescription) -> llvm.TargetMachine:

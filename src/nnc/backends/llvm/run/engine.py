@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import undisturbed
-from nnc.backends.llvm.ir.target import TargetDescription, host_target
+from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
@@ -37,6 +37,6 @@ def engine() -> Engine:
 def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
-        target = host_target()
+        target = runnable_target()
         jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
         return Engine(target, jit, make_pool(jit))

@@ -1,0 +1,36 @@
+"""python -m tests.conformance.level FIRST STEP: every STEP-th row from FIRST on, LLVM against the reference.
+
+For a process whose NNC_LLVM_CPU names a level below the processor's own, which one process can choose but once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.conformance.cases import CASES, Case
+from tests.conformance.test_conformance import BACKENDS, REFERENCE, check_agreement, refusals, run
+
+from nnc.core.dtype import DType
+from nnc.ops.rules import infer
+
+
+def compare(case: Case, dtype: DType) -> None:
+    results = infer(case.op, case.attrs, case.specs(dtype))
+    wanted = run(REFERENCE, case, dtype, "contiguous", ())
+    got = run(BACKENDS["llvm"], case, dtype, "contiguous", ())
+    for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        check_agreement(one, other, results[index].dtype, f"{case}, {dtype}, output {index}")
+
+
+def main(first: int, step: int) -> None:
+    claimed = [
+        (case, case.dtypes[0]) for case in CASES if not refusals(BACKENDS["llvm"], case).get(case.dtypes[0], "claimed")
+    ]
+    rows = claimed[first::step]
+    for case, dtype in rows:
+        compare(case, dtype)
+    print(f"{len(rows)} rows agree")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
