@@ -37,6 +37,11 @@ class OnnxNode:
         """The operator with the name of the node, or of what it writes."""
         return f"{self.op} {self.name or (self.outputs[0] if self.outputs else '')}".rstrip()
 
+    def integer(self, name: str, default: int) -> int:
+        """An attribute of one integer; the default where it is absent or of another kind."""
+        value = self.attributes.get(name, default)
+        return value if isinstance(value, int) else default
+
 
 class World(Protocol):
     """Where a call happens: symbols of a graph, or arrays that are known."""

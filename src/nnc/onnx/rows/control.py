@@ -48,8 +48,8 @@ def _first(inputs: Inputs, node: OnnxNode) -> OnnxValue:
 
 def _shape(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     shape = _dimensions(_first(inputs, node), node)
-    end = _number(node, "end", len(shape))
-    return [OnnxValue(np.array(shape[_number(node, "start", 0) : end], np.int64))]
+    end = node.integer("end", len(shape))
+    return [OnnxValue(np.array(shape[node.integer("start", 0) : end], np.int64))]
 
 
 def _size(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
@@ -164,7 +164,7 @@ def _stack(importer: OnnxImporter, rows: Sequence[OnnxValue], output: onnx.Value
 def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     """Slices of the scanned inputs, one iteration each."""
     body = _graph(node, "body")
-    scanned = _number(node, "num_scan_inputs", 0)
+    scanned = node.integer("num_scan_inputs", 0)
     if node.opset < 9:
         raise FormatError(node.label, got="Scan of operator set 8", need="9 or newer")
     given = [_present(one, node) for one in inputs]
@@ -195,11 +195,6 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
         *states,
         *(_stack(importer, rows, body.output[offset + place], out_axes[place]) for place, rows in enumerate(ordered)),
     ]
-
-
-def _number(node: OnnxNode, name: str, default: int) -> int:
-    value = node.attributes.get(name, default)
-    return value if isinstance(value, int) else default
 
 
 def _numbers(node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
@@ -270,8 +265,8 @@ def _sequence_length(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, sco
 
 def _concat_from(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     items = _items(inputs[0], node)
-    axis = _number(node, "axis", 0)
-    if _number(node, "new_axis", 0):
+    axis = node.integer("axis", 0)
+    if node.integer("new_axis", 0):
         return [_stack(importer, items, onnx.ValueInfoProto(), axis)]
     sources = frozenset[str]().union(*(one.sources for one in items))
     if all(one.array is not None for one in items):
@@ -283,11 +278,11 @@ def _concat_from(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: 
 def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     value = _first(inputs, node)
     shape = _dimensions(value, node)
-    axis = _number(node, "axis", 0) % len(shape)
+    axis = node.integer("axis", 0) % len(shape)
     split = inputs[1] if len(inputs) > 1 else None
     if split is None:
         parts = [_at(importer, value, index, axis) for index in range(shape[axis])]
-        if _number(node, "keepdims", 1):
+        if node.integer("keepdims", 1):
             parts = [_piece(importer, value, axis, index, index + 1) for index in range(shape[axis])]
         return _sequence(parts)
     if split.array is None:

@@ -65,8 +65,7 @@ def _gather_nd(call: NodeCall) -> Results:
 
 
 def _scatter_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Array:
-    axis = node.attributes.get("axis", 0)
-    assert isinstance(axis, int)
+    axis = node.integer("axis", 0)
     result, axis = np.array(x), axis % x.ndim
     mode = node.attributes.get("reduction", "none")
     for place in np.ndindex(*index.shape):

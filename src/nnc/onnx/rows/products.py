@@ -7,7 +7,7 @@ from string import ascii_letters
 
 from nnc import ops
 from nnc.core.spec import Shape
-from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
+from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.window import channels_first, channels_last, pads_of, window_of
 from nnc.ops.window import Window
 
@@ -26,6 +26,16 @@ def matmul(a: Operand, b: Operand) -> Operand:
     if left:
         shape.pop(-1 if right else -2)
     return ops.reshape(y, shape) if left or right else y
+
+
+def along(call: NodeCall, x: Operand, axis: int, matrix: Array) -> Operand:
+    """y[…, m, …] = sum_k x[…, k, …] * matrix[k, m] along an axis."""
+    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
+    inverse = tuple(order.index(one) for one in range(x.spec.rank))
+    moved = ops.transpose(x, tuple(order))
+    rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
+    y = matmul(rows, call.constant(matrix, x.spec))
+    return ops.transpose(ops.reshape(y, (*moved.shape[:-1], matrix.shape[1])), inverse)
 
 
 def _matmul(call: NodeCall) -> Results:

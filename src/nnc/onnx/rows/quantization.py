@@ -93,20 +93,20 @@ def _host_along(value: Array, x: Array, axis: int, block: int) -> Array:
 
 
 def _host_dequantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = None) -> Array:
-    axis, block = _integer(node, "axis", 1), _integer(node, "block_size", 0)
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     y = x.astype(np.float32)
     if zero is not None:
         y = y - _host_along(zero, x, axis, block).astype(np.float32)
-    kind = _integer(node, "output_dtype", 0)
+    kind = node.integer("output_dtype", 0)
     twin = onnx.helper.tensor_dtype_to_np_dtype(kind) if kind else scale.dtype
     return np.asarray(y * _host_along(scale, x, axis, block).astype(np.float32)).astype(twin)
 
 
 def _host_quantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = None) -> Array:
-    axis, block = _integer(node, "axis", 1), _integer(node, "block_size", 0)
-    kind = _integer(node, "output_dtype", 0) or onnx.TensorProto.UINT8
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    kind = node.integer("output_dtype", 0) or onnx.TensorProto.UINT8
     twin = onnx.helper.tensor_dtype_to_np_dtype(kind) if zero is None else zero.dtype
-    precision = _integer(node, "precision", 0)
+    precision = node.integer("precision", 0)
     wide = onnx.helper.tensor_dtype_to_np_dtype(precision) if precision else np.dtype(np.float32)
     y: Array = x.astype(wide) / _host_along(scale, x, axis, block).astype(wide)
     shift = np.float32(0) if zero is None else _host_along(zero, x, axis, block).astype(np.float32)
@@ -114,14 +114,9 @@ def _host_quantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = 
         low, high = LIMITS[str(twin)]
         return np.clip(np.rint(y.astype(np.float32)) + shift, low, high).astype(np.int32).astype(twin)
     y = y.astype(np.float32) + shift
-    if not _integer(node, "saturate", 1):
+    if not node.integer("saturate", 1):
         return y.astype(twin)
     return np.asarray(onnx.numpy_helper.saturate_cast(y, twin))
-
-
-def _integer(node: OnnxNode, name: str, default: int) -> int:
-    value = node.attributes.get(name, default)
-    return value if isinstance(value, int) else default
 
 
 def _conv_integer(call: NodeCall) -> Results:

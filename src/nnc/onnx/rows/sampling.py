@@ -10,7 +10,7 @@ import numpy as np
 from nnc import ops
 from nnc.core.dtype import F32, I64
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import matmul
+from nnc.onnx.rows.products import along
 
 Tap = tuple[Operand, Operand | None]
 
@@ -136,21 +136,12 @@ def _dft(call: NodeCall) -> Results:
     cosine, sine = np.cos(angle) * scale, np.sin(angle) * scale * (1.0 if inverse else -1.0)
     last = x.spec.rank - 1
     real = ops.slice_axis(x, last, 0, 1)
-    parts = [_times(call, real, cosine, axis), _times(call, real, sine, axis)]
+    parts = [along(call, real, axis, cosine), along(call, real, axis, sine)]
     if x.shape[last] == 2:
         imaginary = ops.slice_axis(x, last, 1, 2)
-        parts[0] = parts[0] - _times(call, imaginary, sine, axis)
-        parts[1] = parts[1] + _times(call, imaginary, cosine, axis)
+        parts[0] = parts[0] - along(call, imaginary, axis, sine)
+        parts[1] = parts[1] + along(call, imaginary, axis, cosine)
     return ops.concatenate(parts, last)
-
-
-def _times(call: NodeCall, x: Operand, matrix: Array, axis: int) -> Operand:
-    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
-    inverse = tuple(order.index(one) for one in range(x.spec.rank))
-    moved = ops.transpose(x, tuple(order))
-    rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
-    y = matmul(rows, call.constant(matrix, x.spec))
-    return ops.transpose(ops.reshape(y, (*moved.shape[:-1], matrix.shape[1])), inverse)
 
 
 def _running_product(call: NodeCall) -> Results:

@@ -12,7 +12,7 @@ from nnc.core.spec import Shape, broadcast_shapes
 from nnc.errors import ShapeError
 from nnc.onnx.file import array_of, dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import matmul
+from nnc.onnx.rows.products import along
 
 
 def _reshape(call: NodeCall) -> Results:
@@ -228,7 +228,7 @@ def _resize(call: NodeCall) -> Results:
             half = roi.size // 2
             region = (float(roi[place]), float(roi[half + place]))
         positions = _positions(call, size, target, scale, region)
-        y = _along(call, y, axis, _weights(call, mode, size, positions, scale))
+        y = _resampled(call, y, axis, _weights(call, mode, size, positions, scale))
         beyond = (positions < 0) | (positions > size - 1)
         if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and beyond.any():
             mask = beyond.reshape([-1 if one == axis else 1 for one in range(x.spec.rank)])
@@ -323,17 +323,12 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _along(call: NodeCall, x: Operand, axis: int, weights: Array) -> Operand:
+def _resampled(call: NodeCall, x: Operand, axis: int, weights: Array) -> Operand:
     """Rows of `weights` times x along the axis; a choice of elements is one, without arithmetic."""
     ones = (weights == 1.0).sum(1) == 1
     if ones.all() and (weights.sum(1) == 1.0).all() and ((weights == 0) | (weights == 1)).all():
         return ops.index_select(x, call.constant(weights.argmax(1).astype(np.int64)), axis)
-    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
-    inverse = tuple(order.index(one) for one in range(x.spec.rank))
-    moved = ops.transpose(x, tuple(order))
-    rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
-    y = matmul(rows, call.constant(np.ascontiguousarray(weights.T), x.spec))
-    return ops.transpose(ops.reshape(y, (*moved.shape[:-1], len(weights))), inverse)
+    return along(call, x, axis, np.ascontiguousarray(weights.T))
 
 
 def _center_crop_pad(call: NodeCall) -> Results:
