@@ -93,7 +93,8 @@ def neutral(b: Builder, rule: ReductionRule, kind: Type) -> Value:
 class Reduction(WithoutScratch):
     """`rule` over the axes of `shape` marked in `reduced`; y, of `written`, is contiguous over the kept axes.
 
-    What is reduced is value number `result` of a chain: the operands, then one value per instruction.
+    What is reduced is value number `result` of a chain: the operands, then one value per instruction. Behind y there
+    may be outputs `beside` it, which another phase writes.
     """
 
     rule: str
@@ -103,6 +104,7 @@ class Reduction(WithoutScratch):
     written: Scalar
     instructions: tuple[Instruction, ...] = ()
     result: int = 0
+    beside: int = 0
 
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
@@ -115,9 +117,10 @@ class Reduction(WithoutScratch):
         y = len(self.operands)
         if nest.parts == 1:
             return (_write(module, name, nest, source=0, result=y, finished=True),)
-        first = _write(module, f"{name}_parts", nest, source=0, result=y + 1, finished=False)
+        parts = y + 1 + self.beside
+        first = _write(module, f"{name}_parts", nest, source=0, result=parts, finished=False)
         second = nest.combining()
-        return first, _write(module, f"{name}_whole", second, source=y + 1, result=y, finished=True)
+        return first, _write(module, f"{name}_whole", second, source=parts, result=y, finished=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from nnc.backends.llvm.kernels import (
     attention,
     convolutions,
     indexing,
+    loss,
     movement,
     normalization,
     optimizer,
@@ -28,7 +29,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent,
+    indexing, attention, recurrent, loss,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
