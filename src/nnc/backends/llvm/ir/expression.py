@@ -55,7 +55,8 @@ def _one(b: Builder, x: Value) -> Value:
     return b.constant(1, x.type)
 
 
-def _sign(b: Builder, x: Value) -> Value:
+def sign(b: Builder, x: Value) -> Value:
+    """1, 0 or -1"""
     below = b.choose(b.compare("<", x, 0), b.constant(-1, x.type), 0)
     return b.choose(b.compare(">", x, 0), _one(b, x), below)
 
@@ -116,7 +117,7 @@ OPERATIONS: dict[str, Operation] = {
     "logical_not": _row(Builder.opposite, takes=ANYTHING),
     "relu": _row(lambda b, x: b.choose(b.compare("<", x, 0), b.zero(x.type), x), 3.0),
     "absolute": _row(mathematics.absolute),
-    "sign": _row(_sign, 4.0),
+    "sign": _row(sign, 4.0),
     "step": _row(lambda b, x: b.choose(b.compare(">", x, 0), _one(b, x), 0), 2.0),
     "preference": _row(_preference, 4.0, FLOATS),
     "equal": _comparison("==", ANYTHING),

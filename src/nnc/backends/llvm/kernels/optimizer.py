@@ -5,6 +5,7 @@
           nesterov: m' = momentum * m + s;                             w' = w - rate * (s + momentum * m')
     adam: m' = b1 m + (1 - b1) s;  v' = b2 v + (1 - b2) s^2
           w' = w - rate * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + e) [- rate * decay * w when decoupled]
+    and AMSGrad, RMSProp, Adagrad and Lion, as `nnc.ops.optimizer` writes them
 
 What depends on the step alone is computed once per call, in f64. Operands: g, w, states, scalars; w', states'.
 """
@@ -14,18 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Rows,
+    Specs,
     Views,
     floating,
 )
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
-from nnc.backends.llvm.ir.expression import computed
-from nnc.ops.optimizer import ADAM, GRADIENT_DESCENT, SGD, AdamAttrs, GradientDescentAttrs, SGDAttrs
+from nnc.backends.llvm.ir.expression import computed, sign
+from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, GRADIENT_DESCENT, LION, RMSPROP, SGD, AdamAttrs
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
@@ -78,30 +81,103 @@ class SGDRule:
 
 @dataclass(frozen=True, slots=True)
 class AdamRule:
-    """The numbers of Adam; decoupled decay makes it AdamW."""
+    """The numbers of Adam; decoupled decay makes it AdamW, a third state with the `highest` variance AMSGrad."""
 
     beta1: float
     beta2: float
     epsilon: float
     decay: float
     decoupled: bool
-    states: int = 2
+    highest: bool = False
+
+    @property
+    def states(self) -> int:
+        """Moment and variance, and the highest variance."""
+        return 3 if self.highest else 2
 
     def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m, v) for this call's rate and step."""
+        """The update of one vector (g, w, m, v[, top]) for this call's rate and step."""
         rate, step = scalars
         factor = spread(b, rate / remaining(b, self.beta1, step), kind)
         correction = spread(b, b.constant(1.0, Type(F64)) / remaining(b, self.beta2, step), kind)
         shrink = spread(b, 1.0 - rate * self.decay, kind) if self.decoupled else None
 
         def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment, variance = values
+            gradient, weight, moment, variance, *top = values
             slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
             mean = moment * self.beta1 + slope * (1.0 - self.beta1)
             square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
-            deviation = mathematics.square_root(b, square * correction) + self.epsilon
+            highest = [b.maximum(one, square * correction) for one in top]
+            deviation = mathematics.square_root(b, highest[0] if top else square * correction) + self.epsilon
             kept = weight if shrink is None else weight * shrink
-            return [kept - factor * mean / deviation, mean, square]
+            return [kept - factor * mean / deviation, mean, square, *highest]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class RMSPropRule:
+    """The numbers of RMSProp."""
+
+    alpha: float
+    momentum: float
+    epsilon: float
+    decay: float
+    states: int = 2
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, m, v) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, moment, variance = values
+            slope = decayed(b, gradient, weight, self.decay)
+            square = variance * self.alpha + slope * slope * (1.0 - self.alpha)
+            move = moment * self.momentum + slope / (mathematics.square_root(b, square) + self.epsilon)
+            return [weight - rate * move, move, square]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class AdagradRule:
+    """The numbers of Adagrad."""
+
+    epsilon: float
+    decay: float
+    states: int = 1
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, v) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, variance = values
+            slope = decayed(b, gradient, weight, self.decay)
+            square = variance + slope * slope
+            return [weight - rate * slope / (mathematics.square_root(b, square) + self.epsilon), square]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class LionRule:
+    """The numbers of Lion."""
+
+    beta1: float
+    beta2: float
+    decay: float
+    states: int = 1
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, m) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, moment = values
+            direction = sign(b, moment * self.beta1 + gradient * (1.0 - self.beta1))
+            following = moment * self.beta2 + gradient * (1.0 - self.beta2)
+            return [weight - rate * decayed(b, direction, weight, self.decay), following]
 
         return update
 
@@ -123,11 +199,14 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
     return b.splat(b.cast(number, kind.scalar), kind.lanes)
 
 
+Rule = GradientDescentRule | SGDRule | AdamRule | RMSPropRule | AdagradRule | LionRule
+
+
 @dataclass(frozen=True, slots=True)
 class OptimizerUpdate(WithoutMemory):
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
-    rule: GradientDescentRule | SGDRule | AdamRule
+    rule: Rule
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]
@@ -160,23 +239,31 @@ class OptimizerUpdate(WithoutMemory):
                 b.store(b.cast(value, self.scalar), result, index, mask)
 
 
-def _gradient_descent(attrs: GradientDescentAttrs, inputs: Views, outputs: Views) -> Generator:
-    out = outputs[0]
-    return OptimizerUpdate(GradientDescentRule(attrs.decay), out.scalar, out.elements, (inputs[2].scalar,))
+def _row(rule: Callable[[Any], Rule]) -> KernelRow:
+    """The update by the rule of an operator's attributes."""
+
+    def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
+        made, out = rule(attrs), outputs[0]
+        scalars = tuple(view.scalar for view in inputs[2 + made.states :])
+        return OptimizerUpdate(made, out.scalar, out.elements, scalars)
+
+    return KernelRow(generate, _numbers_for_scalars)
 
 
-def _sgd(attrs: SGDAttrs, inputs: Views, outputs: Views) -> Generator:
-    rule = SGDRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)
-    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[3:]))
+def _numbers_for_scalars(attrs: object, inputs: Specs, outputs: Specs) -> str:
+    return floating(attrs, inputs[: len(outputs) + 1], outputs)
 
 
-def _adam(attrs: AdamAttrs, inputs: Views, outputs: Views) -> Generator:
-    rule = AdamRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled)
-    return OptimizerUpdate(rule, outputs[0].scalar, outputs[0].elements, tuple(view.scalar for view in inputs[4:]))
+def _adam(highest: bool) -> Callable[[AdamAttrs], Rule]:
+    return lambda attrs: AdamRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled, highest)
 
 
 ROWS: Rows = {
-    GRADIENT_DESCENT: KernelRow(_gradient_descent, floating),
-    SGD: KernelRow(_sgd, floating),
-    ADAM: KernelRow(_adam, floating),
+    GRADIENT_DESCENT: _row(lambda attrs: GradientDescentRule(attrs.decay)),
+    SGD: _row(lambda attrs: SGDRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)),
+    ADAM: _row(_adam(False)),
+    AMSGRAD: _row(_adam(True)),
+    RMSPROP: _row(lambda attrs: RMSPropRule(attrs.alpha, attrs.momentum, attrs.epsilon, attrs.decay)),
+    ADAGRAD: _row(lambda attrs: AdagradRule(attrs.epsilon, attrs.decay)),
+    LION: _row(lambda attrs: LionRule(attrs.beta1, attrs.beta2, attrs.decay)),
 }
