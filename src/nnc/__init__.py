@@ -20,6 +20,7 @@ The names that a user lives with stand here, and their modules are imported when
 
     x = nnc.variable([1.0, 2.0])             tensor, variable, f32 …, ops, no_grad: eager values on one graph
     nnc.grad(lambda x: (x * x).sum())(x)     value_and_grad, vjp, jvp, hessian: derivatives of functions
+    nnc.vmap(function)(batch)                one example's function for a batch, by the rules of operators
     nnc.compile(function)                    one native program per signature; cond, while_loop, scan inside
     nnc.nn.Model(nnc.nn.Dense(10), (64,))    layers, models, optimizers
     nnc.save("a.safetensors", {"x": x})      load
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from nnc.core.dtype import I64 as i64
     from nnc.core.dtype import U8 as u8
     from nnc.core.spec import spec
+    from nnc.dynamic.batched import vmap
     from nnc.dynamic.compilation import compile
     from nnc.dynamic.control_flow import cond, scan, while_loop
     from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
@@ -64,6 +66,7 @@ _HOMES = {
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
     "compile": "nnc.dynamic.compilation",
+    "vmap": "nnc.dynamic.batched",
     "spec": "nnc.core.spec",
     "Variable": "nnc.dynamic.variable",
 }
@@ -149,5 +152,6 @@ __all__ = [
     "value_and_grad",
     "variable",
     "vjp",
+    "vmap",
     "while_loop",
 ]

@@ -39,9 +39,14 @@ def test_random_programs_agree_in_every_way(seed: int) -> None:
         np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9)
         for one, want in zip(found, slopes, strict=True):
             np.testing.assert_allclose(one, want, rtol=1e-8, atol=1e-8)
+    both = [np.stack([array, array[..., ::-1] if array.ndim else array]) for array in arrays]
+    values, rows = nnc.vmap(nnc.value_and_grad(function, places))(*both)
+    np.testing.assert_allclose(values[0], value, rtol=1e-9, atol=1e-9)
+    for one, want in zip(rows, slopes, strict=True):
+        np.testing.assert_allclose(one[0], want, rtol=1e-8, atol=1e-8)
     tangents = tuple(np.ones_like(array) for array in arrays)
     _, change = nnc.jvp(function, arrays, tangents)
     np.testing.assert_allclose(change, sum(np.sum(one) for one in slopes), rtol=1e-7, atol=1e-7)
-    del value, slopes, got, found, one, want, change
+    del value, values, rows, slopes, got, found, one, want, change
     verify(default_graph().record)
     assert len(default_graph().record.tensors) == before

@@ -32,6 +32,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
+from nnc.dynamic.batched import active_levels
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
@@ -99,7 +100,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the program of this signature, which the first call makes."""
-        if active_trace() is not None:
+        if active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
         tensors = program.compiled.exclusively(lambda: self._run(program, arrays))

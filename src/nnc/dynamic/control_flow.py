@@ -20,13 +20,15 @@ from nnc.concrete import CountBelow
 from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph
-from nnc.dynamic.traced import FunctionTrace, active_trace
-from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
+from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.errors import ArityError, ShapeError
 from nnc.ops.indexing import index_select
-from nnc.ops.movement import concatenate
-from nnc.ops.pointwise import cast
+from nnc.ops.movement import concatenate, transpose
+from nnc.ops.pointwise import cast, where
+from nnc.ops.reduction import reduce_any
 from nnc.symbolic import control
 from nnc.symbolic.ir import Symbol
 
@@ -36,6 +38,8 @@ Function = Callable[..., Any]
 def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) -> Tree:
     """then(*operands) where the condition, a single truth value, holds, else otherwise(*operands)."""
     trace = active_trace()
+    if isinstance(condition, BatchedValue) or (active_levels() and isinstance(condition, TracedValue)):
+        return _chosen(condition, then(*operands), otherwise(*operands))
     if trace is None or not isinstance(condition, ArrayOperand):
         return then(*operands) if condition else otherwise(*operands)
     leaves, structure = flatten(operands)
@@ -63,6 +67,8 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
     trace = active_trace()
     if trace is None:
         return _repeat(test, body, initial)
+    if levels := active_levels():
+        return _repeat_all(levels[-1], test, body, initial, at_most)
     leaves, structure = flatten(initial)
     with control.while_loop(trace.current, at_most=at_most) as loop:
         carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
@@ -84,6 +90,8 @@ def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
     trace = active_trace()
     if trace is None:
         return _step_through(function, initial, [shape.unflatten([one[row] for one in arrays]) for row in range(count)])
+    if levels := active_levels():
+        return _scan_all(levels[-1], function, initial, rows)
     leaves, structure = flatten((initial,))
     with control.while_loop(trace.current, CountBelow(count)) as loop:
         carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
@@ -122,10 +130,72 @@ def _as_tuple(value: Tree) -> tuple[Any, ...]:
 
 
 def _repeat(test: Function, body: Function, initial: tuple[Any, ...]) -> Tree:
+    """Under vmap as long as the test of any example holds; the others keep what they have."""
     values = initial
-    while test(*values):
-        values = _as_tuple(body(*values))
+    while _holds(going := test(*values)):
+        following = _as_tuple(body(*values))
+        values = _chosen(going, following, values) if isinstance(going, BatchedValue) else following
     return values if len(initial) > 1 else values[0]
+
+
+def _holds(value: Tree) -> bool:
+    while isinstance(value, BatchedValue):
+        value = reduce_any(value.value)
+    return bool(value)
+
+
+def _chosen(condition: ArrayOperand, then: Tree, otherwise: Tree) -> Tree:
+    """Each example's own branch, of both; numbers take the element type of the other branch."""
+    (first, shape), (second, other) = flatten(then), flatten(otherwise)
+    if shape != other:
+        raise ArityError("cond", got="branches of two structures", need="one structure", origin=caller_origin())
+    pairs = zip(first, second, strict=True)
+    return shape.unflatten([where(condition, *(_beside(one, pair) for one in pair)) for pair in pairs])
+
+
+def _beside(value: Tree, pair: tuple[Tree, Tree]) -> ArrayOperand:
+    like = next((one.dtype.numpy for one in pair if isinstance(one, ArrayOperand)), None)
+    return operand_of(np.asarray(value, like) if isinstance(value, int | float) and like is not None else value)
+
+
+def _for_all(level: VmapLevel, function: Function) -> Function:
+    """The function of one example as one of the whole batch, for the world around the level."""
+
+    def run(*wholes: Tree) -> Tree:
+        with level.entered():
+            return map_leaves(level.whole, function(*map_leaves(level.example, wholes)))
+
+    return run
+
+
+def _repeat_all(level: VmapLevel, test: Function, body: Function, initial: Tree, at_most: int | None) -> Tree:
+    """The loop of the whole batch goes on as long as the test of any example holds."""
+
+    def one_step(*values: Tree) -> Tree:
+        return _chosen(test(*values), _as_tuple(body(*values)), values)
+
+    wholes = map_leaves(level.whole, initial)
+    with level.left():
+        result = while_loop(
+            lambda *values: reduce_any(_for_all(level, test)(*values)),
+            _for_all(level, one_step),
+            *wholes,
+            at_most=at_most,
+        )
+    return map_leaves(level.example, result)
+
+
+def _scan_all(level: VmapLevel, function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
+    wholes = map_leaves(level.whole, (initial, rows))
+    with level.left():
+        last, given = scan(_for_all(level, function), wholes[0], map_leaves(_swapped, wholes[1]))
+        result: tuple[Tree, Tree] = (last, map_leaves(_swapped, given))
+    return map_leaves(level.example, result)  # type: ignore[no-any-return]  # the same containers
+
+
+def _swapped(x: ArrayOperand) -> ArrayOperand:
+    """x with its first two axes in the other order."""
+    return transpose(x, (1, 0, *range(2, x.ndim)))
 
 
 def _step_through(function: Function, carry: Tree, rows: Sequence[Any]) -> tuple[Tree, Tree]:

@@ -25,6 +25,7 @@ import numpy as np
 from nnc.concrete import CountBelow
 from nnc.core.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, vmap
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
@@ -180,7 +181,10 @@ class _World(ABC):
     def alike(self, values: object, structure: Structure, operands: Sequence[Any]) -> list[Any]:
         """The values as operands, in the containers and of the shapes of these."""
         found, other = flatten(values)
-        lifted = [operand.lift(_as_array(one, operand)) for one, operand in zip(found, operands, strict=False)]
+        pairs = zip(found, operands, strict=False)
+        lifted = [
+            one if isinstance(one, BatchedValue) else operand.lift(_as_array(one, operand)) for one, operand in pairs
+        ]
         got, need = [one.shape for one in lifted], [one.shape for one in operands]
         if other != structure or got != need:
             raise ShapeError(self.subject, got=f"shapes {got}", need=f"{need}, nested alike", origin=caller_origin())
@@ -306,15 +310,76 @@ class _TracedWorld(_World):
         return [self.trace.value(symbol) for symbol in symbols]
 
 
+class _BatchedWorld(_World):
+    """A function is differentiated for each example of a batch, inside another world.
+
+    Examples do not depend on each other, so the gradient of the sum over all of them is that of each: it goes by leaves
+    of which each example has its own.
+    """
+
+    def __init__(self, subject: str, level: VmapLevel, around: _World) -> None:
+        super().__init__(subject)
+        self.level = level
+        self.around = around
+
+    def entered(self) -> AbstractContextManager[None]:
+        """As around."""
+        return self.around.entered()
+
+    def leaf(self, value: Tree) -> Tree:
+        """All examples as one leaf."""
+        return self.level.example(self.around.leaf(self.level.whole(value)))
+
+    def plain(self, value: Tree) -> Tree:
+        """As around; batched values as they are."""
+        return value if isinstance(value, BatchedValue) else self.around.plain(value)
+
+    def backward(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
+        """Of what depends on the leaves, which are batched."""
+        reached = [one.value for one in outputs if self._is_own(one)]
+        return [self.level.example(one) for one in self.around.backward(reached, [one.value for one in inputs])]
+
+    def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+        """All examples along their tangents."""
+        given = ([self.level.whole(one) for one in each] for each in (outputs, inputs, tangents))
+        return [self.level.example(one) for one in self.around.forward(*given)]
+
+    def second(self, function: Function, leaf: Tree) -> Tree:
+        """All rows at once: the derivative of the gradient along each direction."""
+        basis = np.eye(leaf.size, dtype=leaf.dtype.numpy).reshape(leaf.size, *leaf.shape)
+        rows = vmap(lambda direction: jvp(grad(function), (leaf,), (direction,))[1])(basis)
+        return rows.reshape(*leaf.shape, *leaf.shape)
+
+    def settled(self, value: Tree) -> Tree:
+        """As around."""
+        return self.level.example(self.around.settled(value.value)) if self._is_own(value) else value
+
+    def _is_own(self, value: Tree) -> bool:
+        return isinstance(value, BatchedValue) and value.level is self.level
+
+
 def _world(subject: str, arguments: object) -> _World:
-    """The trace that is being recorded, or the dynamic graph of the arguments, or the default one."""
+    """The trace that is being recorded, or the dynamic graph of the arguments, or the default one; within batches."""
+    world = _plain_world(subject, arguments)
+    for level in active_levels():
+        world = _BatchedWorld(subject, level, world)
+    return world
+
+
+def _plain_world(subject: str, arguments: object) -> _World:
     trace = active_trace()
     if trace is not None:
         return _TracedWorld(subject, trace)
-    graphs = [leaf.graph for leaf in flatten(arguments)[0] if isinstance(leaf, Variable)]
+    graphs = [leaf.graph for leaf in map(_unbatched, flatten(arguments)[0]) if isinstance(leaf, Variable)]
     graph = graphs[0] if graphs else default_graph()
     assert isinstance(graph, DynamicGraph)
     return _EagerWorld(subject, graph)
+
+
+def _unbatched(value: Tree) -> Tree:
+    while isinstance(value, BatchedValue):
+        value = value.value
+    return value
 
 
 def _as_array(value: Tree, like: ArrayOperand) -> Tree:

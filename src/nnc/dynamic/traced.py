@@ -145,6 +145,9 @@ class TracedValue(ArrayOperand, Uncopied):
 
     def apply(self, command: AnyCommand, inputs: Sequence[Operand | None]) -> tuple[Self, ...]:
         """Append the command to the graph that is being built."""
+        for other in inputs:
+            if isinstance(other, ArrayOperand) and not isinstance(other, TracedValue | Variable):
+                return other.apply(command, inputs)  # type: ignore[return-value, arg-type]  # a batch around this value
         trace = self.trace
         trace.symbol(self)
         symbols = [None if one is None else trace.symbol(one) for one in inputs]
@@ -204,6 +207,6 @@ class TracedValue(ArrayOperand, Uncopied):
 
 def is_array(value: Tree) -> bool:
     """True for what a compiled function takes as a tensor: arrays, tensors, variables and traced values."""
-    return isinstance(value, Variable | TracedValue | Tensor | np.ndarray) or (
+    return isinstance(value, ArrayOperand | Tensor | np.ndarray) or (
         hasattr(value, "__array__") and not isinstance(value, Operand | type)
     )

@@ -24,12 +24,13 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32
 from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
-from nnc.ops.broadcast import reduce_sum, reshape, sum_to
+from nnc.ops.batching import BatchedCall, batched_within
+from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape, sum_to
 from nnc.ops.decomposition import by_decomposition
 from nnc.ops.examples import HEADS, MATRIX, Example
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.movement import transpose
-from nnc.ops.operand import T
+from nnc.ops.operand import Operand, T
 from nnc.ops.pointwise import add, affine, cast, exp, multiply, subtract, where
 from nnc.ops.precision import LOW, Precision, Runs
 from nnc.ops.products import gemm
@@ -193,6 +194,15 @@ def _gradient(call: Applied[AttentionAttrs], gradients: Gradients) -> Gradients:
     return (*slopes, reshape(sum_to(by_scores, grouped.shape), mask.shape))
 
 
+def _batched(call: BatchedCall[AttentionAttrs]) -> tuple[Operand, ...]:
+    """A longer batch; a mask that is the same for all of it is repeated first."""
+    mask, batch = call.specs[-1], call.spec(0).shape[0]
+    if mask is None or (mask.rank == 4 and mask.shape[0] == batch):
+        return batched_within()(call)
+    shape = (batch, *(1,) * (3 - mask.rank), *mask.shape[max(mask.rank - 3, 0) :])
+    return call.composed(lambda inputs: call.again([*inputs[:-1], broadcast_to(inputs[-1], shape)]))
+
+
 # ---- operators
 
 
@@ -225,6 +235,7 @@ ATTENTION = operator(
     optional=(3,),
     precision=LOW,
     work=_work,
+    batched=_batched,
     example=Example(AttentionAttrs(0.5), (HEADS, HEADS, HEADS, None)),
     doc="y = softmax(scale · q · k^T + mask) · v per head; lse = ln sum_j e^s",
 )
@@ -239,6 +250,7 @@ ATTENTION_GRADIENT = operator(
     optional=(6,),
     precision=Precision(Runs.LOW, (5,)),
     work=_gradient_work,
+    batched=_batched,
     example=Example(AttentionAttrs(0.5), (*(HEADS,) * 5, spec((2, 2, 4)), None), wide=(5,)),
     doc="q' = scale · s' · k, k' = scale · s'^T · q, v' = p^T · g, s' = p · (g · v^T - sum_e g · y)",
 )

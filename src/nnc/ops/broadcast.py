@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from nnc.core.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.copy import contiguous
 from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
@@ -105,6 +106,19 @@ def permuted_reduction(attrs: ReduceAttrs, specs: OptionalSpecs, p: Permutation)
     return Permuted(replace(attrs, axes=permuted_axes(attrs.axes, p)), (p,), (result,))
 
 
+def _behind(attrs: ReduceAttrs) -> ReduceAttrs:
+    return replace(attrs, axes=tuple(axis + 1 for axis in attrs.axes))
+
+
+# The rule of reductions.
+batched_reduction = batched_behind(_behind)
+
+
+def _batched_broadcast(call: BatchedCall[BroadcastAttrs]) -> tuple[Operand, ...]:
+    shape = call.attrs.shape
+    return call.apply([call.aligned(0, len(shape))], BroadcastAttrs((call.size, *shape)))
+
+
 REDUCE_SUM = operator(
     "reduce_sum",
     ReduceAttrs,
@@ -113,6 +127,7 @@ REDUCE_SUM = operator(
     gradient=_sum_gradient,
     pattern=Pattern.REDUCTION,
     permuted=permuted_reduction,
+    batched=batched_reduction,
     example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y[kept] = sum over axes of x",
 )
@@ -125,6 +140,7 @@ BROADCAST_TO = operator(
     pattern=Pattern.BROADCAST,
     precision=FOLLOW,
     permuted=_permuted_broadcast,
+    batched=_batched_broadcast,
     example=Example(BroadcastAttrs((4, 4)), (ROW,)),
     doc="y[i…] = x[i… with 0 where x has size 1]",
 )

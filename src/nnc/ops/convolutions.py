@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nnc.core.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall
 from nnc.ops.broadcast import reduce_sum
 from nnc.ops.examples import IMAGE, ROW, Example
-from nnc.ops.operand import T, apply
+from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
@@ -147,6 +149,28 @@ def _products(y: TensorSpec, w: TensorSpec) -> int:
     return 2 * y.elements * (w.elements // max(w.shape[-1], 1))
 
 
+def _batched(call: BatchedCall[ConvolutionAttrs]) -> tuple[Operand, ...]:
+    if call.batched == (True, False, False) or call.batched == (True, False):
+        inputs = [call.merged(0, 0), call.plain(1), call.plain(2)]
+        return tuple(call.parted(y, 0) for y in call.apply(inputs))
+    if call.specs[2] is not None:
+        return call.composed(lambda xwb: [add(apply(CONVOLUTION, call.attrs, *xwb[:2], None), xwb[2])])
+    return _by_groups(call, (None,))
+
+
+def _batched_gradient(call: BatchedCall[ConvolutionGradientAttrs]) -> tuple[Operand, ...]:
+    if call.batched[1]:
+        return _by_groups(call)
+    return tuple(call.parted(y, 0) for y in call.apply([call.merged(0, 0), call.plain(1)]))
+
+
+def _by_groups(call: BatchedCall[Any], absent: tuple[None, ...] = ()) -> tuple[Operand, ...]:
+    """Where each example has weights of its own, it has groups of channels of its own."""
+    attrs = replace(call.attrs, groups=call.attrs.groups * call.size)
+    outputs = call.apply([call.merged(0, -1), call.merged(1, -1), *absent], attrs)
+    return tuple(call.parted(y, -1) for y in outputs)
+
+
 _SAME, _FILTER = window_of(3, padding="same"), spec((3, 3, 4, 4))
 
 CONVOLUTION = operator(
@@ -159,6 +183,7 @@ CONVOLUTION = operator(
     optional=(2,),
     precision=LOW,
     work=_work,
+    batched=_batched,
     example=Example(ConvolutionAttrs(_SAME), (IMAGE, _FILTER, ROW)),
     doc="y[n, o…, f] = sum_{k…, c} x[n, o·stride + k·dilation - before…, c] · w[k…, c, f] + bias[f]",
 )
@@ -171,6 +196,7 @@ CONVOLUTION_DATA_GRADIENT = operator(
     gradient=_data_gradient_gradient,
     precision=LOW,
     work=_data_work,
+    batched=_batched_gradient,
     example=Example(ConvolutionGradientAttrs(_SAME, 1, (8, 8)), (IMAGE, _FILTER)),
     doc="the gradient of convolution by its data (a transposed convolution)",
 )
@@ -183,6 +209,7 @@ CONVOLUTION_WEIGHT_GRADIENT = operator(
     gradient=_weight_gradient_gradient,
     precision=LOW,
     work=_weight_work,
+    batched=_by_groups,
     example=Example(ConvolutionGradientAttrs(_SAME, 1, (3, 3)), (IMAGE, IMAGE)),
     doc="the gradient of convolution by its weights",
 )

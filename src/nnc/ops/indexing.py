@@ -12,13 +12,16 @@ when it is met. one_hot gives zeros there, so that -1 can stand for "no class".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall, batched_behind, batched_rows
+from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.examples import INDICES, MATRIX, PLACES, Example
-from nnc.ops.operand import T, apply
+from nnc.ops.operand import Operand, T, apply
 from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator, single
 
 __all__ = ["gather", "index_select", "one_hot", "scatter_add", "scatter_along"]
@@ -122,6 +125,44 @@ def _scatter_along_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -
     return (gather(g, call.inputs[1], call.attrs.axis), None)
 
 
+def _batched_select(call: BatchedCall[AxisAttrs]) -> tuple[Operand, ...]:
+    """Rows of all examples at once; where each has an index of its own, elements at its places."""
+    axis = call.attrs.axis
+    if call.batched == (True, True):
+        return call.composed(lambda given: [_gathered(given[0], given[1], axis)])
+    if call.batched[0]:
+        return call.apply([call.spread(0), call.plain(1)], AxisAttrs(axis + 1))
+    return tuple(call.fronted(y, axis) for y in call.apply([call.plain(0), call.spread(1)]))
+
+
+def _batched_scatter(call: BatchedCall[ScatterAttrs]) -> tuple[Operand, ...]:
+    axis, size = call.attrs.axis, call.attrs.size
+    if call.batched[1]:
+        return call.composed(lambda given: [_scattered(given[0], given[1], axis, size)])
+    return call.apply([call.spread(0), call.plain(1)], ScatterAttrs(axis + 1, size))
+
+
+def _gathered(x: T, index: T, axis: int) -> T:
+    """index_select as gather: the index repeated for all elements around the axis."""
+    before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    picked = gather(reshape(x, (before, x.shape[axis], after)), _places(index, before, after), 1)
+    return reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+
+
+def _scattered(x: T, index: T, axis: int, size: int) -> T:
+    """scatter_add as scatter_along."""
+    behind = axis + index.spec.rank
+    before, after = math.prod(x.shape[:axis]), math.prod(x.shape[behind:])
+    rows = reshape(x, (before, index.spec.elements, after))
+    added = scatter_along(rows, _places(index, before, after), 1, size)
+    return reshape(added, (*x.shape[:axis], size, *x.shape[behind:]))
+
+
+def _places(index: T, before: int, after: int) -> T:
+    count = index.spec.elements
+    return broadcast_to(reshape(index, (1, count, 1)), (before, count, after))
+
+
 INDEX_SELECT = operator(
     "index_select",
     AxisAttrs,
@@ -129,6 +170,7 @@ INDEX_SELECT = operator(
     infer=_infer_select,
     gradient=_select_gradient,
     pattern=Pattern.INJECTIVE,
+    batched=_batched_select,
     example=Example(AxisAttrs(0), (MATRIX, INDICES)),
     doc="y[…, i…, …] = x[…, index[i…], …]",
 )
@@ -138,6 +180,7 @@ SCATTER_ADD = operator(
     ("x", "index"),
     infer=_infer_scatter_add,
     gradient=_scatter_add_gradient,
+    batched=_batched_scatter,
     example=Example(ScatterAttrs(0, 8), (MATRIX, INDICES)),
     doc="y[…, index[i…], …] += x[…, i…, …]",
 )
@@ -148,6 +191,7 @@ GATHER = operator(
     infer=_infer_gather,
     gradient=_gather_gradient,
     pattern=Pattern.INJECTIVE,
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
     example=Example(AxisAttrs(0), (MATRIX, PLACES)),
     doc="y[…, k, …] = x[…, index[…, k, …], …]",
 )
@@ -157,6 +201,7 @@ SCATTER_ALONG = operator(
     ("x", "index"),
     infer=_infer_scatter_along,
     gradient=_scatter_along_gradient,
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
     example=Example(ScatterAttrs(0, 8), (MATRIX, PLACES)),
     doc="y[…, index[…, k, …], …] += x[…, k, …]",
 )
@@ -167,6 +212,7 @@ ONE_HOT = operator(
     infer=_infer_one_hot,
     gradient=NotDifferentiable("an index does not change smoothly"),
     pattern=Pattern.INJECTIVE,
+    batched=batched_rows,
     example=Example(OneHotAttrs(4, F32), (INDICES,)),
     doc="y[i…, c] = 1 where index[i…] == c, else 0",
 )

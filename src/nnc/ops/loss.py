@@ -25,6 +25,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import batched_rows, batched_within
 from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.examples import INDICES, Example
 from nnc.ops.fill import scalar_like
@@ -316,6 +317,7 @@ MEAN_SQUARED_ERROR = operator(
     infer=_infer_squared,
     gradient=_squared_gradient,
     pattern=Pattern.REDUCTION,
+    batched=batched_within(),
     doc="loss[n] = mean or sum of (x - t)²",
 )
 SMOOTH_L1 = operator(
@@ -326,6 +328,7 @@ SMOOTH_L1 = operator(
     infer=_infer_smooth,
     gradient=_smooth_gradient,
     pattern=Pattern.REDUCTION,
+    batched=batched_within(),
     doc="loss[n] = mean or sum of d² / 2β where |d| < β, else |d| - β / 2; d = x - t",
 )
 BINARY_CROSS_ENTROPY = operator(
@@ -336,6 +339,7 @@ BINARY_CROSS_ENTROPY = operator(
     infer=_infer_binary,
     gradient=_binary_gradient,
     pattern=Pattern.REDUCTION,
+    batched=batched_within(),
     doc="loss[n] = mean or sum of -(w · t · ln x + (1 - t) · ln (1 - x))",
 )
 SIGMOID_BINARY_CROSS_ENTROPY = operator(
@@ -346,6 +350,7 @@ SIGMOID_BINARY_CROSS_ENTROPY = operator(
     infer=_infer_sigmoid,
     gradient=_sigmoid_gradient,
     inplace=Inplace(allowed=((0, 1),)),
+    batched=batched_within(),
     doc="loss[n] = mean or sum of (1 - t) · x + (1 + (w - 1) · t) · ln (1 + e^-x); probability = sigmoid(x)",
 )
 CATEGORICAL_CROSS_ENTROPY = operator(
@@ -356,6 +361,7 @@ CATEGORICAL_CROSS_ENTROPY = operator(
     infer=_infer_categorical,
     gradient=_categorical_gradient,
     pattern=Pattern.REDUCTION,
+    batched=batched_rows,
     doc="loss[n…] = -sum_c t'[n…, c] · ln x[n…, c], t' = (1 - s) · t + s / classes",
 )
 LABEL_DISTRIBUTION = operator(
@@ -364,6 +370,7 @@ LABEL_DISTRIBUTION = operator(
     ("labels",),
     infer=_infer_distribution,
     gradient=NotDifferentiable("labels are whole numbers; give a distribution instead to have its gradient"),
+    batched=batched_rows,
     example=Example(LabelDistributionAttrs(4, 0.1, F32), (INDICES,)),
     doc="y[n…, c] = (1 - s) · [c == label[n…]] + s / classes; nan for a label outside the classes",
 )

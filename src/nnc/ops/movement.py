@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from nnc.core.command import Command
 from nnc.core.spec import OptionalSpecs, Shape, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.copy import contiguous
 from nnc.ops.examples import MATRIX, Example
-from nnc.ops.operand import T, apply
+from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits
 from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import Applied, Gradients, Inplace, Pattern, Specs, operator, single
@@ -121,6 +122,11 @@ def _permuted_concatenation(attrs: ConcatenateAttrs, specs: OptionalSpecs, p: Pe
     return Permuted(ConcatenateAttrs(p.index(attrs.axis)), tuple(p for _ in specs), (p,))
 
 
+def _batched_embed(call: BatchedCall[EmbedAttrs]) -> tuple[Operand, ...]:
+    shape, offset, strides = call.attrs.shape, call.attrs.offset, call.attrs.strides
+    return call.apply([call.spread(0)], EmbedAttrs((call.size, *shape), offset, (math.prod(shape), *strides)))
+
+
 TRANSPOSE = operator(
     "transpose",
     TransposeAttrs,
@@ -129,6 +135,7 @@ TRANSPOSE = operator(
     gradient=_transpose_gradient,
     pattern=Pattern.INJECTIVE,
     precision=FOLLOW,
+    batched=batched_behind(lambda attrs: TransposeAttrs((0, *(axis + 1 for axis in attrs.permutation)))),
     example=Example(TransposeAttrs((1, 0)), (MATRIX,)),
     doc="y's axis k = x's axis permutation[k]",
 )
@@ -143,6 +150,7 @@ CONCATENATE = operator(
     variadic=True,
     precision=FOLLOW,
     permuted=_permuted_concatenation,
+    batched=batched_behind(lambda attrs: ConcatenateAttrs(attrs.axis + 1)),
     example=Example(ConcatenateAttrs(0), (MATRIX, MATRIX)),
     doc="y = x₀, x₁, … one after another along the axis",
 )
@@ -154,6 +162,7 @@ EMBED = operator(
     gradient=_embed_gradient,
     pattern=Pattern.INJECTIVE,
     precision=FOLLOW,
+    batched=_batched_embed,
     example=Example(EmbedAttrs((8, 4), 0, (4, 1)), (MATRIX,)),
     doc="y = zeros, then y.flat[offset + sum(i · strides)] += x[i…]",
 )

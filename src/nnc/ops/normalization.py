@@ -23,6 +23,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall, batched_within
 from nnc.ops.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition
 from nnc.ops.examples import COLUMN, MATRIX, ROW, Example
@@ -302,6 +303,20 @@ def _batch_gradient(call: Applied[BatchNormAttrs], gradients: Gradients) -> Grad
 
 _EXAMPLE = NormalizationAttrs((1,), (1,))
 
+
+def _batched_norm(call: BatchedCall[NormalizationAttrs]) -> tuple[Operand, ...]:
+    """Statistics of each example; parameters lie along the batch too where each example has its own."""
+    parameters = [index for index in call.present if call.names[index] in ("scale", "bias")]
+    own = any(call.batched[index] for index in parameters)
+    inputs = [
+        call.plain(index) if index not in call.present or (index in parameters and not own) else call.spread(index)
+        for index in range(len(call.specs))
+    ]
+    axes = tuple(axis + 1 for axis in call.attrs.axes)
+    along = tuple(axis + 1 for axis in call.attrs.parameter_axes)
+    return call.apply(inputs, replace(call.attrs, axes=axes, parameter_axes=(0, *along) if own else along))
+
+
 LAYER_NORM = operator(
     "layer_norm",
     NormalizationAttrs,
@@ -313,6 +328,7 @@ LAYER_NORM = operator(
     optional=(1, 2),
     precision=FOLLOW,
     work=per_element(7),
+    batched=_batched_norm,
     example=Example(_EXAMPLE, (MATRIX, ROW, ROW)),
     doc="y = (x - m) · r · scale + bias, m = mean x, r = 1 / √(mean (x - m)² + ε), means over the axes",
 )
@@ -326,6 +342,7 @@ LAYER_NORM_GRADIENT = operator(
     optional=(4,),
     precision=Precision(Runs.FOLLOW, (2, 3)),
     work=per_element(10),
+    batched=_batched_norm,
     example=Example(_EXAMPLE, (MATRIX, MATRIX, COLUMN, COLUMN, ROW), wide=(2, 3)),
     doc="y = r · (u - mean u - x̂ · mean (u · x̂)), u = g · scale, x̂ = (x - m) · r",
 )
@@ -340,6 +357,7 @@ RMS_NORM = operator(
     optional=(1,),
     precision=FOLLOW,
     work=per_element(5),
+    batched=_batched_norm,
     example=Example(_EXAMPLE, (MATRIX, ROW)),
     doc="y = x · r · scale, r = 1 / √(mean x² + ε), mean over the axes",
 )
@@ -353,6 +371,7 @@ RMS_NORM_GRADIENT = operator(
     optional=(3,),
     precision=Precision(Runs.FOLLOW, (2,)),
     work=per_element(8),
+    batched=_batched_norm,
     example=Example(_EXAMPLE, (MATRIX, MATRIX, COLUMN, ROW), wide=(2,)),
     doc="y = r · (u - x̂ · mean (u · x̂)), u = g · scale, x̂ = x · r",
 )
@@ -368,6 +387,7 @@ BATCH_NORM = operator(
     precision=Precision(Runs.FOLLOW, (3, 4)),
     work=per_element(7),
     stand_ins={3: 1, 4: 2},
+    batched=batched_within(axis=-1),
     example=Example(BatchNormAttrs(), (MATRIX, *(ROW,) * 4), wide=(3, 4)),
     doc="y = (x - m) · r · scale + bias, m and r per channel; mean' = momentum · mean + (1 - momentum) · m",
 )

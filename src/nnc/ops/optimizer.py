@@ -24,6 +24,7 @@ from typing import Any
 from nnc.core.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
+from nnc.ops.batching import batched_before
 from nnc.ops.examples import MATRIX, SCALAR, Example
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
 from nnc.ops.work import per_element
@@ -155,6 +156,7 @@ GRADIENT_DESCENT = operator(
     gradient=_REASON,
     inplace=_in_place(0),
     work=per_element(2),
+    batched=batched_before(-1),
     example=Example(GradientDescentAttrs(), (MATRIX, MATRIX, SCALAR), fixed=(2,)),
     doc="w' = w - rate · (g + decay · w)",
 )
@@ -167,6 +169,7 @@ SGD = operator(
     gradient=_REASON,
     inplace=_in_place(1),
     work=per_element(4),
+    batched=batched_before(-1),
     example=Example(SGDAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="m' = momentum · m + (1 - dampening)(g + decay · w); w' = w - rate · m'",
 )
@@ -179,6 +182,7 @@ ADAM = operator(
     gradient=_REASON,
     inplace=_in_place(2),
     work=per_element(12),
+    batched=batched_before(-2, -1),
     example=Example(AdamAttrs(), (*(MATRIX,) * 4, SCALAR, SCALAR), fixed=(4, 5)),
     doc="w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015)",
 )
@@ -191,6 +195,7 @@ AMSGRAD = operator(
     gradient=_REASON,
     inplace=_in_place(3),
     work=per_element(13),
+    batched=batched_before(-2, -1),
     example=Example(AdamAttrs(), (*(MATRIX,) * 5, SCALAR, SCALAR), fixed=(5, 6)),
     doc="w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂) (Reddi et al. 2018)",
 )
@@ -215,6 +220,7 @@ RMSPROP = operator(
     gradient=_REASON,
     inplace=_in_place(2),
     work=per_element(8),
+    batched=batched_before(-1),
     example=Example(RMSPropAttrs(), (*(MATRIX,) * 4, SCALAR), fixed=(4,)),
     doc="v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m' (Hinton 2012)",
 )
@@ -227,6 +233,7 @@ ADAGRAD = operator(
     gradient=_REASON,
     inplace=_in_place(1),
     work=per_element(6),
+    batched=batched_before(-1),
     example=Example(AdagradAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="v' = v + s²; w' = w - rate · s / (√v' + ε) (Duchi et al. 2011)",
 )
@@ -239,6 +246,7 @@ LION = operator(
     gradient=_REASON,
     inplace=_in_place(1),
     work=per_element(8),
+    batched=batched_before(-1),
     example=Example(LionAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
     doc="w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g (Chen et al. 2023)",
 )

@@ -15,6 +15,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import I64
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
+from nnc.ops.batching import batched_behind
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.indexing import scatter_along
 from nnc.ops.operand import T, apply
@@ -99,6 +100,7 @@ SORT = operator(
     ("values", "index"),
     infer=_infer_sort,
     gradient=_sort_gradient,
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
     example=Example(SortAttrs(1), (MATRIX,)),
     doc="x in order along the axis",
 )
@@ -109,6 +111,7 @@ TOP_K = operator(
     ("values", "index"),
     infer=_infer_top,
     gradient=_top_gradient,
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
     example=Example(TopAttrs(1, 2), (MATRIX,)),
     doc="the count first of sort(x)",
 )
@@ -119,6 +122,7 @@ CUMULATIVE_SUM = operator(
     infer=_infer_scan,
     gradient=_scan_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
     example=Example(ScanAttrs(1), (MATRIX,)),
     doc="y[k] = x[0] + … + x[k]",
 )

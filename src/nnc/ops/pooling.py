@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ShapeError
+from nnc.ops.batching import batched_within
 from nnc.ops.examples import HALF_IMAGE, IMAGE, Example
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
@@ -155,6 +156,7 @@ MAX_POOL = operator(
     gradient=_max_gradient,
     precision=FOLLOW,
     work=_work,
+    batched=batched_within(),
     example=Example(_EXAMPLE, (IMAGE,)),
     doc="y = max over each window of x",
 )
@@ -166,6 +168,7 @@ MAX_POOL_GRADIENT = operator(
     gradient=_max_gradient_gradient,
     precision=FOLLOW,
     work=_work,
+    batched=batched_within(),
     example=Example(_EXAMPLE, (HALF_IMAGE, IMAGE, HALF_IMAGE)),
     doc="g goes to the first position of each window where x equals y, or to the last nan",
 )
@@ -177,6 +180,7 @@ MAX_POOL_GATHER = operator(
     gradient=_gather_gradient,
     precision=FOLLOW,
     work=_work,
+    batched=batched_within(),
     example=Example(_EXAMPLE, (IMAGE, IMAGE, HALF_IMAGE)),
     doc="h at the first position of each window where x equals y, or at the last nan",
 )
@@ -188,6 +192,7 @@ AVERAGE_POOL = operator(
     gradient=_average_gradient,
     precision=FOLLOW,
     work=_work,
+    batched=batched_within(),
     example=Example(_EXAMPLE, (IMAGE,)),
     doc="y = mean over each window of x",
 )
@@ -199,6 +204,7 @@ AVERAGE_POOL_GRADIENT = operator(
     gradient=_average_gradient_gradient,
     precision=FOLLOW,
     work=_average_work,
+    batched=batched_within(),
     example=Example(AveragePoolGradientAttrs(_EXAMPLE, (8, 8)), (HALF_IMAGE,)),
     doc="g / count goes to every position of its window",
 )

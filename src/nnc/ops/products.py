@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from nnc.arguments import explained
 from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
+from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
 from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.work import present
@@ -84,6 +86,17 @@ def _work(attrs: GemmAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]
     return 2 * outputs[0].elements * present(inputs[0]).shape[-2 if attrs.transpose_a else -1]
 
 
+def _batched(call: BatchedCall[GemmAttrs]) -> tuple[Operand, ...]:
+    """One product over the rows of all examples where these share b, else one for each."""
+    flip_a, flip_b = call.attrs.transpose_a, call.attrs.transpose_b
+    if call.batched[2:] == (True,):
+        return call.composed(lambda ab: [add(gemm(*ab[:2], transpose_a=flip_a, transpose_b=flip_b), ab[2])])
+    a, b = call.spec(0).rank, call.spec(1).rank
+    if not call.batched[1] and b == 2 and not flip_a:
+        return tuple(call.parted(y, 0) for y in call.apply([call.merged(0, 0), call.plain(1), call.plain(2)]))
+    return call.apply([call.aligned(0, max(a, b)), call.aligned(1, max(a, b)), call.plain(2)])
+
+
 GEMM = operator(
     "gemm",
     GemmAttrs,
@@ -94,6 +107,7 @@ GEMM = operator(
     optional=(2,),
     precision=LOW,
     work=_work,
+    batched=_batched,
     example=Example(GemmAttrs(), (MATRIX, MATRIX, ROW)),
     doc="y[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]",
 )

@@ -18,14 +18,17 @@ Every backend draws the same numbers: word w[i] is output i of Philox4x64-10 (Sa
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I64
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.batching import BatchedCall
 from nnc.ops.examples import COUNT, MATRIX, Example
-from nnc.ops.fill import scalar_like
-from nnc.ops.operand import T, apply
+from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import affine, where
 from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
@@ -109,6 +112,18 @@ def _dropout_gradient(call: Applied[DropoutAttrs], gradients: Gradients) -> Grad
     return (where(call.outputs[1], affine(g, 1.0 / (1.0 - call.attrs.rate)), scalar_like(g, 0.0)), None)
 
 
+def _batched_dropout(call: BatchedCall[DropoutAttrs]) -> tuple[Operand, ...]:
+    """One counter draws one mask, the same for all examples."""
+    call.plain(1)
+
+    def masked(inputs: Sequence[Operand]) -> Sequence[Operand]:
+        x, counter = inputs
+        mask = x.apply(Command(DROPOUT, call.attrs), (fill_like(x, 1.0), counter))[1]
+        return where(mask, affine(x, 1.0 / (1.0 - call.attrs.rate)), scalar_like(x, 0.0)), mask
+
+    return call.composed(masked)
+
+
 _DRAWN = NotDifferentiable("the numbers do not depend on anything differentiable")
 
 RANDOM_UNIFORM = operator(
@@ -138,6 +153,7 @@ DROPOUT = operator(
     gradient=_dropout_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     precision=FOLLOW,
+    batched=_batched_dropout,
     example=Example(DropoutAttrs(), (MATRIX, COUNT)),
     doc="y = x / (1 - rate) where mask, else 0",
 )

@@ -18,18 +18,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Generic
+from typing import Any, Generic
 
 from nnc.core.command import Command
 from nnc.core.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import DTypeError, ShapeError
+from nnc.ops.batching import BatchedCall, BatchRule, batched_within
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition, pull_back
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, fill_like
 from nnc.ops.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.pointwise import add, affine, multiply, sigmoid, square, step, subtract, tanh
+from nnc.ops.pointwise import add, affine, multiply, relu, sigmoid, square, step, subtract, tanh
 from nnc.ops.products import gemm
 from nnc.ops.random import dropout
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator, single
@@ -292,6 +293,15 @@ def _gru_gradient(call: Applied[RecurrentAttrs], gradients: Gradients) -> Gradie
 # ---- rnn
 
 
+def _composed_rnn(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T]:
+    z, u, h = inputs
+    ys: dict[int, T] = {}
+    for index in time_order(z.shape[0], attrs.reverse):
+        total = add(_at(z, index), gemm(h, u))
+        h = ys[index] = tanh(total) if attrs.activation is Activation.TANH else relu(total)
+    return (_stacked(ys),)
+
+
 def _composed_rnn_gradient(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T, T]:
     g_y, y, u = inputs
     by_h = fill_like(_at(y, 0), 0.0)
@@ -314,6 +324,18 @@ def _rnn_gradient(call: Applied[RnnAttrs], gradients: Gradients) -> Gradients:
     return (by_z, by_u, by_h)
 
 
+def _batched(composed: Callable[[Any, Sequence[Any]], Sequence[Any]], *weights: int) -> BatchRule:
+    """A longer batch, where all examples share the weights; else step by step."""
+    longer = batched_within(*weights, axis=-2)
+
+    def rule(call: BatchedCall[Any]) -> tuple[Operand, ...]:
+        if any(call.batched[index] for index in weights):
+            return call.composed(lambda inputs: composed(call.attrs, inputs))
+        return longer(call)
+
+    return rule
+
+
 # ---- operators
 
 
@@ -334,6 +356,7 @@ LSTM = operator(
     gradient=_lstm_gradient,
     inplace=Inplace(allowed=((0, 2),)),
     work=_work,
+    batched=_batched(_composed_lstm, 1),
     example=Example(RecurrentAttrs(), (_FOUR_GATES, spec((4, 16)), _STATE, _STATE)),
     doc="i, f, g, o = σ, σ, tanh, σ of z + h₋ · u; c = f · c₋ + i · g; h = o · tanh c (Hochreiter & Schmidhuber 1997)",
 )
@@ -346,6 +369,7 @@ LSTM_GRADIENT = operator(
     gradient=by_decomposition(_composed_lstm_gradient),
     inplace=Inplace(allowed=((2, 0),)),
     work=_work,
+    batched=_batched(_composed_lstm_gradient, 4),
     example=Example(RecurrentAttrs(), (_STATES, _STATES, _FOUR_GATES, _STATES, spec((4, 16)), _STATE)),
     doc="the gradients of lstm by z and by the first states, step by step from the end",
 )
@@ -358,6 +382,7 @@ GRU = operator(
     gradient=_gru_gradient,
     optional=(3,),
     work=_work,
+    batched=_batched(_composed_gru, 1, 3),
     example=Example(RecurrentAttrs(), (spec((4, 2, 12)), spec((4, 12)), _STATE, spec((12,)))),
     doc="m = h₋ · u + bias; r, s = σ(z + m); n = tanh(z + r · m); h = (1 - s) · n + s · h₋ (Cho et al. 2014)",
 )
@@ -369,6 +394,7 @@ GRU_GRADIENT = operator(
     infer=_infer_gru_gradient,
     gradient=by_decomposition(_composed_gru_gradient),
     work=_work,
+    batched=_batched(_composed_gru_gradient, 3),
     example=Example(RecurrentAttrs(), (_STATES, _FOUR_GATES, _STATES, spec((4, 12)), _STATE)),
     doc="the gradients of gru by z, by m and by the first state, step by step from the end",
 )
@@ -380,6 +406,7 @@ RNN = operator(
     gradient=_rnn_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     work=_work,
+    batched=_batched(_composed_rnn, 1),
     example=Example(RnnAttrs(), (_STATES, MATRIX, _STATE)),
     doc="h = tanh(z + h₋ · u) or relu (Elman 1990)",
 )
@@ -392,6 +419,7 @@ RNN_GRADIENT = operator(
     gradient=by_decomposition(_composed_rnn_gradient),
     inplace=Inplace(allowed=((0, 0), (1, 0))),
     work=_work,
+    batched=_batched(_composed_rnn_gradient, 2),
     example=Example(RnnAttrs(), (_STATES, _STATES, MATRIX)),
     doc="the gradients of rnn by z and by the first state, step by step from the end",
 )

@@ -13,7 +13,15 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I64, U8
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
-from nnc.ops.broadcast import ReduceAttrs, infer_reduction, normalize_axes, permuted_reduction, reduce_sum, spread
+from nnc.ops.broadcast import (
+    ReduceAttrs,
+    batched_reduction,
+    infer_reduction,
+    normalize_axes,
+    permuted_reduction,
+    reduce_sum,
+    spread,
+)
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.operand import T, apply
@@ -100,6 +108,7 @@ def _extremum(name: str, doc: str) -> Op[ReduceAttrs]:
         gradient=_extremum_gradient,
         pattern=Pattern.REDUCTION,
         permuted=permuted_reduction,
+        batched=batched_reduction,
         example=Example(ReduceAttrs((1,)), (MATRIX,)),
         doc=doc,
     )
@@ -114,6 +123,7 @@ def _position(name: str, doc: str) -> Op[ReduceAttrs]:
         gradient=NotDifferentiable("an index does not change smoothly"),
         pattern=Pattern.REDUCTION,
         permuted=permuted_reduction,
+        batched=batched_reduction,
         example=Example(ReduceAttrs((1,)), (MATRIX,)),
         doc=doc,
     )
@@ -127,6 +137,7 @@ REDUCE_MEAN = operator(
     gradient=_mean_gradient,
     pattern=Pattern.REDUCTION,
     permuted=permuted_reduction,
+    batched=batched_reduction,
     example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y = mean of x over axes",
 )
@@ -142,6 +153,7 @@ REDUCE_NORM = operator(
     gradient=_norm_gradient,
     pattern=Pattern.REDUCTION,
     permuted=permuted_reduction,
+    batched=batched_reduction,
     example=Example(ReduceAttrs((1,)), (MATRIX,)),
     doc="y = √(sum of x² over axes), NNC's REDUCE_NORM2",
 )

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, spec
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.batching import batched_behind, batched_within
 from nnc.ops.broadcast import normalize_axes
 from nnc.ops.examples import BOXES, HALF_IMAGE, IMAGE, MATRIX, Example
 from nnc.ops.fill import integer_range
@@ -221,6 +222,11 @@ def _permuted_flip(attrs: FlipAttrs, specs: OptionalSpecs, p: Permutation) -> Pe
 
 _EXAMPLE = RoiAttrs((2, 2), 2, (2, 8, 8))
 
+
+def _behind(attrs: PadAttrs) -> PadAttrs:
+    return replace(attrs, before=(0, *attrs.before), after=(0, *attrs.after))
+
+
 PAD = operator(
     "pad",
     PadAttrs,
@@ -230,6 +236,7 @@ PAD = operator(
     pattern=Pattern.INJECTIVE,
     precision=FOLLOW,
     permuted=_permuted_pad,
+    batched=batched_behind(_behind),
     example=Example(PadAttrs((0, 2), (0, 2)), (MATRIX,)),
     doc="x with a border",
 )
@@ -240,6 +247,7 @@ PAD_GRADIENT = operator(
     infer=_infer_pad_gradient,
     gradient=_pad_gradient_gradient,
     precision=FOLLOW,
+    batched=batched_behind(_behind),
     example=Example(PadAttrs((0, 2), (0, 2)), (spec((4, 8)),)),
     doc="the adjoint of pad",
 )
@@ -252,6 +260,7 @@ FLIP = operator(
     pattern=Pattern.INJECTIVE,
     precision=FOLLOW,
     permuted=_permuted_flip,
+    batched=batched_behind(lambda attrs: FlipAttrs(tuple(axis + 1 for axis in attrs.axes))),
     example=Example(FlipAttrs((1,)), (MATRIX,)),
     doc="axes reversed",
 )
@@ -261,6 +270,7 @@ UPSAMPLE = operator(
     ("x",),
     infer=_infer_upsample,
     gradient=_upsample_gradient,
+    batched=batched_within(),
     example=Example(UpsampleAttrs((4, 4), (8, 8)), (HALF_IMAGE,)),
     doc="x at another height and width",
 )
@@ -270,6 +280,7 @@ UPSAMPLE_GRADIENT = operator(
     ("g",),
     infer=_infer_upsample_gradient,
     gradient=_upsample_gradient_gradient,
+    batched=batched_within(),
     example=Example(UpsampleAttrs((4, 4), (8, 8)), (IMAGE,)),
     doc="the adjoint of upsample",
 )

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.batching import BatchedCall, batched_rows, batched_within
+from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.examples import HEADS, INDICES, Example
 from nnc.ops.movement import slice_axis
 from nnc.ops.operand import Operand, T, apply
@@ -97,6 +98,14 @@ def _gradient(call: Applied[RotaryAttrs], gradients: Gradients) -> Gradients:
     return (by_x, _by_angles(call.attrs, g, x, angles) if call.needed[1] else None)
 
 
+def _batched(call: BatchedCall[RotaryAttrs]) -> tuple[Operand, ...]:
+    """A longer batch; angles that are the same for all of it stay so, unless each example has its own."""
+    angles, batch = call.spec(1), call.spec(0).shape[0]
+    if angles.rank == 3 or not call.batched[1]:
+        return batched_within(*(() if angles.rank == 3 else (1,)))(call)
+    return call.composed(lambda inputs: call.again([inputs[0], broadcast_to(inputs[1], (batch, *angles.shape))]))
+
+
 ROTARY = operator(
     "rotary",
     RotaryAttrs,
@@ -105,6 +114,7 @@ ROTARY = operator(
     gradient=_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     precision=Precision(Runs.FOLLOW, (1,)),
+    batched=_batched,
     example=Example(RotaryAttrs(), (HEADS, spec((4, 2)))),
     doc="(y₁, y₂) = (x₁ · cos a - x₂ · sin a, x₁ · sin a + x₂ · cos a) for each pair of features",
 )
@@ -115,6 +125,7 @@ ROTARY_ANGLES = operator(
     infer=_infer_angles,
     gradient=NotDifferentiable("positions are counted, not learned; learn the angles instead"),
     pattern=Pattern.INJECTIVE,
+    batched=batched_rows,
     example=Example(RotaryAnglesAttrs(4, 100.0, F32), (INDICES,)),
     doc="y[…, i] = position[…] · base^(-i / pairs)",
 )

@@ -16,6 +16,7 @@ from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS
+from nnc.ops.batching import BATCHED, BatchedCall, batched_alike
 from nnc.ops.examples import EXAMPLE, IMAGE, MATRIX, Example
 from nnc.ops.operand import Operand
 from nnc.ops.permutation import PERMUTED, Permutation, Permuted, permuted_alike
@@ -114,6 +115,7 @@ def operator(
     work: Callable[[A, OptionalSpecs, Sequence[TensorSpec]], int] | None = None,
     permuted: Callable[[A, OptionalSpecs, Permutation], Permuted | None] | None = None,
     stand_ins: Mapping[int, int] = MappingProxyType({}),
+    batched: Callable[[BatchedCall[A]], tuple[Operand, ...]] | None = None,
     example: Example | None = None,
     registry: Registry = default_registry,
     doc: str,
@@ -121,8 +123,8 @@ def operator(
     """Define an operator with all that it says of itself; neither inference nor gradient can be left out.
 
     `optional` inputs may be absent; `variadic` takes any number. What may be left out is explained where its column
-    is: `nnc.ops.precision`, `work`, `permutation`, `repetition` (`stand_ins`) and `examples`. A pointwise operator on
-    permuted operands is the same operator, and needs no `permuted`.
+    is: `nnc.ops.precision`, `work`, `permutation`, `repetition` (`stand_ins`), `batching` and `examples`. A pointwise
+    operator on permuted operands, or on a batch of them, is the same operator: it needs no `permuted` and no `batched`.
     """
     op = Op(name, attributes, VARIADIC if variadic else inputs, outputs, registry=registry, doc=doc)
     INFER.set(op, infer)
@@ -134,10 +136,11 @@ def operator(
     STAND_INS.set(op, stand_ins)
     if work is not None:
         WORK.set(op, work)
-    if permuted is not None:
-        PERMUTED.set(op, permuted)
-    elif pattern <= Pattern.BROADCAST and inputs and len(outputs) == 1:
-        PERMUTED.set(op, permuted_alike)
+    pointwise = pattern <= Pattern.BROADCAST and bool(inputs) and len(outputs) == 1
+    if permuted is not None or pointwise:
+        PERMUTED.set(op, permuted or permuted_alike)
+    if batched is not None or pointwise:
+        BATCHED.set(op, batched or batched_alike)
     if example is not None:
         EXAMPLE.set(op, example)
     return op

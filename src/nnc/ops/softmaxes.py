@@ -12,6 +12,7 @@ from dataclasses import replace
 from nnc.core.command import Command
 from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
+from nnc.ops.batching import batched_rows
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.examples import LABELS, MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
@@ -119,6 +120,7 @@ SOFTMAX = operator(
     pattern=Pattern.OPAQUE,
     work=per_element(5),
     permuted=last_axis_stays,
+    batched=batched_rows,
     doc="y[…, c] = e^x[…, c] / sum_d e^x[…, d]",
 )
 LOG_SOFTMAX = operator(
@@ -130,6 +132,7 @@ LOG_SOFTMAX = operator(
     inplace=Inplace(allowed=((0, 0),)),
     work=per_element(5),
     permuted=last_axis_stays,
+    batched=batched_rows,
     doc="y[…, c] = x[…, c] - ln sum_d e^x[…, d]",
 )
 SOFTMAX_CROSS_ENTROPY = operator(
@@ -141,6 +144,7 @@ SOFTMAX_CROSS_ENTROPY = operator(
     gradient=_loss_gradient,
     inplace=Inplace(allowed=((0, 1),)),
     work=per_element(5),
+    batched=batched_rows,
     example=Example(_NONE, (MATRIX, LABELS)),
     doc="loss[n] = ln sum_d e^x[n, d] - x[n, label[n]]; probability = softmax(x)",
 )
@@ -152,6 +156,7 @@ SOFTMAX_CROSS_ENTROPY_GRADIENT = operator(
     gradient=_loss_gradient_gradient,
     inplace=Inplace(allowed=((1, 0),)),
     work=per_element(2),
+    batched=batched_rows,
     example=Example(_NONE, (ROW, MATRIX, LABELS)),
     doc="y[n, c] = g[n] · (p[n, c] - [c == label[n]])",
 )
@@ -161,6 +166,7 @@ LABEL_DIFFERENCE = operator(
     ("h", "probability", "labels"),
     infer=_infer_difference,
     gradient=_difference_gradient,
+    batched=batched_rows,
     example=Example(_NONE, (MATRIX, MATRIX, LABELS)),
     doc="y[n] = sum_c h[n, c] · (p[n, c] - [c == label[n]])",
 )
