@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.dtype import F16, F32, DType
+from nnc.core.dtype import BF16, F16, F32, DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
 from nnc.core.settings import SETTINGS
@@ -483,10 +483,24 @@ class Model:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
         try:
             return self._compile(kind, batch, self.precision)
-        except MemoryLimitError:
+        except MemoryLimitError as error:
             if self.allowed_precision is None:
+                self._advise(error, kind, batch)
                 raise
-        return self._compile(kind, batch, self.allowed_precision)
+            refused = error
+        try:
+            return self._compile(kind, batch, self.allowed_precision)
+        except MemoryLimitError as error:
+            raise min(refused, error, key=lambda one: one.smallest) from None
+
+    def _advise(self, error: MemoryLimitError, kind: str, batch: int) -> None:
+        """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
+        if self.precision is None and self.dtype is F32:
+            free = Model.__new__(Model)
+            free.__setstate__({**self._options(), "memory_limit": None})
+            enough = free._compile(kind, batch, BF16).step.compiled.memory().arena
+            if enough < error.smallest:
+                error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"
 
     def _compile(self, kind: str, batch: int, precision: DType | None) -> _Program:
         graph = SymbolicGraph(kind)
@@ -537,7 +551,7 @@ class Model:
     ) -> _Program:
         later = dict.fromkeys(given.values())
         if precision is not None:
-            lower_precision(graph, (*results, *carry), precision)
+            lower_precision(graph, (*results, *carry), precision, later, self.backend)
         reports = simplify(graph, (*results, *carry), self.passes, backend=self.backend)
         compiled = self._lower(graph, results, later, carry)
         return _Program(ModelStep(compiled, inputs, target, results, reports), given, precision)

@@ -10,7 +10,7 @@ from tests.symbolic.passes.equality import named
 from tests.symbolic.programs import Program, programs, run
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, F16, F32, TOLERANCE, DType
+from nnc.core.dtype import BF16, F16, F32, I32, TOLERANCE, DType
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import DTypeError
 from nnc.symbolic import Symbol, SymbolicGraph, backward, faults, minimize
@@ -92,6 +92,17 @@ def test_a_parameter_is_cast_once_for_all_products() -> None:
     casts = [record for _, record in graph.execs.items() if record.command.op.name == "cast"]
     read = [record.inputs[0] for record in casts]
     assert len(set(read)) == len(read)
+
+
+def test_each_product_of_a_given_parameter_has_a_cast_of_its_own() -> None:
+    graph, inputs, loss = perceptron()
+    wanted = [loss, *backward(graph, [loss], inputs)]
+    lower_precision(graph, wanted, given=inputs[1:])
+    simplify(graph, wanted)
+    assert faults(graph) == ()
+    v = inputs[-1].key
+    casts = [one for _, one in graph.execs.items() if one.command.op.name == "cast" and one.inputs == (v,)]
+    assert [len(graph.readers(one.outputs[0])) for one in casts] == [1, 1]
 
 
 def test_optimizers_and_states_stay_in_full_precision() -> None:
@@ -181,6 +192,21 @@ def test_a_training_step_needs_less_memory() -> None:
     models = [nn.Model(small_network(), (6, 6, 1), precision=precision) for precision in (None, BF16)]
     full, low = (model.memory(32).step.arena for model in models)
     assert low < 0.75 * full
+
+
+def heavy_network() -> nn.Layer:
+    """Weights that are larger than what they are applied to, and a result that is wanted in f32."""
+    return nn.Sequential(nn.Embedding(50, 24), nn.LSTM(24), nn.Dense(96), nn.ReLU(), nn.Dense(50))
+
+
+@pytest.mark.parametrize("kind", ["predict", "train"])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_16_bits_take_no_more_than_32(batch: int, kind: str) -> None:
+    full, low = (
+        nn.Model(heavy_network(), (6,), input_dtype=I32, precision=one).memory(batch, kind).step for one in (None, BF16)
+    )
+    # What an exec takes is judged by its neighbours, not by the whole plan.
+    assert low.arena <= 1.05 * full.arena
 
 
 def test_a_scaled_loss_keeps_small_gradients() -> None:

@@ -11,16 +11,20 @@ Who reads y in 16 bits reads y₁₆; who reads it in f32 reads y. A value is ca
 nobody reads are pruned, and a cast of a cast back is the value. So parameters stay f32, each with one cast that its
 products share, and so do losses, sums, statistics and optimizers. Gradients may be in the graph already, or be taken of
 the result: they are execs like others. Kernels sum in f32 and round once.
+
+Of parameters whose f32 memory stays beside the casts (`given`) each product has a cast of its own, which is gone behind
+it, and products that take more memory in 16 bits than in f32 stay in f32.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnc.arguments import checked
 from nnc.core.command import Command
+from nnc.core.dispatch import DISPATCHER, Specs
 from nnc.core.dtype import BF16, F16, F32, DType
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import TensorSpec
@@ -37,15 +41,19 @@ _FULL = Precision(Runs.FULL)
 
 
 @checked
-def lower_precision(graph: SymbolicGraph, wanted: Sequence[Symbol], dtype: DType = BF16) -> Counter[str]:
+def lower_precision(
+    graph: SymbolicGraph, wanted: Sequence[Symbol], dtype: DType = BF16, given: Iterable[Symbol] = (), backend: str = ""
+) -> Counter[str]:
     """Compute in `dtype` (bf16 or f16) what may be; how many execs do (`lowered`), and the `casts` in the graph.
+
+    `given` symbols are f32 before, during and behind the run: there 16 bits are for less memory.
 
     Outputs keep their symbols and types. In f16, values beyond 65504 are infinite, and gradients may be too small:
     scale the loss (`minimize`). DTypeError for another type.
     """
     if dtype not in (BF16, F16):
         raise DTypeError("precision", got=dtype.name, need="bf16 or f16")
-    work = _Lowering(graph, dtype, _readers_in_low(graph))
+    work = _Lowering(graph, dtype, _readers_in_low(graph), frozenset(map(graph.own, given)), backend)
     for key in graph.execs.toposort():
         work.visit(key)
     rewrite(graph, CASTS, wanted)
@@ -75,11 +83,13 @@ def _rule(record: ExecSymbol) -> Precision:
 
 @dataclass(slots=True)
 class _Lowering:
-    """`made`: roots computed in 16 bits, as they are there; `given`: symbols cast to 16 bits."""
+    """`made`: roots computed in 16 bits, as they are there; `given`: symbols cast to 16 bits; `stored`: f32 roots."""
 
     graph: SymbolicGraph
     dtype: DType
     read_in_low: frozenset[ExecKey]
+    stored: Collection[TensorKey]
+    backend: str
     made: dict[TensorKey, Symbol] = field(default_factory=dict)
     given: dict[TensorKey, Symbol] = field(default_factory=dict)
     lowered: int = 0
@@ -117,7 +127,7 @@ class _Lowering:
             for place, (one, spec) in enumerate(zip(record.inputs, specs, strict=True))
         )
         results = _inferred(record, low) if changing else None
-        if results is None:
+        if results is None or (self.stored and self._takes_more(key, changing, low, results)):
             return
         inputs = tuple(
             self._low(one).key if one is not None and spec is not was else one
@@ -131,6 +141,37 @@ class _Lowering:
                 self.made[old] = new
                 graph.add_exec(ExecSymbol(Command(CAST, CastAttrs(F32)), (new.key,), (old,), "", record.origin))
         self.lowered += 1
+
+    def _takes_more(self, key: ExecKey, changing: Collection[TensorKey], low: Specs, results: Specs) -> bool:
+        """Whether the exec takes more memory in 16 bits than in f32 while it runs, casts included.
+
+        Of an operand that is made in 16 bits there is a cast in f32 else; of one that is made in f32 there is both. The
+        f32 memory of stored weights is no part of it. The workspace counts where nobody else reads the operands: what
+        is kept for a gradient is more.
+        """
+        graph, record = self.graph, self.graph.execs[key]
+        specs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
+        written = tuple(graph.tensors[one].spec for one in record.outputs)
+        roots = {graph.root(one) for one in changing}.difference(self.stored)
+        is_kept = any(len(graph.readers(root)) > 1 for root in roots)
+        narrow = 0 if is_kept else self._workspace(record, low, results)
+        wide = 0 if is_kept else self._workspace(record, specs, written)
+        for one in set(changing):
+            root, size = graph.root(one), graph.tensors[one].spec.elements
+            narrow += 6 * size if graph.writers(root) and root not in self.made else 2 * size
+            wide += 0 if root in self.stored else 4 * size if root not in self.made else 6 * size
+        for one, new in zip(record.outputs, results, strict=True):
+            size, is_read_low = graph.tensors[one].spec.elements, key in self.read_in_low
+            narrow += (2 if is_read_low else 6) * size if new is not None and new.dtype is not F32 else 4 * size
+            wide += (6 if is_read_low and len(graph.readers(one)) > 1 else 4) * size
+        return narrow > wide
+
+    def _workspace(self, record: ExecSymbol, inputs: Specs, outputs: Specs) -> int:
+        """Bytes that the kernel takes beside its operands; 0 where nobody has one."""
+        try:
+            return DISPATCHER.claim(record.command, inputs, outputs, self.backend).kernel.workspace_bytes
+        except UsageError:
+            return 0
 
     def _output(self, key: TensorKey, spec: TensorSpec) -> Symbol:
         """The symbol itself where its type stays, a new one in 16 bits where it does not."""
@@ -146,6 +187,11 @@ class _Lowering:
         if root in self.made:
             whole, spec = self.made[root], replace(symbol.spec, dtype=self.dtype)
             return whole if root == key else whole.alias(spec, symbol.offset, symbol.strides)
+        if root in self.stored:
+            own = cast(symbol, self.dtype)
+            for writer in graph.writers(own.key):
+                graph.keep(writer)
+            return own
         if key not in self.given:
             self.given[key] = cast(symbol, self.dtype)
         return self.given[key]

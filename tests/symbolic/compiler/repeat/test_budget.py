@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -303,6 +304,20 @@ def test_precision_is_lowered_only_where_that_is_allowed_and_needed() -> None:
     with pytest.raises(MemoryLimitError) as info:
         memory(0, BF16)
     assert info.value.smallest < smallest
+    assert "16 bits" not in info.value.fix
+
+
+@pytest.mark.parametrize("batch", [1, 256])
+def test_16_bits_are_advised_only_where_they_suffice(batch: int) -> None:
+    layer = Sequential(a=Dense(32), b=ReLU(), c=Dense(32), d=ReLU(), e=Dense(4))
+    with pytest.raises(MemoryLimitError) as info:
+        Model(layer, (32,), memory_limit=0).memory(batch)
+    advised = re.search(r"16 bits .*where (\d+) bytes suffice", info.value.fix)
+    assert (advised is not None) == (batch == 256)
+    if advised is not None:
+        enough = int(advised[1])
+        assert enough < info.value.smallest
+        assert Model(layer, (32,), memory_limit=enough, allowed_precision=BF16).memory(batch).step.arena <= enough
 
 
 @EXAMPLES

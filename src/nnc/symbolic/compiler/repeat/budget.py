@@ -141,7 +141,7 @@ def _infeasible(compilation: Compilation, limit: int, found: Sequence[Option], p
         "compile",
         got=f"memory_limit={limit}",
         need=f"at least {plans.arena(least)} bytes: at the peak are " + plans.at_peak(least),
-        fix="raise the limit, use a smaller batch, or lower precision",
+        fix="raise the limit, use a smaller batch",
     )
     error.smallest = plans.arena(least)
     return error
