@@ -45,6 +45,13 @@ def test_a_second_process_finds_the_object(tmp_path: Path) -> None:
     assert (second.hits, second.misses) == (1, 0)
 
 
+def test_what_llvmlite_never_frees_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    make(None)
+    monkeypatch.delattr("nnc.backends.llvm.run.jit.llvm.create_new_function_pass_manager")
+    monkeypatch.delattr("nnc.backends.llvm.run.jit.llvm.create_pass_builder")
+    assert Jit(host_target(), ObjectCache(None)).kernel(CUBE).addresses
+
+
 @pytest.mark.parametrize("damage", [b"", b"garbage", MAGIC + b"0" * 32 + b"other"], ids=["empty", "short", "sum"])
 def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: bytes) -> None:
     make(tmp_path)

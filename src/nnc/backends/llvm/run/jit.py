@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import count
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -52,18 +53,34 @@ def _compile(source: str, target: TargetDescription) -> bytes:
     # A context of its own: what LLVM keeps in the global one stays for ever.
     module = llvm.parse_assembly(source, llvm.create_context())
     module.verify()
+    tools = _tools(target)
+    for function in module.functions:
+        if not function.is_declaration:
+            tools.passes.run(function, tools.builder)
+    code: bytes = tools.machine.emit_object(module)
+    return code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tools:
+    """What modules for a target are compiled with, one after another."""
+
+    machine: llvm.TargetMachine
+    builder: llvm.PassBuilder
+    passes: llvm.FunctionPassManager
+
+
+@lru_cache(maxsize=8)
+def _tools(target: TargetDescription) -> _Tools:
+    """Made once: llvmlite never frees a pass manager (2.4 KB), nor all of a pass builder (benchmarks/growth.py)."""
     machine = target_machine(target)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
-    code: bytes = machine.emit_object(module)
-    return code
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    return _Tools(machine, llvm.create_pass_builder(machine, options), passes)
 
 
 @dataclass(frozen=True, slots=True)
