@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.together import in_threads
 
 from nnc import ops
 from nnc.dynamic import DynamicGraph, Variable
-
-
-def in_threads(*works: Callable[[], object]) -> None:
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def descend(graph: DynamicGraph, seed: int, steps: int) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import threading
-from collections.abc import Callable
+import weakref
 
 import numpy as np
 import pytest
+from tests.together import in_threads
 
 from nnc import nn
 from nnc.core.settings import SETTINGS
@@ -19,25 +21,6 @@ Y = np.linspace(0.0, 1.0, 16, dtype=np.float32).reshape(8, 2)
 def model(**options: object) -> nn.Model:
     layer = nn.Sequential(nn.Dense(16), nn.Tanh(), nn.Dense(2))
     return nn.Model(layer, (4,), loss=nn.MeanSquaredError(), seed=3, **options)  # type: ignore[arg-type]  # by name
-
-
-def in_threads(*works: Callable[[], object]) -> None:
-    """All at once; the first error of any of them."""
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.parametrize("backend", ["llvm", "reference"])
@@ -101,6 +84,16 @@ def test_all_steps_of_a_model_share_one_arena() -> None:
         step.compiled.allocate()
     assert len({id(step.compiled._storage) for step in steps}) == 1
     assert net._arena.nbytes == largest
+
+
+def test_an_arena_that_has_become_too_small_is_given_back() -> None:
+    net = model(backend="reference")
+    small = net.predict(X[:3])
+    left = weakref.ref(net._arena.storage)
+    net.predict(np.zeros((256, 4), np.float32))
+    gc.collect()
+    assert left() is None
+    assert net.predict(X[:3]).tobytes() == small.tobytes()
 
 
 def test_the_programs_of_a_model_are_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

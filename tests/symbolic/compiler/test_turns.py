@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.together import in_threads
 
 from nnc import ops
 from nnc.core.spec import spec
@@ -50,24 +51,6 @@ def chain(rows: int = 64, backend: str = "llvm") -> tuple[Compiled, Symbol, Symb
     x, w = graph.input(spec((rows, 16)), "x"), graph.input(spec((16, 16)), "w")
     y = ops.tanh(x @ w) @ w
     return compile(graph, [y], given={w: Tensor.zeros(w.spec)}, backend=backend), x, w, y
-
-
-def in_threads(*works: Callable[[], object]) -> None:
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.parametrize("backend", ["llvm", "reference"])

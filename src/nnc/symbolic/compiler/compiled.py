@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -95,8 +96,8 @@ class Bindings:
 class Arena:
     """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.
 
-    When `nbytes` has changed and a program is laid out there is other memory, and programs that are in the old one are
-    laid out anew when they run; what was written there is lost. `turn` counts runs.
+    When `nbytes` has changed and a program is laid out there is other memory; programs in the old one let go of it and
+    are laid out anew when they run; what was written there is lost. `turn` counts runs.
     """
 
     nbytes: int
@@ -105,6 +106,7 @@ class Arena:
     turn: int = 0
     runs: PendingRuns = field(default_factory=PendingRuns)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    programs: WeakSet[Compiled] = field(default_factory=WeakSet)
 
     def reserve(self, nbytes: int) -> None:
         """Let it have at least this many bytes when a program is laid out next."""
@@ -115,6 +117,9 @@ class Arena:
         """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
         if self.storage is None or self.storage.nbytes != self.nbytes + 2 * self.base:
             self.storage = None
+            for program in tuple(self.programs):
+                program.forget_layout()
+            self.programs.clear()
             self.base = GUARD if SETTINGS.debug else 0
             self.storage = Storage.allocate(self.nbytes + 2 * self.base, "arena")
             if SETTINGS.debug:
@@ -122,7 +127,7 @@ class Arena:
         return self.storage
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Compiled(Uncopied):
     """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before."""
 
@@ -165,10 +170,14 @@ class Compiled(Uncopied):
         """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""
 
         def clear() -> None:
-            self._tensors, self._concrete, self._storage, self._written, self._targets = {}, None, None, {}, {}
+            self.forget_layout()
             self._arena = Arena(self.statement.arena)
 
         self.exclusively(clear)
+
+    def forget_layout(self) -> None:
+        """Hold no memory of the arena's; its owner calls this when there is other memory, in a turn of its own."""
+        self._tensors, self._concrete, self._storage, self._written, self._targets = {}, None, None, {}, {}
 
     def in_arena_of(self, other: Compiled | Arena) -> Compiled:
         """The same program in the memory of `other`, such as for other shapes; the two take turns.
@@ -315,6 +324,7 @@ class Compiled(Uncopied):
             tidy(self.statement)
             self._written, self._targets = {}, {}
             self._tensors, self._concrete, self._storage = tensors, concrete, storage
+            self._arena.programs.add(self)
         return self._concrete
 
     def _build(self, arena: Storage, tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
