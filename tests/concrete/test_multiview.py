@@ -22,6 +22,12 @@ from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
 
+@pytest.fixture(autouse=True, params=["reference", "llvm"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops in Python, and loops that the backend runs by itself where it can."""
+    monkeypatch.setattr("tests.concrete.eager.BACKEND", request.param)
+
+
 def names(kind: MultiviewKind, count: int, turns: int) -> str:
     """The views, as letters, of the first turns."""
     views = rooms(count, 1)

@@ -35,6 +35,12 @@ from nnc.ops.rules import NoAttrs
 IMAGE = (1, 4, 4, 2)
 
 
+@pytest.fixture(autouse=True, params=["reference", "llvm"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops in Python, and loops that the backend runs by itself where it can."""
+    monkeypatch.setattr("tests.concrete.eager.BACKEND", request.param)
+
+
 def power(test: CountBelow | Callable[[Tensor], bool], place: str) -> tuple[ConcreteGraph, Tensor]:
     """x ← 2 · x from x = 1 with a single breakpoint at the start or the end of the body."""
     root, body = graph(), graph()

@@ -18,7 +18,7 @@ from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
 from nnc.concrete.tape import Node, TapeAccess
 from nnc.core.tensor import Tensor
-from nnc.errors import ShapeError, UsageError
+from nnc.errors import IndexRangeError, ShapeError, UsageError
 
 PASS_THROUGH = -1
 
@@ -34,9 +34,10 @@ class CountBelow:
 @checked
 @dataclass(frozen=True, slots=True, eq=False)
 class NonZero:
-    """Go on while the single element of `place` is not zero (or True)."""
+    """Go on while the single element of `place` is not zero (or True); IndexRangeError beyond `at_most` iterations."""
 
     place: Place
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         _check_single("while", self.place)
@@ -89,11 +90,19 @@ def holds(test: Test, counter: Counter, access: TapeAccess, index: Index) -> boo
         case CountBelow():
             return counter.count < test.limit
         case NonZero():
-            return bool(access.read(test.place, index).numpy().item())
+            goes_on = bool(access.read(test.place, index).numpy().item())
+            if goes_on and test.at_most is not None and counter.count >= test.at_most:
+                raise beyond()
+            return goes_on
         case PythonTest():
             return bool(test.function(*(access.read(place, index) for place in test.inputs)))
         case _:
             assert_never(test)
+
+
+def beyond() -> IndexRangeError:
+    """The error of a loop that goes on behind its last iteration."""
+    return IndexRangeError("while", got="a loop that goes on", need="an end within at_most", fix="raise at_most")
 
 
 def choose(choice: Choice, offset: int, access: TapeAccess, index: Index) -> int:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
+from nnc.concrete.joined import joined_loop, moving_call
 from nnc.concrete.multiview import Taped
-from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, MovingCall, RunLoop, RunPlan
+from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, RunLoop, RunPlan
 from nnc.concrete.schedule import Schedule, make_schedule
 from nnc.concrete.tape import tapes_in
 from nnc.core.dispatch import Call, Tensors
@@ -72,9 +74,12 @@ class _Preparation:
     streams: int
     scratch: int
 
-    def plan(self, body: ConcreteBody, keys: Sequence[ExecKey], scratch: Tensor | None) -> RunPlan:
+    def plan(
+        self, body: ConcreteBody, keys: Sequence[ExecKey], scratch: Tensor | None, *, late: bool = False
+    ) -> RunPlan:
+        """The plan of some nodes; with `late` programs are made when they first run."""
         if self.streams == 1:
-            return RunPlan((self._lane(body, keys, scratch, {}, {}),), body.streams)
+            return RunPlan((self._lane(body, keys, scratch, {}, {}, late=late),), body.streams)
         schedule = make_body_schedule(body, keys, self.streams)
         fires = {key: signal for signal, key in enumerate(sorted(schedule.emitters))}
         waits = {key: tuple(fires[source] for source in sources) for key, sources in schedule.waits.items()}
@@ -91,8 +96,10 @@ class _Preparation:
         scratch: Tensor | None,
         waits: dict[ExecKey, tuple[int, ...]],
         fires: dict[ExecKey, int],
+        *,
+        late: bool = False,
     ) -> tuple[Item, ...]:
-        lane = _Lane(body, scratch)
+        lane = _Lane(body, scratch, late)
         for key in keys:
             lane.wait(waits.get(key, ()))
             record = body.execs[key]
@@ -121,15 +128,19 @@ class _Preparation:
         if record.forward is not None and not inner.breakpoints:
             # The forward loop was tested at its start, so what mirrors that point stands at the end.
             before, rest = rest, before
+        joined = None
+        if record.forward is None and self.streams == 1:
+            joined = joined_loop(inner, (before, rest), partial(_room, scratch))
         return RunLoop(
             inner.counter,
             inner.test,
-            self.plan(inner, before, scratch),
-            self.plan(inner, rest, scratch),
+            self.plan(inner, before, scratch, late=joined is not None),
+            self.plan(inner, rest, scratch, late=joined is not None),
             inner.carry_overs,
             (body.counter, key),
             record.forward,
             _taped([inner], with_read=record.forward is None),
+            joined,
         )
 
     def _branch(self, body: ConcreteBody, key: ExecKey, record: CaseOfExec, scratch: Tensor | None) -> Branch:
@@ -158,6 +169,7 @@ class _Lane:
 
     body: ConcreteBody
     scratch: Tensor | None
+    late: bool
     items: list[Item] = field(default_factory=list)
     group: list[Exec] = field(default_factory=list)
     waits: tuple[int, ...] = ()
@@ -196,7 +208,8 @@ class _Lane:
     def _flush(self, fires: int | None = None) -> None:
         if self.group:
             records, self.group = self.group, []
-            step = self._fixed(records) if records[0].is_fixed else self._moving(records)
+            fixed = records[0].is_fixed and not self.late
+            step = self._fixed(records) if fixed else self._moving(records)
             self._append(Item(step, self.waits, fires))
         elif fires is not None:
             self._append(Item(None, self.waits, fires))
@@ -209,19 +222,17 @@ class _Lane:
         calls = []
         for record in records:
             inputs, outputs = _tensors(record.inputs), _tensors(record.outputs)
-            calls.append(Call(record.claim.kernel, inputs, outputs, self._room(record)))
+            calls.append(Call(record.claim.kernel, inputs, outputs, _room(self.scratch, record)))
         return Fixed(records[0].claim.backend.program(calls))
 
     def _moving(self, records: Sequence[Exec]) -> Moving:
-        calls = [
-            MovingCall(record.claim.kernel, record.inputs, record.outputs, self._room(record)) for record in records
-        ]
-        return Moving(records[0].claim.backend, tuple(calls), self.body.counter)
+        calls = tuple(moving_call(record, _room(self.scratch, record)) for record in records)
+        return Moving(records[0].claim.backend, calls, self.body.counter)
 
-    def _room(self, record: Exec) -> Tensor | None:
-        if record.workspace is None and record.claim.kernel.workspace_bytes:
-            return self.scratch
-        return record.workspace
+
+def _room(scratch: Tensor | None, record: Exec) -> Tensor | None:
+    """The workspace that a node was given, or scratch memory of its lane."""
+    return scratch if record.workspace is None and record.claim.kernel.workspace_bytes else record.workspace
 
 
 def _tensors(places: Places) -> Tensors:

@@ -15,14 +15,15 @@ from functools import partial
 from typing import TypeAlias, assert_never
 
 from nnc.concrete.body import StreamPool
+from nnc.concrete.check import check_memory
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
 from nnc.concrete.counter import Counter
+from nnc.concrete.joined import JoinedLoop, MovingCall
 from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
-from nnc.core.dispatch import Backend, Call, Kernel, Program, Tensors
+from nnc.core.dispatch import Backend, Call, Program, Tensors
 from nnc.core.shield import Shield
 from nnc.core.stream import Signal
-from nnc.core.tensor import Tensor
 from nnc.errors import CancelledError, UsageError
 
 # Programs kept for the tensors that moving places were; beyond it the least recently used is dropped.
@@ -51,16 +52,6 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MovingCall:
-    """A kernel on places."""
-
-    kernel: Kernel
-    inputs: tuple[Place | None, ...]
-    outputs: tuple[Place | None, ...]
-    workspace: Tensor | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Moving:
     """Calls of one backend on places; one program for each set of tensors that they turn out to be."""
 
@@ -84,7 +75,9 @@ class Moving:
         kept.program()
 
     def _make(self, found: list[tuple[Tensors, Tensors]]) -> Bound:
-        pairs = zip(self.calls, found, strict=True)
+        pairs = list(zip(self.calls, found, strict=True))
+        for call, (inputs, outputs) in pairs:
+            check_memory(call.command, inputs, outputs)
         calls = tuple(Call(call.kernel, inputs, outputs, call.workspace) for call, (inputs, outputs) in pairs)
         return Bound(self.backend.program(calls), calls)
 
@@ -93,7 +86,7 @@ class Moving:
 class RunLoop:
     """A `while`: its parts, its carry-overs, its node on the tape and, backwards, the node that it mirrors.
 
-    `taped` are the places that a tape has for each of its iterations.
+    `taped` are the places that a tape has for each of its iterations, `joined` is what a backend may run by itself.
     """
 
     counter: Counter
@@ -104,6 +97,7 @@ class RunLoop:
     node: Node
     forward: Node | None
     taped: tuple[Taped, ...] = ()
+    joined: JoinedLoop | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,10 +235,10 @@ def _run_loop(loop: RunLoop, context: Context) -> None:
         carry.touch(tensor)
     counter.active = True
     try:
-        if loop.forward is None:
-            _run_forward(loop, context)
-        else:
+        if loop.forward is not None:
             _run_backward(loop, context)
+        elif loop.joined is None or not loop.joined.run(context.access, context.check):
+            _run_forward(loop, context)
     finally:
         counter.active = False
     if context.access.tape is not None and loop.forward is None:

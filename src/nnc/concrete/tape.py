@@ -242,7 +242,7 @@ def sample(place: Place) -> Tensor:
             case Reference():
                 if place.source is None:
                     raise UsageError("reference", got="no source", need="synchronize_to_multiview() first")
-                return _part(place, sample(place.source))
+                return part_of(place, sample(place.source))
             case _:
                 assert_never(place)
 
@@ -262,7 +262,8 @@ def _current(place: Phi) -> Tensor:
     return place.current
 
 
-def _part(reference: Reference, whole: Tensor) -> Tensor:
+def part_of(reference: Reference, whole: Tensor) -> Tensor:
+    """What a reference would be if its source were `whole`."""
     part = Reference(reference.spec, reference.offset, reference.strides)
     part.follow(whole)
     return part.tensor

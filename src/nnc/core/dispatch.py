@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from enum import Enum
+from typing import ClassVar, Protocol, runtime_checkable
 
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
@@ -66,6 +67,59 @@ class Call:
 Program = Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopCell:
+    """An operand of a loop that is another tensor in another iteration: one of `tensors`, the first at the beginning.
+
+    Calls name it by its stand-in, whose memory nobody touches; None where no call does. With `views` it is
+    `views[count]` in each iteration, and behind the last one `views[once]` and those behind it again and again.
+    """
+
+    standin: Tensor | None
+    tensors: tuple[Tensor, ...]
+    views: tuple[Tensor, ...] = ()
+    once: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopCalls:
+    """A loop as data: before; leave unless the test holds; rest; all moves at once; count + 1; again.
+
+    It goes on while count < limit, or while the single element of `tested` is not zero. A move (source, target) of
+    cells by number makes the target what the source is.
+    """
+
+    cells: tuple[LoopCell, ...]
+    moves: tuple[tuple[int, int], ...]
+    before: tuple[Call, ...]
+    rest: tuple[Call, ...]
+    count: Tensor
+    limit: int | None
+    tested: Tensor | None
+    at_most: int | None
+
+
+class LoopState(Enum):
+    """Where a loop stands: it may go on, its test has failed, or its test has held at `at_most`."""
+
+    RUNNING = 0
+    ENDED = 1
+    BEYOND = 2
+
+
+class LoopProgram(Protocol):
+    """A loop that a backend runs by itself."""
+
+    def begin(self) -> None:
+        """Go back to the first iteration."""
+
+    def run(self, iterations: int) -> LoopState:
+        """Run at most so many iterations."""
+
+    def place(self) -> tuple[int, tuple[Tensor, ...]]:
+        """The count, and what each cell is."""
+
+
 class Backend(Protocol):
     """A family of kernels."""
 
@@ -87,6 +141,14 @@ class Backend(Protocol):
 
     def program(self, calls: Sequence[Call]) -> Program:
         """One callable that runs `calls` (all of this backend) in order."""
+
+
+@runtime_checkable
+class LoopBackend(Protocol):
+    """A backend that may run loops of its own calls by itself."""
+
+    def loop(self, calls: LoopCalls) -> LoopProgram | None:
+        """The loop as one program; None where it does not run this one by itself."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +178,11 @@ class DeferredBackend:
     def program(self, calls: Sequence[Call]) -> Program:
         """One callable that runs `calls` (all of this backend) in order."""
         return self._backend().program(calls)
+
+    def loop(self, calls: LoopCalls) -> LoopProgram | None:
+        """The loop as one program; None where it does not run this one by itself."""
+        made = self._backend()
+        return made.loop(calls) if isinstance(made, LoopBackend) else None
 
     def _backend(self) -> Backend:
         if self._made is None:

@@ -17,10 +17,11 @@ from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine
 from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Kernel, Program, Specs, Tensors, outside_host
+from nnc.core.dispatch import Call, Kernel, LoopCalls, LoopProgram, Program, Specs, Tensors, outside_host
 from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -328,6 +329,24 @@ def assemble(calls: Sequence[Call]) -> Program:
     return run
 
 
+def assemble_loop(calls: LoopCalls) -> LoopProgram | None:
+    """One native loop; None in debugging, where each program is checked by itself."""
+    if SETTINGS.debug:
+        return None
+    assemblies = [Assembly(engine()), Assembly(engine())]
+    for assembly, part in zip(assemblies, (calls.before, calls.rest), strict=True):
+        for call in part:
+            assembly.add(call)
+    parts = [(one.launches(), [check.word.address for check in one.checks]) for one in assemblies]
+
+    def refuse() -> None:
+        for assembly in assemblies:
+            for check in assembly.checks:
+                check()
+
+    return NativeLoop(engine().pool, calls, parts, refuse, SETTINGS.worker_count())
+
+
 def _views(command: AnyCommand, inputs: Specs) -> tuple[list[View], tuple[View, ...]]:
     """The operands that are there, and the results, without gaps."""
     results = tuple(view_of(spec) for spec in infer(command.op, command.attrs, inputs))
@@ -392,3 +411,7 @@ class LlvmBackend:
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""
         return assemble(calls)
+
+    def loop(self, calls: LoopCalls) -> LoopProgram | None:
+        """One native program that runs a loop."""
+        return assemble_loop(calls)

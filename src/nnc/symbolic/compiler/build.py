@@ -23,6 +23,7 @@ from nnc.concrete import (
     synchronize_to_multiview,
 )
 from nnc.concrete import ExecKey as ConcreteKey
+from nnc.concrete.control import beyond
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
 from nnc.core.settings import SETTINGS
@@ -337,10 +338,8 @@ class GraphBuilder:
         match attrs.test:
             case CountBelow():
                 return attrs.test
-            case Holds() if attrs.at_most is None:
-                return NonZero(self.place(attrs.test.symbol))
             case Holds():
-                function: Callable[..., object] = _is_true
+                return NonZero(self.place(attrs.test.symbol), attrs.at_most)
             case PythonHolds():
                 function = attrs.test.function
         places = tuple(self.place(key) for key in attrs.asked())
@@ -480,10 +479,6 @@ def _poison(dead: Place) -> AnyCommand:
     return Command(FILL, FillAttrs(255.0, dead.spec))
 
 
-def _is_true(tensor: Tensor) -> bool:
-    return bool(tensor.numpy().item())
-
-
 def _integer(tensor: Tensor) -> int:
     return int(tensor.numpy().item())
 
@@ -494,7 +489,7 @@ def _bounded(function: Callable[..., object], last: int) -> Callable[..., bool]:
     def test(count: Tensor, *tensors: Tensor) -> bool:
         goes_on = bool(function(*tensors))
         if goes_on and _integer(count) >= last:
-            raise IndexRangeError("while", got="a loop that goes on", need="an end within at_most", fix="raise at_most")
+            raise beyond()
         return goes_on
 
     return test

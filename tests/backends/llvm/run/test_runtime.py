@@ -92,7 +92,7 @@ def test_barriers_stand_only_where_memory_is_shared() -> None:
 def test_a_program_of_owned_steps_wakes_nobody() -> None:
     x, y, z = (np.zeros(ITEMS, np.float32) for _ in range(3))
     program = NativeProgram(pool(), ladder(x, y, z, "ooo"), 4)
-    assert program._workers == 1
+    assert program.workers == 1
     program.run()
 
 
@@ -103,7 +103,7 @@ def test_no_steps_are_no_call() -> None:
 def test_more_workers_than_chunks_have_bits() -> None:
     x, y = np.arange(ITEMS, dtype=np.float32), np.zeros(ITEMS, np.float32)
     program = NativeProgram(pool(), [launch(SHARED, [x], [y], [])], 1000)
-    assert program._workers == MAX_WORKERS
+    assert program.workers == MAX_WORKERS
 
 
 def test_a_long_program() -> None:

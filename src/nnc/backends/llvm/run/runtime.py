@@ -25,6 +25,7 @@ from nnc.backends.llvm.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
 from nnc.core.forking import in_children
 from nnc.core.settings import usable_processors
 from nnc.core.shield import Shield
@@ -156,6 +157,7 @@ class NativeEntry:
     """The interpreter's functions as Python sees them; calls release the interpreter lock."""
 
     launch: Callable[[int], None]
+    repeat: Callable[[int, int], None]
     release: Callable[[int], None]
     work: Callable[[int, int, int], None]
     branches: int
@@ -165,12 +167,14 @@ class NativeEntry:
     def load(cls, jit: Jit) -> NativeEntry:
         """Compile and load the interpreter."""
         module = interpreter.emit_interpreter(jit.target)
-        symbols = (interpreter.LAUNCH, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
+        emit_loop(module)
+        symbols = (interpreter.LAUNCH, LOOP, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
         code = jit.load(module, symbols)
-        launch, release, work, branches = code.addresses
+        launch, repeat, release, work, branches = code.addresses
         one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return cls(one(launch), one(release), three(work), branches, code)
+        return cls(one(launch), two(repeat), one(release), three(work), branches, code)
 
 
 def places_of(processors: Sequence[int], workers: int) -> Words:
@@ -234,21 +238,32 @@ class WorkerPool(Uncopied):
         self._alone = threading.local()
         self._retired = False
 
-    def run(self, table: int, count: int, workers: int, scratch: int) -> None:
-        """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each."""
+    def run(self, table: int, count: int, workers: int, scratch: int, loop: int = 0) -> None:
+        """Run the `count` steps of the table at address `table` on `workers` workers with `scratch` bytes each.
+
+        With the address of the state of a loop run that, over tables of at most so many steps.
+        """
         if workers == 1 or self._retired:
-            self._launch(self._own_block(), table, count, 1, scratch)
+            self._launch(self._own_block(), table, count, 1, scratch, loop)
             return
         with self._lock:
             if workers > len(self._threads) + 1:
                 # A worker that nobody knows of would wait for ever, in memory that is used again.
                 with Shield():
                     self._start(workers)
-            self._launch(self._shared, table, count, workers, scratch)
+            self._launch(self._shared, table, count, workers, scratch, loop)
 
-    def _launch(self, block: ControlBlock, table: int, count: int, workers: int, scratch: int) -> None:
+    def repeat(self, loop: int, programs: Sequence[NativeProgram]) -> None:
+        """Run the loop over these programs whose state is at address `loop`."""
+        steps, workers, scratch = (max(words) for words in zip(*((p.steps, p.workers, p.scratch) for p in programs)))
+        self.run(0, steps, workers, scratch, loop)
+
+    def _launch(self, block: ControlBlock, table: int, count: int, workers: int, scratch: int, loop: int) -> None:
         block.prepare(table, count, workers, scratch)
-        self._entry.launch(block.address)
+        if loop:
+            self._entry.repeat(block.address, loop)
+        else:
+            self._entry.launch(block.address)
 
     def _own_block(self) -> ControlBlock:
         """The control block of the calling Python thread."""
@@ -327,13 +342,13 @@ class NativeProgram(Uncopied):
             table_address += addresses.itemsize * len(launch.addresses)
         steps, branches = with_branches(steps, pool.branches, min(workers, interpreter.MAX_WORKERS))
         alone = all(step.owner == FIRST for step in steps)
-        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        self.workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
         # Owners of every address in the table: the code of the kernels, the interpreter's is the pool's.
         self._kept = (table, addresses, branches, tuple(launch.kernel for launch in launches))
-        self._table = int(table.ctypes.data)
+        self.table, self.addresses = int(table.ctypes.data), int(addresses.ctypes.data)
         self.steps = len(steps)
         self.barriers = sum(flags)
         self.scratch = max((launch.kernel.scratch for launch in launches), default=0)
@@ -341,7 +356,7 @@ class NativeProgram(Uncopied):
     def run(self) -> None:
         """Run all steps and return when the last one is done."""
         if self.steps:
-            self._pool.run(self._table, self.steps, self._workers, self.scratch)
+            self._pool.run(self.table, self.steps, self.workers, self.scratch)
 
 
 class SingleLaunch(Uncopied):
