@@ -7,13 +7,18 @@ rows/         one row per operator, in a file per family
 operators.py  the table
 runner.py     OnnxModel: run, plan, train
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
+exporter.py   a graph of ours as nodes of a file
+exports/      one row per operator of ours, in a file per family
+saving.py     save: a model or a graph as a file
 backend.py    the class that ONNX's own test suite asks for
 """
 
 from nnc.onnx import absence as absence
+from nnc.onnx.exports import EXPORTS
 from nnc.onnx.file import OnnxFile, read
 from nnc.onnx.operators import ROWS
 from nnc.onnx.runner import OnnxModel, load
+from nnc.onnx.saving import ExportedGraph, save
 from nnc.onnx.trainable import OnnxLayer
 
-__all__ = ["ROWS", "OnnxFile", "OnnxLayer", "OnnxModel", "load", "read"]
+__all__ = ["EXPORTS", "ROWS", "ExportedGraph", "OnnxFile", "OnnxLayer", "OnnxModel", "load", "read", "save"]

@@ -32,17 +32,19 @@ OLDEST_OPSET = 7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxFile:
-    """A model: its graph, the version of each operator set, its own functions, and the folder of external data."""
+    """A model: its graph, the version of each operator set, its own functions, the folder of external data."""
 
     graph: onnx.GraphProto
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     folder: Path | None = None
+    ir: int = onnx.IR_VERSION
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
         imports = [onnx.helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
-        return onnx.helper.make_model(self.graph, opset_imports=imports, functions=list(self.functions.values()))
+        functions = list(self.functions.values())
+        return onnx.helper.make_model(self.graph, opset_imports=imports, functions=functions, ir_version=self.ir)
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
@@ -83,7 +85,7 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
             fix="convert it with onnx.version_converter, or install a newer onnx",
         )
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
-    file = OnnxFile(model.graph, opsets, functions, folder)
+    file = OnnxFile(model.graph, opsets, functions, folder, model.ir_version or onnx.IR_VERSION)
     _check_size(file)
     return file
 
