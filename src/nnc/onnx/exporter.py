@@ -204,7 +204,8 @@ class OnnxWriter:
 
     def reshape(self, name: str, shape: Shape) -> str:
         """The same elements under another shape."""
-        return self.node("Reshape", name, self.constant(shape))
+        # A size of 0 would stand for that of the input.
+        return self.node("Reshape", name, self.constant(shape), **({"allowzero": 1} if 0 in shape else {}))
 
     def cast(self, name: str, dtype: DType) -> str:
         """Elements of another type."""
@@ -227,6 +228,9 @@ class OnnxWriter:
         root, shape, strides = view.root, view.shape, view.strides
         if view.offset == 0 and strides == contiguous_strides(shape) and view.spec.elements == root.spec.elements:
             return root.name if shape == root.shape else self.reshape(root.name, shape)
+        if not view.spec.elements:
+            flat = self.reshape(root.name, (root.spec.elements,))
+            return self.reshape(self.slice(flat, [0], [0], (0,), [1]), shape)
         axes = [axis for axis in range(len(shape)) if shape[axis] != 1 and strides[axis] != 0]
         order = sorted(axes, key=lambda axis: -strides[axis])
         spans = [(shape[axis], strides[axis]) for axis in order]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc import ops
+from nnc.core.dtype import BF16
 from nnc.onnx.exporter import END, ExportCall, ExportRow, Written
 from onnx import numpy_helper
 
@@ -14,6 +15,8 @@ def filled(call: ExportCall, value: float, shape: tuple[int, ...]) -> str:
     kind = call.outputs[0].dtype
     if not shape:
         return call.writer.constant(value, kind)
+    if kind is BF16:  # no element type of ConstantOfShape
+        return call.writer.node("Expand", call.writer.constant(value, kind), call.writer.constant(shape))
     single = numpy_helper.from_array(np.full(1, value, kind.numpy))
     return call.writer.node("ConstantOfShape", call.writer.constant(shape), value=single)
 
