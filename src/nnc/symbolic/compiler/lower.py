@@ -28,6 +28,7 @@ from nnc.symbolic.compiler.place.memory import BlockSpan, MemoryStatement
 from nnc.symbolic.compiler.place.pipeline import TRIALS, Boundary, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
+from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verification import verify
 
@@ -59,8 +60,9 @@ def compile(
 
     With a `memory_limit`, in bytes, the arena takes no more: where it must, execs run a second time instead of keeping
     what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
-    names the smallest limit that can be met, and what is alive at its peak. Loops, branches and custom commands run
-    once. Lower precision is another graph: `lower_precision` makes it.
+    names the smallest limit that can be met, and what is alive at its peak. A counted loop with a gradient becomes a
+    chain of shorter ones, which run again instead of keeping what all iterations began with. Custom commands run once.
+    Lower precision is another graph: `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -81,7 +83,9 @@ def compile(
         return _compile(copy.graph, asked.moved(graph, copy), 0, capacity)[0]
 
     plans = Plans(compiled, compile_copy, _arena_bytes, _peak_lines)
-    met, copy, budget = within(compilation, limit, plans)
+    copies = checkpointed(graph, asked.roots(graph))
+    others = (replace(_compile(copy.graph, asked.moved(graph, copy), 0)[1], copied=copy.tensors) for copy in copies)
+    met, copy, budget = within((compilation, *others), limit, plans)
     tidy(met.statement)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
 
@@ -97,6 +101,11 @@ class _Asked:
     backend: str
     streams: int
     choices: KernelChoices
+
+    def roots(self, graph: SymbolicGraph) -> frozenset[TensorKey]:
+        """All roots that are named."""
+        symbols = (*self.outputs, *self.given, *self.bind, *self.carry, *self.carry.values())
+        return frozenset(graph.root(graph.own(symbol)) for symbol in symbols)
 
     def moved(self, graph: SymbolicGraph, copy: Duplicate) -> _Asked:
         """The same of a copy of the graph."""

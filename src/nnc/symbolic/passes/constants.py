@@ -11,12 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.command import Command
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
 from nnc.ops.copy import COPY
@@ -24,10 +19,10 @@ from nnc.ops.fill import FILL, FillAttrs, integer_range
 from nnc.ops.fused import MOVES, is_fusable
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, TRANSPOSE
-from nnc.ops.number import EXACT, Number, as_float, is_whole
+from nnc.ops.number import EXACT, Number, is_whole
 from nnc.ops.operators import OPERATORS
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
-from nnc.ops.rules import infer
+from nnc.symbolic.elements import evaluate
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
 from nnc.symbolic.rewrite import Match, Replacement, Rule
 
@@ -78,24 +73,6 @@ def _pointwise(match: Match) -> Replacement | None:
         return None
     specs = [replace(symbol.spec, shape=()) for symbol in match.inputs if symbol is not None]
     return _filled(match, evaluate(match.command, specs, values))
-
-
-def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
-    """The result of a pointwise command on one element of each input."""
-    inputs = tuple(map(_element, specs, values))
-    given = tuple(tensor.spec for tensor in inputs)
-    results = infer(command.op, command.attrs, given)
-    output = Tensor.from_numpy(np.zeros((), results[0].dtype.numpy), results[0].dtype)
-    DISPATCHER.claim(command, given, results, DISPATCHER.oracle).kernel.run(inputs, (output,), None)
-    found: Number = output.numpy().item() if not results[0].dtype.is_float else float(output.numpy())
-    return found
-
-
-def _element(spec: TensorSpec, value: Number) -> Tensor:
-    """A scalar of this type that holds the value."""
-    held = as_float(value) if spec.dtype.is_float else int(value)
-    with np.errstate(over="ignore"):
-        return Tensor.from_numpy(np.full((), held, spec.dtype.numpy), spec.dtype)
 
 
 def _kept(match: Match) -> Replacement | None:

@@ -9,7 +9,7 @@ A larger limit therefore never costs more work, and the least of all plans is th
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -52,6 +52,7 @@ class Compilation:
     """What a compilation found out: the execs that are needed, what they touch, and what is written over what.
 
     A plan is never more than `slack` bytes below the peak that is foretold for it: what bodies may find around them.
+    Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it.
     """
 
     graph: SymbolicGraph
@@ -59,6 +60,7 @@ class Compilation:
     uses: Uses
     carries: Mapping[TensorKey, TensorKey]
     slack: int
+    copied: Mapping[TensorKey, TensorKey] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,18 +78,22 @@ class Plans(Generic[C]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """A point of a trail, and the order that it belongs to."""
+    """A point of a trail, and the order and the compilation that it belongs to."""
 
     point: Point
     numbered: Numbered
+    of: Compilation
 
-    def written(self, graph: SymbolicGraph) -> tuple[Duplicate, int]:
+    def written(self) -> tuple[Duplicate, int]:
         """A copy of the graph that runs as the point says, and how many execs run again."""
         schedule = ReplaySchedule(self.numbered.program, self.point.steps)
-        copy = graph.duplicate()
+        copy = self.of.graph.duplicate()
         order = tuple(copy.execs[key] for key in self.numbered.order)
         roots = tuple(copy.tensors[key] for key in self.numbered.roots)
         write_schedule(copy.graph, Numbered(self.numbered.program, order, roots), schedule)
+        if self.of.copied is not None:
+            tensors = {key: copy.tensors[own] for key, own in self.of.copied.items()}
+            copy = copy._replace(tensors=tensors)
         return copy, sum(schedule.repeats)
 
 
@@ -102,40 +108,40 @@ def checked_limit(limit: int) -> int:
     return nbytes
 
 
-def options(compilation: Compilation) -> tuple[Option, ...]:
+def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     """What there is to choose from: ever more work, for ever lower peaks."""
     found: list[Option] = []
-    graph, uses, carries = compilation.graph, compilation.uses, compilation.carries
-    for order in several_orders(graph, compilation.execs, uses, carries):
-        numbered = number(graph, order, uses, carries)
-        found.extend(Option(point, numbered) for point in recompute(numbered.program))
+    for one in compilations:
+        for order in several_orders(one.graph, one.execs, one.uses, one.carries):
+            numbered = number(one.graph, order, one.uses, one.carries)
+            found.extend(Option(point, numbered, one) for point in recompute(numbered.program))
     return pareto_front(found, lambda option: (option.point.extra, option.point.peak))
 
 
-def within(compilation: Compilation, limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
+def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
     """The program compiled to at most `limit` bytes of arena, the copy of the graph that it runs, and what that costs.
 
     MemoryLimitError with the least limit that can be met, and with what is alive at its peak.
     """
-    found = options(compilation)
+    found = options(compilations)
     for option in found:
-        if option.point.peak > limit + compilation.slack:
+        if option.point.peak > limit + option.of.slack:
             continue
-        copy, repeated = option.written(compilation.graph)
+        copy, repeated = option.written()
         try:
             compiled = plans.compile_copy(copy, limit)
         except MemoryLimitError:
             continue
         return compiled, copy, Budget(limit, sum(option.numbered.program.work), option.point.extra, repeated)
-    raise _infeasible(compilation, limit, found, plans)
+    raise _infeasible(limit, found, plans)
 
 
-def _infeasible(compilation: Compilation, limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
+def _infeasible(limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
     """The smallest of all plans; those that cannot be below one that is known are not made."""
     least = plans.unlimited
     for option in reversed(found):
-        if option.point.peak - compilation.slack < plans.arena(least):
-            copy, _ = option.written(compilation.graph)
+        if option.point.peak - option.of.slack < plans.arena(least):
+            copy, _ = option.written()
             least = min(least, plans.compile_copy(copy, None), key=plans.arena)
     error = MemoryLimitError(
         "compile",

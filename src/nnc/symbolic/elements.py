@@ -1,0 +1,30 @@
+"""Single elements, computed while a graph is looked at: by the oracle's kernels, in the element types of the exec."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.core.command import AnyCommand
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.ops.number import Number, as_float
+from nnc.ops.rules import infer
+
+
+def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
+    """The result of a pointwise command on one element of each input."""
+    inputs = tuple(map(_element, specs, values))
+    given = tuple(tensor.spec for tensor in inputs)
+    results = infer(command.op, command.attrs, given)
+    output = Tensor.from_numpy(np.zeros((), results[0].dtype.numpy), results[0].dtype)
+    DISPATCHER.claim(command, given, results, DISPATCHER.oracle).kernel.run(inputs, (output,), None)
+    found: Number = output.numpy().item() if not results[0].dtype.is_float else float(output.numpy())
+    return found
+
+
+def _element(spec: TensorSpec, value: Number) -> Tensor:
+    """A scalar of this type that holds the value."""
+    held = as_float(value) if spec.dtype.is_float else int(value)
+    with np.errstate(over="ignore"):
+        return Tensor.from_numpy(np.full((), held, spec.dtype.numpy), spec.dtype)
