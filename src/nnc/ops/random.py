@@ -7,8 +7,9 @@ The counter is a scalar i64 tensor: whoever runs the graph advances it, so that 
 time and the same counter draws the same ones, whatever the order of execution or the number of threads. Two commands
 that must not draw the same numbers have different seeds.
 
-Every backend draws the same numbers: word w[i] is output i of Philox4x64-10 (Salmon et al. 2011) with the key
-(seed, 0) and the counter (i / 4 + 1, 0, counter, 0); element i, in row-major order, has u[i] = (w[i] >> 11) · 2^-53.
+Every backend draws the same words, and what it computes of them agrees within the tolerance table. Word w[i] is
+output i of Philox4x64-10 (Salmon et al. 2011) with the key (seed, 0) and the counter (i / 4 + 1, 0, counter, 0);
+element i, in row-major order, has u[i] = (w[i] >> 11) · 2^-53.
 
     uniform:  low + (high - low) · u[i], and the largest number below `high` where rounding would give `high`
     normal:   mean + deviation · √(-2 ln(1 - u[2k])) · (cos, sin)(2π u[2k + 1]) for elements 2k and 2k + 1
@@ -21,8 +22,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I64
+from nnc.core.dtype import BOOL, I64, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall
@@ -86,6 +89,12 @@ class DropoutAttrs:
 def _check_seed(subject: str, seed: int) -> None:
     if not 0 <= seed < SEEDS:
         raise AttributeValueError(subject, got="a seed outside its range", need="0 ≤ seed < 2^64")
+
+
+def largest_below(high: float, dtype: DType) -> float:
+    """The largest number of the element type below `high`, which a draw is at most."""
+    rounded = np.asarray(high).astype(dtype.numpy)
+    return float(rounded if float(rounded) < high else np.nextafter(rounded, dtype.numpy.type(-np.inf)))
 
 
 def _check_counter(subject: str, counter: TensorSpec) -> None:

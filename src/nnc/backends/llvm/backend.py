@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnc.backends.llvm.frame.access import contiguous
-from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned
+from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned, words_of
 from nnc.backends.llvm.frame.row import KernelRow, View, view_of
 from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.kernels.movement import move
-from nnc.backends.llvm.kernels.pointwise import words_of
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine

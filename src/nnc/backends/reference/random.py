@@ -7,8 +7,18 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.core.dtype import dtype_of
 from nnc.core.spec import Shape
-from nnc.ops.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM, SEEDS, DropoutAttrs, NormalAttrs, UniformAttrs
+from nnc.ops.random import (
+    DROPOUT,
+    RANDOM_NORMAL,
+    RANDOM_UNIFORM,
+    SEEDS,
+    DropoutAttrs,
+    NormalAttrs,
+    UniformAttrs,
+    largest_below,
+)
 
 
 def fractions(seed: int, counter: Array | None, shape: Shape) -> Array:
@@ -25,11 +35,7 @@ def random_uniform(attrs: UniformAttrs, inputs: Inputs, outputs: Outputs) -> Non
     """y[i] = low + (high - low) · u[i], rounded down where it would reach `high`."""
     y = outputs[0]
     drawn = attrs.low + (attrs.high - attrs.low) * fractions(attrs.seed, inputs[0], y.shape)
-    rounded = drawn.astype(y.dtype)
-    below = np.asarray(attrs.high).astype(y.dtype)
-    if float(below) >= attrs.high:
-        below = np.nextafter(below, y.dtype.type(-np.inf))
-    write(y, np.minimum(rounded, below))
+    write(y, np.minimum(drawn, largest_below(attrs.high, dtype_of(y.dtype))))
 
 
 def random_normal(attrs: NormalAttrs, inputs: Inputs, outputs: Outputs) -> None:

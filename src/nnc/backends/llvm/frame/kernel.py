@@ -7,6 +7,7 @@ independent and nothing is reduced across them, so any division of the items ove
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Protocol
 
-from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Value
+from nnc.backends.llvm.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.core.uncopied import Uncopied
 
@@ -66,6 +67,35 @@ class WithoutMemory(WithoutScratch):
     def workspace(self, target: TargetDescription) -> int:
         """Always 0."""
         return 0
+
+
+class WithNumbers(ABC):
+    """Generators of code that reads numbers when it runs: one kernel serves all their values."""
+
+    __slots__ = ()
+    numbers: tuple[Number, ...]
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[Scalar, ...]:
+        """The type of each number."""
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The numbers as signed words, each with the bits of its type in front."""
+        stored = [number_bytes(number, kind) for number, kind in zip(self.numbers, self.kinds, strict=True)]
+        return tuple(int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True) for bits in stored)
+
+    def read(self, w: PhaseWriter, operands: int) -> tuple[Value, ...]:
+        """The numbers, from behind the addresses of `operands` and a workspace."""
+        return tuple(
+            w.b.load(w.b.offset(w.table, operands + place, I64), 0, Type(kind)) for place, kind in enumerate(self.kinds)
+        )
+
+
+def words_of(generator: Generator) -> tuple[int, ...]:
+    """What stands behind the addresses of a kernel: the numbers that it reads when it runs."""
+    return generator.words if isinstance(generator, WithNumbers) else ()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

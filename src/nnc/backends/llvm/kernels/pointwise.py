@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithNumbers, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
     Generate,
     KernelRow,
@@ -24,7 +24,7 @@ from nnc.backends.llvm.frame.row import (
     integral,
     numeric,
 )
-from nnc.backends.llvm.ir.builder import BOOL, I64, SCALARS, Builder, Module, Number, Scalar, Type, Value, number_bytes
+from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.graph import Op
@@ -38,7 +38,7 @@ NANOSECONDS_PER_UNIT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Pointwise(WithoutMemory):
+class Pointwise(WithoutMemory, WithNumbers):
     """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
 
     `arguments` tells where the operands are in the array of addresses: in order, when it is empty. `numbers` are the
@@ -54,11 +54,10 @@ class Pointwise(WithoutMemory):
     numbers: tuple[Number, ...] = field(default=(), compare=False)
 
     @property
-    def words(self) -> tuple[int, ...]:
-        """The numbers as signed words, each with the bits of its type in front."""
+    def kinds(self) -> tuple[Scalar, ...]:
+        """Those of the parameters, in the order of their places."""
         parameters = [one for one in self.instructions if one.operation == PARAMETER]
-        stored = [number_bytes(self.numbers[int(one.numbers[0])], computed(SCALARS[one.result])) for one in parameters]
-        return tuple(int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True) for bits in stored)
+        return tuple(computed(SCALARS[one.result]) for one in parameters)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of at most CHUNK elements of the innermost axis."""
@@ -67,11 +66,6 @@ class Pointwise(WithoutMemory):
             if loops.items:
                 loops.write(writer)
         return (Phase(name, loops.items, loops.cost),)
-
-
-def words_of(generator: Generator) -> tuple[int, ...]:
-    """What stands behind the addresses of a kernel: the numbers that it reads when it runs."""
-    return generator.words if isinstance(generator, Pointwise) else ()
 
 
 class _Loops:
@@ -120,13 +114,9 @@ class _Loops:
 
     def _parameters(self, w: PhaseWriter) -> dict[Instruction, Value]:
         """The chain's parameters, loaded from behind the addresses."""
-        found = {}
-        for one in self.chain.instructions:
-            if one.operation == PARAMETER:
-                kind = Type(computed(SCALARS[one.result]))
-                place = w.b.offset(w.table, len(self.scalars) + int(one.numbers[0]), I64)
-                found[one] = w.b.splat(w.b.load(place, 0, kind), self.lanes)
-        return found
+        parameters = [one for one in self.chain.instructions if one.operation == PARAMETER]
+        numbers = self.chain.read(w, len(self.scalars))
+        return {one: w.b.splat(number, self.lanes) for one, number in zip(parameters, numbers, strict=True)}
 
     def _run(
         self, b: Builder, places: Sequence[Value], numbers: Mapping[Instruction, Value], low: Value, high: Value
