@@ -2,6 +2,7 @@
 
     select:   y[o, k, i] = x[o, index[k], i]
     add:      y[o, index[k], i] += x[o, k, i], y zero before
+    gather:   y[o, k, i] = x[o, index[o, k, i], i]
     one_hot:  y[k, c] = [c == index[k]]
 
 An index outside its axis is never followed: it sets the first word of the workspace. Sums run in the order of k within
@@ -48,9 +49,10 @@ from nnc.backends.llvm.ir.builder import (
     Value,
 )
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.ops.indexing import INDEX_SELECT, ONE_HOT, SCATTER_ADD, AxisAttrs, OneHotAttrs, ScatterAttrs
+from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, AxisAttrs, OneHotAttrs, ScatterAttrs
 
 BLOCK_VECTORS = 4
+ELEMENTS = 1024  # of an item of gather
 # One-hot rows count their classes in 32 bits.
 LARGEST_CLASS = 2**31 - 1
 NANOSECONDS_PER_VECTOR = 1.0
@@ -96,13 +98,8 @@ class _IndexingWriter:
         self.x, self.y = writer.argument(0), writer.argument(2)
 
     def position(self, k: Value) -> tuple[Value, Value]:
-        """index[k], 0 when it is outside the axis, and whether it is inside."""
-        b = self.b
-        named = b.cast(b.load(self.w.argument(1), k, Type(self.problem.index)), I64)
-        inside = b.both(b.compare(">=", named, 0), b.compare("<", named, self.problem.size))
-        with b.when(b.opposite(inside)):
-            b.store(b.constant(1), self.w.argument(3), 0)
-        return b.choose(inside, named, b.constant(0)), inside
+        """index[k], and whether it is inside the axis."""
+        return position(self.w, self.problem.index, self.problem.size, k)
 
 
 class _SelectWriter(_IndexingWriter):
@@ -167,6 +164,46 @@ class _AddWriter(_IndexingWriter):
 
 
 @dataclass(frozen=True, slots=True)
+class Gather(WithoutScratch):
+    """Elements at the positions, along an axis of `size`, that an index of `count` by `inner` has for each of them."""
+
+    scalar: Scalar
+    index: Scalar
+    outer: int
+    size: int
+    count: int
+    inner: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The word that tells of a wrong index."""
+        return ALIGNMENT
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a run of rows."""
+        rows = self.outer * self.count
+        chunk = ceiling(ELEMENTS, self.inner)
+        with phase(module, name) as w:
+            b, moved = w.b, U8 if self.scalar == BOOL else self.scalar
+            x, y = w.argument(0), w.argument(2)
+            with b.loop(w.begin * chunk, b.least(w.end * chunk, rows)) as row, b.loop(0, self.inner) as column:
+                place, inside = position(w, self.index, self.size, row * self.inner + column)
+                source = (row // self.count * self.size + place) * self.inner + column
+                with b.when(inside):
+                    b.store(b.load(x, source, Type(moved)), y, row * self.inner + column)
+        return (Phase(name, ceiling(rows, chunk), rows * self.inner * NANOSECONDS_PER_VECTOR),)
+
+
+def position(w: PhaseWriter, index: Scalar, size: int, k: Value) -> tuple[Value, Value]:
+    """index[k], 0 when it is outside an axis of `size`, and whether it is inside; operands: x, index, y, workspace."""
+    b = w.b
+    named = b.cast(b.load(w.argument(1), k, Type(index)), I64)
+    inside = b.both(b.compare(">=", named, 0), b.compare("<", named, size))
+    with b.when(b.opposite(inside)):
+        b.store(b.constant(1), w.argument(3), 0)
+    return b.choose(inside, named, b.constant(0)), inside
+
+
+@dataclass(frozen=True, slots=True)
 class OneHot(WithoutMemory):
     """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class."""
 
@@ -215,6 +252,12 @@ def _scatter(attrs: ScatterAttrs, inputs: Views, outputs: Views) -> Generator:
     return Selection(x.scalar, index.scalar, outer, attrs.size, index.elements, inner, adding=True)
 
 
+def _gather(attrs: AxisAttrs, inputs: Views, outputs: Views) -> Generator:
+    (x, index), axis = inputs, attrs.axis
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return Gather(x.scalar, index.scalar, outer, x.shape[axis], index.shape[axis], max(inner, 1))
+
+
 def _one_hot(attrs: OneHotAttrs, inputs: Views, outputs: Views) -> Generator:
     return OneHot(outputs[0].scalar, inputs[0].scalar, inputs[0].elements, attrs.classes)
 
@@ -225,6 +268,7 @@ def _few_classes(attrs: OneHotAttrs, inputs: Specs, outputs: Specs) -> str:
 
 ROWS: Rows = {
     INDEX_SELECT: KernelRow(_select, _selected(*SCALARS.values()), checked=True),
+    GATHER: KernelRow(_gather, _selected(*SCALARS.values()), checked=True),
     SCATTER_ADD: KernelRow(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
     ONE_HOT: KernelRow(_one_hot, _few_classes),
 }

@@ -22,6 +22,7 @@ from nnc.backends.llvm.kernels import (
     random,
     recurrent,
     reduction,
+    running,
     softmax,
 )
 from nnc.backends.llvm.kernels.fused import fused_rows
@@ -29,7 +30,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss,
+    indexing, attention, recurrent, loss, running,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
