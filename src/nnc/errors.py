@@ -22,6 +22,7 @@
     │   │   └── MemoryLimitError  the smallest plan found is above the limit
     │   ├── BackendError          an unknown or absent backend, or nobody claims a command
     │   ├── StreamError           a stream or signal misused: emitted twice, waited for by its own task
+    │   ├── DeadlockError         a call that would wait, by way of other threads, for itself
     │   ├── CancelledError        a run that was cancelled before its end
     │   ├── FormatError           a file that is not what it should be
     │   ├── DataError             an unknown data set or malformed data
@@ -147,6 +148,10 @@ class BackendError(UsageError):
 
 class StreamError(UsageError):
     """A stream or signal misused: emitted twice, waited for by its own task, taken into a forked child."""
+
+
+class DeadlockError(UsageError):
+    """A call that would wait, by way of other threads' calls, for itself; the others go on."""
 
 
 class CancelledError(UsageError):

@@ -4,13 +4,14 @@
 
 A run waits for runs that entered before it and for no others, so two never wait for each other. Who holds everything
 may run on the same thread meanwhile; nobody else may. A run inside a run of the same nodes would wait for itself:
-UsageError.
+UsageError. So would, by way of others, the last of some threads that call crosswise from inside their runs:
+DeadlockError there, and the others go on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from nnc.concrete.run import Context, RunPlan, execute
 from nnc.core.forking import fork_safe_lock, in_children
 from nnc.core.shield import Shield
 from nnc.core.stream import Signal, Stream
-from nnc.errors import UsageError
+from nnc.errors import DeadlockError, UsageError
 
 R = TypeVar("R")
 
@@ -31,13 +32,14 @@ class PendingRun:
     leaves its body and its context there meanwhile.
     """
 
-    __slots__ = ("body", "busy", "context", "keys", "signal", "stream", "thread")
+    __slots__ = ("body", "busy", "context", "ended", "keys", "signal", "stream", "thread")
 
     def __init__(self, body: ConcreteBody | None, keys: frozenset[ExecKey] | None, context: Context | None) -> None:
         self.body = body
         self.keys = keys
         self.context = context
         self.thread = 0
+        self.ended = False
         self.busy = threading.Lock()
         self.signal: Signal | None = None
         self.stream: Stream | None = None
@@ -59,6 +61,61 @@ class PendingRun:
     def works_on(self, thread: int) -> bool:
         """Whether the thread is executing a part of it."""
         return self.context is not None and (self.thread == thread or thread in self.context.threads)
+
+    def threads(self) -> Iterator[int]:
+        """The threads without which it does not end; none where it has."""
+        if self.ended or (self.signal is not None and self.signal.emitted):
+            return
+        yield self.thread if self.stream is None else self.stream.thread_number
+        if self.context is not None:
+            yield from tuple(self.context.threads)
+
+
+class Waits:
+    """Which runs each thread of the process waits for."""
+
+    __slots__ = ("__weakref__", "_lock", "_rivals")
+
+    def __init__(self) -> None:
+        self._rivals: dict[int, Sequence[PendingRun]] = {}
+        self._lock = fork_safe_lock()
+        in_children(self)
+
+    def wait(self, rivals: Sequence[PendingRun]) -> None:
+        """Block until all have ended. DeadlockError where one of them waits for the calling thread."""
+        me = threading.get_ident()
+        try:
+            with self._lock:
+                self._check(me, rivals)
+                self._rivals[me] = rivals
+            for rival in rivals:
+                rival.wait()
+        finally:
+            self._rivals.pop(me, None)
+
+    def forget_threads(self) -> None:
+        """In a forked child: nobody else waits."""
+        self._rivals = {}
+
+    def _check(self, me: int, rivals: Sequence[PendingRun]) -> None:
+        """Whoever closes a circle sees all of it: each thread has noted what it waits for before it looks."""
+        seen: set[int] = set()
+        queue = list(rivals)
+        while queue:
+            for thread in queue.pop().threads():
+                if thread == me:
+                    raise DeadlockError(
+                        "run",
+                        got="a call that waits for a thread that waits for this one",
+                        need="calls from inside runs that never go crosswise",
+                        fix="call the other program behind the run, or let one thread make both calls",
+                    )
+                if thread not in seen:
+                    seen.add(thread)
+                    queue.extend(self._rivals.get(thread, ()))
+
+
+WAITS = Waits()
 
 
 class PendingRuns:
@@ -99,7 +156,7 @@ class PendingRuns:
         with Shield(), self._lock:
             for rival in self._rivals(run):
                 if rival.stream is not stream:
-                    stream.submit(rival.wait)
+                    stream.submit(partial(WAITS.wait, (rival,)))
             stream.submit(partial(execute, plan, context))
             signal = stream.emit(run.signal)
             self._items.append(run)
@@ -155,8 +212,8 @@ class PendingRuns:
                     fix="compile another program for it, with memory of its own",
                 )
             self._items.append(run)
-        for rival in rivals:
-            rival.wait()
+        if rivals:
+            WAITS.wait(rivals)
         if run.keys is None:
             self._hold = run
 
@@ -166,4 +223,5 @@ class PendingRuns:
                 if self._hold is run:
                     self._hold = None
                 self._items = [item for item in self._items if item is not run]
+                run.ended = True
                 run.busy.release()

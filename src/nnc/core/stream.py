@@ -203,6 +203,12 @@ class Stream(Uncopied):
         """True in a forked child when the stream's thread is in the parent."""
         return self._worker.thread is not None and self._worker.process != os.getpid()
 
+    @property
+    def thread_number(self) -> int:
+        """What `threading.get_ident` gives in its tasks; 0 without a thread."""
+        thread = self._worker.thread
+        return 0 if thread is None else thread.ident or 0
+
     def set_seed(self, seed: int) -> None:
         """Start the random numbers afresh for everything submitted from now on."""
         fresh = _generator(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nnc import ops
 from nnc.core.spec import spec
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
-from nnc.errors import StreamError, SymbolError, UsageError
+from nnc.errors import DeadlockError, StreamError, SymbolError, UsageError
 from nnc.graph import Registry
 from nnc.ops.custom import custom_operator
 from nnc.ops.operand import apply
@@ -156,6 +157,56 @@ def test_a_command_may_call_another_program() -> None:
     outer.then = lambda: found.append(inner(1.0))
     assert outer(5.0) == [11.0] * 4
     assert found == [[3.0] * 4]
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_last_of_threads_that_call_crosswise_is_refused(count: int, streams: int) -> None:
+    programs = [CallingOut(streams) for _ in range(count)]
+    everybody = threading.Barrier(count)
+    refused: list[int] = []
+    found: list[list[float]] = []
+
+    def call(number: int) -> None:
+        programs[number].then = lambda: None
+        everybody.wait(PATIENCE)
+        try:
+            found.append(programs[(number + 1) % count](1.0))
+        except DeadlockError:
+            refused.append(number)
+
+    for number, program in enumerate(programs):
+        program.then = partial(call, number)
+    in_threads(*[lambda program=program: found.append(program(5.0)) for program in programs])  # type: ignore[misc]  # bound by default
+    assert len(refused) == 1
+    assert sorted(found) == [[3.0] * 4] * (count - 1) + [[11.0] * 4] * count
+
+
+def test_a_stream_is_part_of_a_circle_too() -> None:
+    one, other = CallingOut(), CallingOut()
+    stream, inside = Stream(), threading.Event()
+    other.compiled.write(other.x, [1.0] * 4)
+    refused: list[str] = []
+
+    def from_one() -> None:
+        one.then = lambda: None
+        other.compiled.run(stream)
+        assert inside.wait(PATIENCE)
+        other.compiled.allocate().run()
+
+    def from_other() -> None:
+        other.then = lambda: None
+        inside.set()
+        one(5.0)
+
+    one.then, other.then = from_one, from_other
+    for name, work in (("the caller", lambda: one(5.0)), ("the stream", stream.close)):
+        try:
+            work()
+        except DeadlockError as error:
+            refused.append(f"{name}: {error}")
+    assert len(refused) == 1
+    assert "waits for this one" in refused[0]
 
 
 def test_a_run_that_failed_lets_others_run() -> None:
