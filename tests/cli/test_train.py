@@ -78,16 +78,16 @@ def sha256(file: Path) -> str:
 @pytest.fixture
 def signals_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Send signals to ourselves in the middle of an update."""
-    original = Model.train_on_batch
+    original = Model.training_pass
 
     def arrange(update: int, *numbers: signal.Signals) -> None:
-        def train_on_batch(model: Model, *batch: object, **named: object) -> tuple[float, float]:
+        def training_pass(model: Model, *batch: object, **named: object) -> object:
             if model.updates + 1 == update:
                 for number in numbers:
                     signal.raise_signal(number)
             return original(model, *batch, **named)
 
-        monkeypatch.setattr(Model, "train_on_batch", train_on_batch)
+        monkeypatch.setattr(Model, "training_pass", training_pass)
 
     return arrange
 

@@ -37,7 +37,7 @@ def batches_of(seed: int = 1) -> Batches:
 
 def train(model: nn.Model, batches: Batches, updates: int, epochs: int = 3) -> None:
     """Train until `updates` updates are done in all."""
-    nn.fit(model, batches, epochs - batches.state().epoch, stop=lambda: model.updates >= updates)
+    model.fit(batches, epochs=epochs - batches.state().epoch, stop=lambda: model.updates >= updates)
 
 
 def state(model: nn.Model) -> dict[str, bytes]:
@@ -60,7 +60,7 @@ def test_a_checkpoint_gives_back_everything(saved: Path) -> None:
     model = model_of(seed=9)
     position = nn.load_checkpoint(saved, model)
     assert state(model) == state(original)
-    assert position == nn.Position(8, batches.state(), SIZE)
+    assert position == nn.Position(8, batches.state(), SIZE, draws=8)
     assert position.batches == BatchState(1, 1, 8)
     assert nn.read_position(saved) == position
 
@@ -118,6 +118,8 @@ WRONG = {
     "architecture": lambda tensors, facts: facts.update(architecture="other"),
     "updates as text": lambda tensors, facts: place(facts).update(updates="8"),
     "negative updates": lambda tensors, facts: place(facts).update(updates=-1),
+    "draws as text": lambda tensors, facts: place(facts).update(draws="8"),
+    "no start of the optimizer": lambda tensors, facts: place(facts).pop("since"),
     "fractional updates": lambda tensors, facts: place(facts).update(updates=1.5),
     "infinite updates": lambda tensors, facts: place(facts).update(updates=float("inf")),
     "batches as a list": lambda tensors, facts: place(facts).update(batches=[1, 2, 3]),

@@ -103,7 +103,7 @@ def test_a_label_of_many_in_a_row_is_named_by_its_place() -> None:
 def test_fit_takes_arrays() -> None:
     model = classifier(optimizer=nn.Adam(0.05))
     first = model.evaluate(X, LABELS).loss
-    assert model.fit(X, LABELS, batch_size=3, epochs=40)
+    assert model.fit(X, LABELS, batch_size=3, epochs=40).complete
     assert model.updates == 3 * 40
     assert model.evaluate(X, LABELS).loss < first / 2
 
@@ -146,7 +146,7 @@ def test_fit_asks_for_one_source() -> None:
 def test_fit_learns_numbers() -> None:
     wanted = X @ np.array([1.0, -2.0, 0.5, 3.0]) + 0.25
     model = regressor(optimizer=nn.Adam(0.1), dtype=F64)
-    assert model.fit(X, wanted, batch_size=8, epochs=300)
+    assert model.fit(X, wanted, batch_size=8, epochs=300).complete
     assert model.evaluate(X, wanted).loss < 1e-3
     np.testing.assert_allclose(model.predict(X)[:, 0], wanted, atol=0.1)
 

@@ -406,7 +406,7 @@ def test_memory_is_stated_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch
     step = model.training_step(64)
     inputs, target = examples(64)
     step.run(inputs, target)
-    assert step.compiled.tensor(step.inputs).storage.nbytes == statement.step.arena
+    assert step.compiled.tensor(step.inputs[0]).storage.nbytes == statement.step.arena
 
 
 def test_a_training_step_copies_no_parameter() -> None:

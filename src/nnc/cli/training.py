@@ -18,7 +18,6 @@ from nnc.nn import (
     Model,
     Position,
     Progress,
-    fit,
     load_checkpoint,
     position_of,
     read_position,
@@ -94,7 +93,7 @@ class Training:
                 self._finish_epoch(progress)
 
         left = self.epochs - self.batches.state().epoch
-        fit(self.model, self.batches, left, listener=listen, stop=stop)
+        self.model.fit(self.batches, epochs=left, callbacks=[listen], stop=stop)
         self.save()
 
     def evaluate(self) -> Evaluation:

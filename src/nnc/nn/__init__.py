@@ -1,19 +1,31 @@
 """L5: models made of layers, trained, evaluated, saved and used."""
 
+from nnc.nn.callbacks import (
+    BestCheckpoints,
+    CSVLog,
+    EarlyStopping,
+    JSONLog,
+    PrintedProgress,
+    ReduceOnPlateau,
+    StopOnNaN,
+)
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
-from nnc.nn.layer import Layer, ParameterSpec, Scope
+from nnc.nn.layer import Input, Layer, MultiLayer, ParameterSpec, Scope
 from nnc.nn.layers import (
     GELU,
     LSTM,
     AveragePool,
     BatchNorm,
+    ChannelDropout,
     Clamp,
     Convolution,
     ConvolutionTranspose,
     Dense,
+    Dropout,
     Embedding,
     Flatten,
+    GaussianNoise,
     GELUTanh,
     GlobalAveragePool,
     GroupNorm,
@@ -33,6 +45,7 @@ from nnc.nn.layers import (
     Upsample,
 )
 from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
+from nnc.nn.metrics import METRICS, Metric, top_k
 from nnc.nn.model import Evaluation, Model, ModelMemory
 from nnc.nn.optimizers import (
     SGD,
@@ -45,8 +58,9 @@ from nnc.nn.optimizers import (
     PerParameter,
     RMSProp,
 )
-from nnc.nn.schedules import Constant, Cosine, RateSchedule
-from nnc.nn.training import Progress, fit
+from nnc.nn.rate_finder import RateSweep, find_rate
+from nnc.nn.schedules import Constant, Cosine, Exponential, RateSchedule
+from nnc.nn.training import Callback, History, Progress, Run
 
 __all__ = [
     "Adagrad",
@@ -60,7 +74,10 @@ __all__ = [
     "Convolution",
     "ConvolutionTranspose",
     "Cosine",
+    "ChannelDropout",
     "Dense",
+    "Dropout",
+    "GaussianNoise",
     "Embedding",
     "Evaluation",
     "Flatten",
@@ -88,7 +105,25 @@ __all__ = [
     "ParameterSpec",
     "Position",
     "PositionEmbedding",
+    "BestCheckpoints",
+    "CSVLog",
+    "EarlyStopping",
+    "Exponential",
+    "JSONLog",
+    "PrintedProgress",
+    "RateSweep",
+    "ReduceOnPlateau",
+    "StopOnNaN",
+    "find_rate",
+    "Callback",
+    "History",
+    "Input",
+    "METRICS",
+    "Metric",
+    "MultiLayer",
     "Progress",
+    "Run",
+    "top_k",
     "RMSNorm",
     "RMSProp",
     "ReLU",
@@ -103,7 +138,6 @@ __all__ = [
     "Tanh",
     "TransformerBlock",
     "Upsample",
-    "fit",
     "load_checkpoint",
     "position_of",
     "read_position",

@@ -27,8 +27,9 @@ from nnc.errors import FormatError
 from nnc.nn.combine import LayerParts
 from nnc.nn.data import Batches, BatchState
 from nnc.nn.model import Model
+from nnc.nn.training import Passes
 
-VERSION = 2
+VERSION = 3
 MAX_COUNT = 2**63
 SEAL = "sha256"
 CONTEXT = 18
@@ -39,17 +40,22 @@ Facts = Mapping[str, object]
 @checked
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far training has come: updates done and the next batch."""
+    """How far training has come: updates done, the next batch, and what optimizers and random layers count.
+
+    `since` is the update at which the optimizer began, and `draws` the number of training passes.
+    """
 
     updates: int
     batches: BatchState
     batch_size: int
+    since: int = 0
+    draws: int = 0
 
 
 @checked
-def position_of(model: Model, batches: Batches) -> Position:
+def position_of(model: Model, batches: Batches | Passes) -> Position:
     """What a checkpoint must remember beside the tensors."""
-    return Position(model.updates, batches.state(), batches.size)
+    return Position(model.updates, batches.state(), batches.size, model.since, model.draws)
 
 
 @checked
@@ -89,7 +95,7 @@ def load_checkpoint(path: Path | str, model: Model) -> Position:
         with Shield():
             for name, tensor in wanted.items():
                 tensor.copy_from(file.tensors[name].numpy())
-            model.updates = position.updates
+            model.updates, model.since, model.draws = position.updates, position.since, position.draws
 
     model.exclusively(load)
     return position
@@ -162,7 +168,8 @@ def _facts(path: Path | str, metadata: Mapping[str, str]) -> tuple[str, Position
         facts = json.loads(metadata["nnc"])
         version, architecture, place = facts["version"], str(facts["architecture"]), facts["position"]
         state = BatchState(**{name: _count(place["batches"][name]) for name in BatchState.__slots__})
-        position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1))
+        further = (_count(place["since"]), _count(place["draws"]))
+        position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1), *further)
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _foreign(path, "a safetensors file without a checkpoint's facts") from None
     if version != VERSION:

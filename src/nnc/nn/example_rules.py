@@ -15,49 +15,59 @@ from nnc.core.tensor import as_array
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.data.labels import check_labels
 from nnc.nn.losses import Loss
+from nnc.nn.steps import Values, each_of
 
 Array = NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleRules:
-    """What a model takes: examples of shape `inputs`, and targets for its `output` by `loss`, all without the batch."""
+    """What a model takes: examples of these shapes, and targets for its outputs by losses, all without the batch."""
 
-    inputs: Shape
-    output: TensorSpec
-    loss: Loss
+    inputs: tuple[Shape, ...]
+    outputs: tuple[TensorSpec, ...]
+    losses: tuple[Loss, ...]
 
-    def checked_inputs(self, subject: str, value: ArrayLike) -> Array:
-        """`value`[n, inputs…] as an array."""
-        array = _rows(subject, "inputs", value)
-        if array.shape[1:] != self.inputs:
-            got = f"inputs {list(array.shape)}"
-            raise ShapeError(subject, got=got, need=f"[n{''.join(f', {size}' for size in self.inputs)}]")
-        return array
+    def checked_inputs(self, subject: str, values: Values) -> tuple[Array, ...]:
+        """Each input[n, …] as an array."""
+        found = tuple(_rows(subject, "inputs", value) for value in each_of(subject, len(self.inputs), values))
+        for array, shape in zip(found, self.inputs, strict=True):
+            if array.shape[1:] != shape:
+                got, need = f"inputs {list(array.shape)}", f"[n{''.join(f', {size}' for size in shape)}]"
+                raise ShapeError(subject, got=got, need=need)
+            if len(array) != len(found[0]):
+                got = f"inputs of {len(found[0])} and of {len(array)} examples"
+                raise ShapeError(subject, got=got, need="as many of each")
+        return found
 
-    def checked_targets(self, subject: str, value: ArrayLike | None, count: int) -> Array:
-        """`value` as an array of the shape that the loss asks of `count` outputs, with labels inside the classes.
+    def checked_targets(self, subject: str, values: Values | None, count: int) -> tuple[Array, ...]:
+        """Each target as an array of the shape that its loss asks of `count` outputs, with labels inside the classes.
 
         Axes of size 1 at the end may be there or not: targets [n] fit outputs [n, 1].
         """
-        if value is None:
+        if values is None:
             raise ArgumentError(subject, got="target=None", need="a target for each example")
-        array = _rows(subject, "targets", value)
-        if len(array) != count:
-            got = f"{count} examples and {len(array)} targets"
-            raise ShapeError(subject, got=got, need="as many targets as examples")
-        output = (count, *self.output.shape)
-        wanted = self.loss.target_shape(output)
-        classes = self.loss.classes(output)
-        if classes:
-            check_labels(subject, array, classes)
-            array = array.astype(np.int32, copy=False)
-        if array.shape != wanted:
-            if _without_ones(array.shape) != _without_ones(wanted):
-                got = f"targets {list(array.shape)} for outputs {list(output)}"
-                raise ShapeError(subject, got=got, need=f"targets {list(wanted)}")
-            array = array.reshape(wanted)
-        return array
+        arrays = each_of(subject, len(self.outputs), values)
+        rows = zip(arrays, self.outputs, self.losses, strict=True)
+        return tuple(_checked_target(subject, value, (count, *spec.shape), loss) for value, spec, loss in rows)
+
+
+def _checked_target(subject: str, value: ArrayLike, output: Shape, loss: Loss) -> Array:
+    array = _rows(subject, "targets", value)
+    if len(array) != output[0]:
+        got = f"{output[0]} examples and {len(array)} targets"
+        raise ShapeError(subject, got=got, need="as many targets as examples")
+    wanted = loss.target_shape(output)
+    classes = loss.classes(output)
+    if classes:
+        check_labels(subject, array, classes)
+        array = array.astype(np.int32, copy=False)
+    if array.shape != wanted:
+        if _without_ones(array.shape) != _without_ones(wanted):
+            got = f"targets {list(array.shape)} for outputs {list(output)}"
+            raise ShapeError(subject, got=got, need=f"targets {list(wanted)}")
+        array = array.reshape(wanted)
+    return array
 
 
 def _rows(subject: str, what: str, value: ArrayLike) -> Array:

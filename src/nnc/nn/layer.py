@@ -6,7 +6,9 @@ graph that is compiled, or variables of a dynamic graph) and gives each a path s
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -16,12 +18,13 @@ from typing import ClassVar, Generic, TypeVar
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import Shape, TensorSpec
-from nnc.errors import ShapeError, UsageError
+from nnc.errors import ArityError, ShapeError, UsageError
 from nnc.nn.initializers import Initializer
 from nnc.ops.operand import Operand
 from nnc.symbolic.scopes import opened_scopes, reopened
 
 T = TypeVar("T", bound=Operand)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,21 @@ def _keep(path: str, value: Operand) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Randomness(Generic[T]):
+    """Where layers draw from in training: `counter` is an i64 scalar, another one at each step of training."""
+
+    counter: Callable[[], T]
+    seed: int
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def stream(self, path: str) -> tuple[T, int]:
+        """A counter and a seed that no other layer has, nor the same layer applied once more."""
+        self.asked[path] += 1
+        digest = hashlib.sha256(f"{self.seed}:{path}:{self.asked[path]}".encode()).digest()
+        return self.counter(), int.from_bytes(digest[:8], "little")
+
+
+@dataclass(frozen=True, slots=True)
 class Scope(Generic[T]):
     """Where a layer stands in the model: a path, the source of its tensors, and whether this is a training step."""
 
@@ -50,6 +68,7 @@ class Scope(Generic[T]):
     training: bool = False
     renew: Callable[[str, T], None] = _keep
     outside: str = field(default_factory=opened_scopes)
+    randomness: Randomness[T] | None = None
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
@@ -68,6 +87,13 @@ class Scope(Generic[T]):
         """`value` takes the place of the statistic once the training step is done."""
         self.renew(self._join(name), value)
 
+    def stream(self) -> tuple[T, int] | None:
+        """Counter and seed for a random operator of this layer; None outside of training, where nothing is drawn."""
+        if self.randomness is None:
+            return None
+        with reopened(self.outside):
+            return self.randomness.stream(self.path)
+
     def inside(self, name: str) -> Scope[T]:
         """The scope of a part of this layer."""
         return replace(self, path=self._join(name))
@@ -79,6 +105,14 @@ class Scope(Generic[T]):
 
     def _join(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Input:
+    """An input of a model: the shape of an example, and the element type (the model's where there is none)."""
+
+    shape: Shape
+    dtype: DType | None = None
 
 
 class Layer(ABC):
@@ -97,9 +131,15 @@ class Layer(ABC):
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply this layer to `x`, with parameters from `scope`."""
 
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """The outputs of several inputs: of one input, unless the layer is a `MultiLayer`."""
+        if len(inputs) != 1:
+            raise ArityError(type(self).__name__, got=f"{len(inputs)} inputs", need="one input")
+        return (self.build(scope, inputs[0]),)
+
     def __init_subclass__(cls) -> None:
         # A dataclass with slots is made twice, the second time of what the first one has.
-        for name, way in (("build", _in_scope), ("__init__", _with_origin)):
+        for name, way in (("build", _in_scope), ("build_many", _in_scope), ("__init__", _with_origin)):
             method = cls.__dict__.get(name)
             if method is not None and not hasattr(method, "__wrapped__"):
                 setattr(cls, name, way(method))
@@ -114,9 +154,9 @@ def _with_origin(initialize: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-def _in_scope(build: Callable[[Layer, Scope[T], T], T]) -> Callable[[Layer, Scope[T], T], T]:
+def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scope[T], V], V]:
     @wraps(build)
-    def built(self: Layer, scope: Scope[T], x: T) -> T:
+    def built(self: Layer, scope: Scope[T], x: V) -> V:
         kind = type(self).__name__ if self.stands_by_class else ""
         place = ".".join(part for part in (scope.path, kind) if part)
         try:
@@ -134,6 +174,23 @@ def _standing_for(layer: Layer) -> AbstractContextManager[None]:
     """What is made inside has the line that made the layer, where that is known."""
     origin = getattr(layer, "_origin", "")
     return inherited_origin(origin) if origin else nullcontext()
+
+
+class MultiLayer(Layer):
+    """A layer of several inputs or outputs: subclasses say what `build_many` gives."""
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """The only output of one input."""
+        outputs = self.build_many(scope, (x,))
+        if len(outputs) != 1:
+            raise ArityError(type(self).__name__, got=f"{len(outputs)} outputs", need="one output here")
+        return outputs[0]
+
+    @abstractmethod
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply this layer to all its inputs."""
 
 
 def require_rank(layer: str, x: Operand, rank: int, axes: str) -> None:

@@ -3,38 +3,60 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import Count, Positive, Size, checked, explained
+from nnc.arguments import Count, Positive, Size, checked, explained, shown
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.dtype import BF16, F16, F32, DType
+from nnc.core.command import AnyCommand
+from nnc.core.dtype import BF16, F32, I64, DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import Tensor, as_array
-from nnc.errors import ArityError, DataError, FormatError, MemoryLimitError, NotFiniteError, ShapeError, UsageError
+from nnc.errors import (
+    ArgumentError,
+    ArityError,
+    DataError,
+    FormatError,
+    MemoryLimitError,
+    NotFiniteError,
+    ShapeError,
+    UsageError,
+)
 from nnc.nn.combine import Sequential
 from nnc.nn.data import Batches, DataSet, Examples
+from nnc.nn.data.data_set import Columns
 from nnc.nn.example_rules import ExampleRules
-from nnc.nn.guard import gradient_norm, guarded
 from nnc.nn.initializers import generator_for
-from nnc.nn.layer import Layer, ParameterSpec, Scope
+from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
+from nnc.nn.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimizers import Adam, Optimizer
-from nnc.nn.training import Listener, fit
+from nnc.nn.steps import (
+    DRAWS,
+    GRADIENT,
+    SHARE,
+    TRAINING,
+    WITH_OUTPUTS,
+    ModelStep,
+    PlannedStep,
+    StepBuilder,
+    Values,
+    optimizers_of,
+)
+from nnc.nn.training import Callback, History, Listener, Passes, Run, callbacks_of
 from nnc.ops.operand import T
-from nnc.symbolic import Arena, Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, minimize
+from nnc.symbolic import Arena, Budget, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.minimization import steering_dtype
-from nnc.symbolic.passes import DEFAULT, Beforehand, Pass, Report, precompute, simplify
-from nnc.symbolic.passes.precision import lower_precision
+from nnc.symbolic.passes import DEFAULT, Pass
 
 R = TypeVar("R")
 
@@ -83,51 +105,6 @@ class ModelMemory:
         return f"{self.step}; {beside}{cost}{precision}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelStep:
-    """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before.
-
-    Any thread may run it: steps that share an arena take turns.
-    """
-
-    compiled: Compiled
-    inputs: Symbol
-    target: Symbol | None
-    results: tuple[Symbol, ...]
-    passes: tuple[Report, ...] = ()
-
-    def run(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
-        """Write the batch, run, and give the results: arrays of the caller's own."""
-        return self.compiled.exclusively(lambda: tuple(np.array(view) for view in self.views(inputs, target)))
-
-    def views(self, inputs: ArrayLike, target: ArrayLike | None = None) -> tuple[NDArray[np.generic], ...]:
-        """The same without a copy: arrays over the arena, whose next run writes over them.
-
-        Nobody else runs in the arena until they are read if that is within `compiled.exclusively`.
-        """
-        self.compiled.write(self.inputs, inputs)
-        if self.target is not None:
-            if target is None:
-                raise ArityError("step", got="inputs alone", need="a target too")
-            self.compiled.write(self.target, target)
-        self.compiled.run()
-        return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Program:
-    """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names.
-
-    `beforehand` is the work on weights that a frozen step does no longer, and `frozen` what it reads instead of them.
-    """
-
-    step: ModelStep
-    given: Mapping[str, Symbol]
-    precision: DType | None
-    beforehand: Beforehand | None = None
-    frozen: tuple[Symbol, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Mean loss and mean score (accuracy, for classes) over `count` examples."""
@@ -135,12 +112,13 @@ class Evaluation:
     loss: float
     score: float
     count: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-FIT_FORMS = "fit(batches), fit(data_set, batch_size=…) or fit(inputs, targets, batch_size=…)"
-KINDS = ("train", "evaluate", "predict", "freeze")
-# Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
-F16_LOSS_SCALE = 1024.0
+Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
+Data: TypeAlias = Batches | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
+FIT_FORMS = "fit(batches), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
+KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply")
 
 
 @explained
@@ -148,12 +126,16 @@ F16_LOSS_SCALE = 1024.0
 class Model:
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
+    A model of several inputs has an `Input` for each of them in the place of a shape, and takes tuples of arrays; one
+    of several outputs has a loss for each, whose sum is minimized.
+
     Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
     that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
 
     With `precision` (bf16, or f16, for which the loss is scaled) products and what lies between them run in 16 bits;
     parameters, their updates, sums, statistics and the loss stay in `dtype` (`nnc.symbolic.passes.precision`).
-    `clip_norm` is the largest 2-norm of all gradients together that an update follows.
+    `clip_norm` is the largest 2-norm of all gradients together that an update follows, `clip_value` the largest
+    element. The optimizer may be set anew at any time: state is kept where the commands stay the same.
 
     `passes` run on the graph of each step before it is planned (`nnc.symbolic.passes`).
 
@@ -171,9 +153,9 @@ class Model:
     def __init__(
         self,
         layer: Layer,
-        input_shape: Iterable[int],
+        input_shape: Iterable[int | Input],
         *,
-        loss: Loss | None = None,
+        loss: Loss | Sequence[Loss] | None = None,
         optimizer: Optimizer | None = None,
         seed: int = 0,
         dtype: DType = F32,
@@ -181,6 +163,7 @@ class Model:
         backend: str = "",
         precision: DType | None = None,
         clip_norm: Positive | None = None,
+        clip_value: Positive | None = None,
         nan_guard: bool = False,
         memory_limit: Size | None = None,
         allowed_precision: DType | None = None,
@@ -190,15 +173,16 @@ class Model:
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
         self.layer = layer
-        self.input_shape = check_shape(input_shape, "input_shape")
-        self.loss = SoftmaxCrossEntropy() if loss is None else loss
-        self.optimizer = Adam() if optimizer is None else optimizer
-        self.seed = seed
         self.dtype = dtype
         self.input_dtype = dtype if input_dtype is None else input_dtype
+        self.inputs = self._input_specs(tuple(input_shape))
+        self.input_shape = self.inputs[0].shape
+        self._optimizer = Adam() if optimizer is None else optimizer
+        self.seed = seed
         self.backend = backend
         self.precision = precision
         self.clip_norm = clip_norm
+        self.clip_value = clip_value
         self.nan_guard = nan_guard
         self.memory_limit = memory_limit
         self.allowed_precision = allowed_precision
@@ -206,10 +190,16 @@ class Model:
         self.autotune = autotune
         self.deterministic = deterministic
         self.specs: dict[str, ParameterSpec] = {}
-        self._output = self._explore()
-        self.output_shape = self._output.shape[1:]
-        self._rules = ExampleRules(self.input_shape, replace(self._output, shape=self.output_shape), self.loss)
-        self.updates = 0
+        self.outputs = tuple(replace(spec, shape=spec.shape[1:]) for spec in self._explore())
+        self.output_shape = self.outputs[0].shape
+        losses = (loss,) if isinstance(loss, Loss) else tuple(loss or [SoftmaxCrossEntropy() for _ in self.outputs])
+        if len(losses) != len(self.outputs):
+            got = f"{len(losses)} losses for {len(self.outputs)} outputs"
+            raise ArityError("Model", got=got, need="a loss for each output")
+        self.losses = losses
+        self.loss = losses[0]
+        self._rules = ExampleRules(tuple(spec.shape for spec in self.inputs), self.outputs, losses)
+        self.updates = self.since = self.draws = self._summed = 0
         self._tables: dict[str, dict[str, Tensor]] = {}
         self._start()
 
@@ -217,8 +207,42 @@ class Model:
         """What programs are kept in: for all steps one arena, as large as the largest of them needs."""
         self._arena = Arena(0)
         self._steps: RecentlyUsed[tuple[str, int], ModelStep] = RecentlyUsed(_most_programs)
-        self._plans: RecentlyUsed[tuple[str, int], _Program] = RecentlyUsed(_most_programs)
+        self._plans: RecentlyUsed[tuple[str, int], PlannedStep] = RecentlyUsed(_most_programs)
         self._making = fork_safe_rlock()
+
+    def _input_specs(self, sizes: tuple[int | Input, ...]) -> tuple[TensorSpec, ...]:
+        """Of one input by its shape, or of each `Input`, without the batch."""
+        inputs = [one for one in sizes if isinstance(one, Input)]
+        if not inputs:
+            return (TensorSpec(check_shape(cast("tuple[int, ...]", sizes), "input_shape"), self.input_dtype),)
+        if len(inputs) < len(sizes):
+            raise UsageError("Model", got=f"input_shape={shown(sizes)}", need="a shape, or an Input for each input")
+        return tuple(TensorSpec(check_shape(one.shape, "Input"), one.dtype or self.dtype) for one in inputs)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """How parameters follow their gradients; it may be set to another one between two updates.
+
+        State and the count of steps go on where each parameter's command is of the same kind, as where the rate is
+        another one; otherwise they begin anew, and a schedule at its first step.
+        """
+        return self._optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer: Optimizer) -> None:
+        def change() -> None:
+            before = _kinds(self._optimizer, self.specs), tuple(self._optimizer.scalars(1))
+            commands = _commands(self._optimizer, self.specs)
+            self._optimizer = optimizer
+            if commands != _commands(optimizer, self.specs) or before[1] != tuple(optimizer.scalars(1)):
+                self._start()
+                self._tables.pop("scalars", None)
+            if before[0] != _kinds(optimizer, self.specs):
+                self._tables.pop("states", None)
+                self.since = self.updates
+
+        with self._making:
+            self.exclusively(change)
 
     # ---- copies
 
@@ -229,7 +253,7 @@ class Model:
         """
         shared = Model.__new__(Model)
         tables = {"parameters": self.parameters, "statistics": self.statistics}
-        shared.__setstate__({**self._options(), "_tables": tables, "updates": 0})
+        shared.__setstate__({**self._options(), "_tables": tables, "updates": 0, "since": 0, "_summed": 0})
         return shared
 
     def exclusively(self, work: Callable[[], R]) -> R:
@@ -265,7 +289,7 @@ class Model:
 
     # ---- parameters
 
-    def _explore(self) -> TensorSpec:
+    def _explore(self) -> tuple[TensorSpec, ...]:
         """Build once on a batch of one: what tensors there are, and what comes out."""
 
         def resolve(parameter: ParameterSpec) -> Symbol:
@@ -273,20 +297,21 @@ class Model:
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
-        return self.layer.build(Scope(resolve), self._input(graph, 1)).spec
+        outputs = self.layer.build_many(Scope(resolve), self._input_symbols(graph))
+        return tuple(output.spec for output in outputs)
+
+    def _input_symbols(self, graph: SymbolicGraph) -> tuple[Symbol, ...]:
+        """Inputs for one example."""
+        specs = (replace(spec, shape=(1, *spec.shape)) for spec in self.inputs)
+        return tuple(graph.input(spec, "input") for spec in specs)
 
     def _state_specs(self) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
             f"{path}.{name}": self.specs[path].spec
-            for path, optimizer in self._optimizers().items()
+            for path, optimizer in optimizers_of(self.optimizer, self.specs).items()
             for name in optimizer.state_names()
         }
-
-    def _optimizers(self) -> dict[str, Optimizer]:
-        """The optimizer of each parameter that one changes."""
-        found = {path: self.optimizer.at(path) for path, row in self.specs.items() if row.trainable}
-        return {path: optimizer for path, optimizer in found.items() if optimizer is not None}
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -315,6 +340,30 @@ class Model:
             lambda: {name: Tensor.zeros(self._steering_spec()) for name in self.optimizer.scalars(1)},
         )
 
+    @property
+    def gradients(self) -> dict[str, Tensor]:
+        """Sums over examples of the gradients that no update followed yet, by path (`backward`)."""
+        paths = optimizers_of(self.optimizer, self.specs)
+        return self._table("gradients", lambda: {path: Tensor.zeros(self.specs[path].spec) for path in paths})
+
+    def _homes(self, kind: str) -> dict[str, Tensor]:
+        """The tensors that a step of this kind reads and renews, by name."""
+        homes, family = self.tensors(), kind.removesuffix(WITH_OUTPUTS)
+        if family in TRAINING:
+            homes[DRAWS] = self._counter()
+        if family in ("train", "apply"):
+            homes |= self.states | self.scalars
+        if family in ("backward", "apply"):
+            homes |= {f"{GRADIENT}{path}": tensor for path, tensor in self.gradients.items()}
+            homes[SHARE] = self._share()
+        return homes
+
+    def _counter(self) -> Tensor:
+        return self._table(DRAWS, lambda: {DRAWS: Tensor.zeros(TensorSpec((), I64))})[DRAWS]
+
+    def _share(self) -> Tensor:
+        return self._table(SHARE, lambda: {SHARE: Tensor.zeros(self._steering_spec())})[SHARE]
+
     def _steering_spec(self) -> TensorSpec:
         return TensorSpec((), steering_dtype(self.dtype))
 
@@ -341,15 +390,19 @@ class Model:
         """Elements of all parameters."""
         return sum(row.spec.elements for row in self.specs.values() if row.trainable)
 
-    def apply(self, x: T, tensors: Mapping[str, T], *, renewed: dict[str, T] | None = None) -> T:
+    def apply(
+        self, x: T, tensors: Mapping[str, T], *, renewed: dict[str, T] | None = None, draws: T | None = None
+    ) -> T:
         """The layer on any operand (a symbol or an eager variable), with its tensors of the same kind by path.
 
-        With `renewed` it is applied as in training, and statistics that change are put there.
+        With `renewed` it is applied as in training, and statistics that change are put there; random layers draw by
+        `draws`, an i64 scalar, where it is given.
         """
-        training = renewed is not None
-        renew = renewed.__setitem__ if renewed is not None else None
-        scope = Scope(lambda parameter: _named(tensors, parameter.path), training=training)
-        return self.layer.build(scope if renew is None else replace(scope, renew=renew), x)
+        scope: Scope[T] = Scope(lambda parameter: _named(tensors, parameter.path))
+        if renewed is not None:
+            randomness = None if draws is None else Randomness(lambda: draws, self.seed)
+            scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
+        return self.layer.build(scope, x)
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Copies of all parameters and statistics by path."""
@@ -380,7 +433,7 @@ class Model:
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
         graph = SymbolicGraph("summary")
-        return tuple(_summarize(self.layer, "", self._input(graph, 1), graph)[0])
+        return tuple(_summarize(self.layer, "", self._input_symbols(graph), graph)[0])
 
     # ---- steps
 
@@ -435,7 +488,7 @@ class Model:
     @explained
     def memory(self, batch: int, kind: str = "train") -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated."""
-        if kind not in KINDS:
+        if kind.removesuffix(WITH_OUTPUTS) not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
         program = self._plan(kind, batch)
         compiled, precision = program.step.compiled, program.precision
@@ -444,14 +497,11 @@ class Model:
             return ModelMemory(statement, sum(one.spec.nbytes for one in program.frozen), 0, 0, budget, precision)
         arena, programs = self._largest_arena(), len(self._steps)
         weights = sum(row.spec.nbytes for row in self.specs.values())
-        if kind != "train":
+        if kind.removesuffix(WITH_OUTPUTS) not in ("train", "backward", "apply"):
             return ModelMemory(statement, weights, 0, 0, budget, precision, arena, programs)
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
         state = sum(spec.nbytes for spec in self._state_specs().values())
         return ModelMemory(statement, weights, gradients, state, budget, precision, arena, programs)
-
-    def _input(self, graph: SymbolicGraph, batch: int) -> Symbol:
-        return graph.input(TensorSpec((batch, *self.input_shape), self.input_dtype), "input")
 
     def _step(self, kind: str, batch: int) -> ModelStep:
         """The planned step over the model's tensors."""
@@ -460,7 +510,7 @@ class Model:
     def _make_step(self, kind: str, batch: int) -> ModelStep:
         with self._making:
             program = self._plan(kind, batch)
-            homes = self.tensors() | (self.states | self.scalars if kind == "train" else {})
+            homes = self._homes(kind)
             bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
             step = replace(program.step, compiled=bound.in_arena_of(self._arena))
             kept = self._steps.put((kind, batch), step)
@@ -471,7 +521,7 @@ class Model:
         """Bytes of the arena that all steps share."""
         return max((step.compiled.memory().arena for step in self._steps.values()), default=0)
 
-    def _plan(self, kind: str, batch: int) -> _Program:
+    def _plan(self, kind: str, batch: int) -> PlannedStep:
         """The step without tensors: its memory is known, none of it is there."""
         if batch < 1:
             raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
@@ -479,148 +529,139 @@ class Model:
             found = self._plans.get((kind, batch))
             return self._plans.put((kind, batch), self._within_limit(kind, batch)) if found is None else found
 
-    def _within_limit(self, kind: str, batch: int) -> _Program:
+    def _within_limit(self, kind: str, batch: int) -> PlannedStep:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
         try:
-            return self._compile(kind, batch, self.precision)
+            return self._builder().build(kind, batch, self.precision)
         except MemoryLimitError as error:
             if self.allowed_precision is None:
                 self._advise(error, kind, batch)
                 raise
             refused = error
         try:
-            return self._compile(kind, batch, self.allowed_precision)
+            return self._builder().build(kind, batch, self.allowed_precision)
         except MemoryLimitError as error:
             raise min(refused, error, key=lambda one: one.smallest) from None
 
     def _advise(self, error: MemoryLimitError, kind: str, batch: int) -> None:
         """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
         if self.precision is None and self.dtype is F32:
-            free = Model.__new__(Model)
-            free.__setstate__({**self._options(), "memory_limit": None})
-            enough = free._compile(kind, batch, BF16).step.compiled.memory().arena
+            free = replace(self._builder(), memory_limit=None)
+            enough = free.build(kind, batch, BF16).step.compiled.memory().arena
             if enough < error.smallest:
                 error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"
 
-    def _compile(self, kind: str, batch: int, precision: DType | None) -> _Program:
-        graph = SymbolicGraph(kind)
-        symbols = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
-        given = dict(symbols)
-        x = self._input(graph, batch)
-        renewed: dict[str, Symbol] = {}
-        output = self.apply(x, symbols, renewed=renewed if kind == "train" else None)
-        if kind == "predict":
-            return self._program(graph, given, x, None, (output,), {}, precision)
-        if kind == "freeze":
-            return self._frozen(graph, given, x, output, precision)
-        target_spec = TensorSpec(self.loss.target_shape(output.shape), self.loss.target_dtype or self.dtype)
-        target = graph.input(target_spec, "target")
-        results: tuple[Symbol, ...] = (self.loss.build(output, target), self.loss.score(output, target))
-        if kind == "evaluate":
-            return self._program(graph, given, x, target, results, {}, precision)
-        optimizers = self._optimizers()
-        scalars = {name: graph.input(self._steering_spec(), name) for name in self.optimizer.scalars(1)}
-        minimized = minimize(
-            graph,
-            {symbols[path]: optimizer.command() for path, optimizer in optimizers.items()},
-            results[:1],
-            [symbols[path] for path in optimizers],
-            scalars=scalars,
-            rates={symbols[path]: scalars[self.optimizer.rate_name(path)] for path in optimizers},
-            clip_norm=self.clip_norm,
-            loss_scale=F16_LOSS_SCALE if precision is F16 else 1.0,
-        )
-        given.update({state.name: state for update in minimized.updates for state in update.states})
-        given.update(scalars)
-        carry = minimized.carries() | {value: symbols[path] for path, value in renewed.items()}
-        if self.nan_guard and minimized.updates:
-            norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
-            carry, total = guarded(carry, results[0], norm, renewed.values())
-            results = (*results, total)
-        return self._program(graph, given, x, target, results, carry, precision)
-
-    def _program(
-        self,
-        graph: SymbolicGraph,
-        given: Mapping[str, Symbol],
-        inputs: Symbol,
-        target: Symbol | None,
-        results: tuple[Symbol, ...],
-        carry: Mapping[Symbol, Symbol],
-        precision: DType | None,
-    ) -> _Program:
-        later = dict.fromkeys(given.values())
-        if precision is not None:
-            lower_precision(graph, (*results, *carry), precision, later, self.backend)
-        reports = simplify(graph, (*results, *carry), self.passes, backend=self.backend)
-        compiled = self._lower(graph, results, later, carry)
-        return _Program(ModelStep(compiled, inputs, target, results, reports), given, precision)
-
-    def _frozen(
-        self, graph: SymbolicGraph, given: Mapping[str, Symbol], inputs: Symbol, output: Symbol, precision: DType | None
-    ) -> _Program:
-        # Before the precision is lowered, so that weights are rounded once.
-        reports = simplify(graph, (output,), (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
-        if precision is not None:
-            lower_precision(graph, (output,), precision)
-        before = precompute(graph, given.values(), (output,))
-        reports += simplify(graph, (output,), self.passes, backend=self.backend)
-        frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
-        ready = [before.results[symbol] for symbol in frozen if symbol in before.results]
-        simplify(before.graph, ready, self.passes, backend=self.backend)
-        compiled = self._lower(graph, (output,), dict.fromkeys(frozen), {})
-        return _Program(ModelStep(compiled, inputs, None, (output,), reports), given, precision, before, frozen)
-
-    def _lower(
-        self,
-        graph: SymbolicGraph,
-        results: tuple[Symbol, ...],
-        given: Mapping[Symbol, None],
-        carry: Mapping[Symbol, Symbol],
-    ) -> Compiled:
-        """The graph compiled as this model asks."""
-        return compile(
-            graph,
-            results,
-            given=given,
-            carry=carry,
-            backend=self.backend,
-            memory_limit=self.memory_limit,
-            autotune=self.autotune,
-            deterministic=self.deterministic,
+    def _builder(self) -> StepBuilder:
+        return StepBuilder(
+            self.layer,
+            self.specs,
+            self.inputs,
+            self.losses,
+            self.optimizer,
+            self.seed,
+            self.dtype,
+            self.backend,
+            self.clip_norm,
+            self.clip_value,
+            self.nan_guard,
+            self.memory_limit,
+            self.passes,
+            self.autotune,
+            self.deterministic,
         )
 
     # ---- use
 
     def train_on_batch(
-        self, inputs: ArrayLike, target: ArrayLike, *, done: Callable[[], object] = lambda: None
+        self, inputs: Values, target: Values, *, done: Callable[[], object] = lambda: None
     ) -> tuple[float, float]:
         """One update, with a call of `done`; returns the batch's mean loss and its summed score.
 
         Ctrl-C waits for the end of the update, so weights, `updates` and what `done` counts change together; a second
         one does not wait. Compiling, before the first update of a batch size, can be interrupted at any time.
         """
-        examples = self._rules.checked_inputs("train_on_batch", inputs)
-        targets = self._rules.checked_targets("train_on_batch", target, len(examples))
-        step = self.training_step(len(examples))
+        return self.training_pass(inputs, target, done=done)[:2]
+
+    def backward(
+        self, inputs: Values, target: Values, *, done: Callable[[], object] = lambda: None
+    ) -> tuple[float, float]:
+        """Add the gradients of a batch to `gradients`, where they wait for `apply_gradients`; loss and score.
+
+        Several calls count as one batch of all their examples, but for statistics, which each call renews.
+        """
+        return self.training_pass(inputs, target, done=done, update=False)[:2]
+
+    def training_pass(
+        self,
+        inputs: Values,
+        target: Values,
+        *,
+        done: Callable[[], object] = lambda: None,
+        update: bool = True,
+        outputs: bool = False,
+    ) -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
+        """`train_on_batch`, or `backward` without the update; with `outputs` the model's outputs are given too."""
+        subject = "train_on_batch" if update else "backward"
+        examples = self._rules.checked_inputs(subject, inputs)
+        targets = self._rules.checked_targets(subject, target, len(examples[0]))
+        step = self._step(("train" if update else "backward") + (WITH_OUTPUTS if outputs else ""), len(examples[0]))
         step.compiled.allocate()
 
-        def update() -> tuple[float, float]:
+        def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
             with Shield(breakable=True):
-                scalars = self.scalars
-                for name, value in self.optimizer.scalars(self.updates + 1).items():
-                    scalars[name].copy_from(value)
-                loss, score, *total = step.views(examples, targets)
-                self._check_finite(loss, *total)
+                self._counter().copy_from(self.draws)
+                if update:
+                    self._steer()
+                loss, score, *others = step.views(_one_or_all(examples), _one_or_all(targets))
+                if self.nan_guard and len(others) > outputs * len(self.outputs):
+                    self._check_finite(loss, others.pop(0))
+                self.draws += 1
+                self.updates += update
+                self._summed += 0 if update else len(examples[0])
+                done()
+                return float(loss.item()), float(score.item()), tuple(np.array(one) for one in others)
+
+        return step.compiled.exclusively(run)
+
+    def apply_gradients(self, *, done: Callable[[], object] = lambda: None) -> None:
+        """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""
+        if not self._summed:
+            raise UsageError("apply_gradients", got="no gradients", need="a call of backward before")
+        step = self._step("apply", 1)
+        step.compiled.allocate()
+
+        def run() -> None:
+            with Shield(breakable=True):
+                self._share().copy_from(1.0 / self._summed)
+                self._steer()
+                total = step.views()
+                if total:
+                    self._check_finite(total[0], total[0])
+                self.zero_gradients()
                 self.updates += 1
                 done()
-                return float(loss.item()), float(score.item())
 
-        return step.compiled.exclusively(update)
+        step.compiled.exclusively(run)
 
-    def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic] | None = None) -> None:
+    def zero_gradients(self) -> None:
+        """Forget the gradients that no update followed."""
+
+        def zero() -> None:
+            self._summed = 0
+            for tensor in self.gradients.values():
+                tensor.numpy()[...] = 0
+
+        self.exclusively(zero)
+
+    def _steer(self) -> None:
+        """Write the scalars of the next update."""
+        scalars = self.scalars
+        for name, value in self.optimizer.scalars(self.updates - self.since + 1).items():
+            scalars[name].copy_from(value)
+
+    def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic]) -> None:
         """NotFiniteError where an update was held back by the guard."""
-        if total is None or np.isfinite(float(total.item())):
+        if np.isfinite(float(total.item())):
             return
         got, need = f"update {self.updates + 1} of loss {loss.item():g}", "finite loss, gradients and statistics"
         error = NotFiniteError("train_on_batch", got=got, need=need, fix="a lower rate, or inputs that are finite")
@@ -630,67 +671,151 @@ class Model:
     @checked
     def fit(
         self,
-        data: Batches | DataSet | Examples | ArrayLike,
-        targets: ArrayLike | None = None,
+        data: Data,
+        targets: Values | None = None,
         *,
         epochs: Size = 1,
         batch_size: Count | None = None,
-        listener: Listener | None = None,
+        validation_data: DataSet | Examples | tuple[Values, Values] | None = None,
+        metrics: Iterable[str | Metric] = (),
+        callbacks: Iterable[Callback | Listener] = (),
+        accumulate: Count = 1,
         stop: Callable[[], bool] = lambda: False,
-    ) -> bool:
-        """Train for `epochs` more epochs on batches, a data set, or arrays of inputs and targets (`nnc.nn.fit`).
+    ) -> History:
+        """Train for `epochs` more epochs; a row of figures per epoch.
 
-        Batches go on from where they stand. Of data and arrays batches of `batch_size` (32) are drawn, in an order that
-        the model's seed and the updates done so far decide: called again, it goes on with other orders.
+        `data` is arrays of inputs beside `targets`, a data set, `Batches`, or any iterable of pairs (inputs, targets).
+        Of data and arrays batches of `batch_size` (32) are drawn, in an order that the model's seed and the updates
+        done so far decide: called again, it goes on with other orders. Batches go on from where they stand: an epoch
+        that was begun counts as one.
+
+        After each epoch rows hold `loss` and `score` and, of `validation_data`, `val_loss` and `val_score`; `metrics`
+        (`nnc.nn.metrics`) of both, of the first output. Each update is by the mean gradient of `accumulate` batches.
+
+        `callbacks` are told what happens, functions after each update. `stop` is asked after each update; when it says
+        so, training ends there and can be taken up again from `batches.state()` with the same result as without the
+        stop. The same holds after Ctrl-C, and after an error of a callback: the position moves on with the update.
         """
-        batches = data if isinstance(data, Batches) else self._batches(data, targets, batch_size or 32)
-        if isinstance(data, Batches) and not (targets is None and batch_size is None):
-            raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
-        return fit(self, batches, epochs, listener=listener, stop=stop)
+        source = self._source(data, targets, batch_size)
+        figures, validation = metrics_of(metrics), self._validation(validation_data)
 
-    def _batches(self, data: DataSet | Examples | ArrayLike, targets: ArrayLike | None, size: int) -> Batches:
-        """Batches of the examples, in an order of this moment's own."""
+        def validate() -> dict[str, float]:
+            if validation is None:
+                return {}
+            found = self.evaluate(*validation, metrics=figures)
+            return {"val_loss": found.loss, "val_score": found.score} | {
+                f"val_{name}": value for name, value in found.metrics.items()
+            }
+
+        return Run(
+            self,
+            source,
+            source.state().epoch + epochs,
+            callbacks_of(callbacks),
+            stop,
+            Tally(figures) if figures else None,
+            accumulate,
+            validate,
+        ).train()
+
+    def _source(self, data: Data, targets: Values | None, size: int | None) -> Batches | Passes:
+        """Where batches come from: of examples, in an order of this moment's own."""
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         if isinstance(data, DataSet | Examples):
             if targets is not None:
                 raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
-            return Batches(data, size, seed=seed)
-        inputs = self._rules.checked_inputs("fit", data)
-        labels = self._rules.checked_targets("fit", targets, len(inputs))
-        return Batches(Examples("arrays", inputs, labels), size, seed=seed)
+            return Batches(data, size or 32, seed=seed)
+        if targets is not None and not isinstance(data, Batches):
+            inputs = self._rules.checked_inputs("fit", cast("Values", data))
+            labels = self._rules.checked_targets("fit", targets, len(inputs[0]))
+            return Batches(Examples("arrays", _one_or_all(inputs), _one_or_all(labels)), size or 32, seed=seed)
+        if isinstance(data, np.ndarray | Tensor) or not isinstance(data, Batches | Iterable):
+            raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
+        if not (targets is None and size is None):
+            raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
+        if isinstance(data, Batches):
+            return data
+        return Passes(cast("Iterable[tuple[Values, Values]]", data))
+
+    def _validation(self, data: DataSet | Examples | tuple[Values, Values] | None) -> tuple[Values, Values] | None:
+        """Inputs and targets, looked at before the first epoch."""
+        if data is None:
+            return None
+        inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
+        examples = self._rules.checked_inputs("validation_data", inputs)
+        return _one_or_all(examples), _one_or_all(
+            self._rules.checked_targets("validation_data", targets, len(examples[0]))
+        )
 
     @checked
-    def evaluate(self, inputs: ArrayLike, target: ArrayLike, batch_size: Count = 256) -> Evaluation:
-        """Mean loss and score over all examples; DataError where there are none."""
+    def evaluate(
+        self, inputs: Values, target: Values, batch_size: Count = 256, *, metrics: Iterable[str | Metric] = ()
+    ) -> Evaluation:
+        """Mean loss and score over all examples, and metrics of the first output; DataError where there are none."""
         loss = score = 0.0
         examples = self._rules.checked_inputs("evaluate", inputs)
-        targets = self._rules.checked_targets("evaluate", target, len(examples))
-        if not len(examples):
+        count = len(examples[0])
+        targets = self._rules.checked_targets("evaluate", target, count)
+        tally = Tally(metrics_of(metrics))
+        if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
-        for start, stop in _spans(len(examples), batch_size):
-            batch_loss, batch_score = self.evaluation_step(stop - start).run(examples[start:stop], targets[start:stop])
+        for start, stop in _spans(count, batch_size):
+            step = self._step("evaluate" + (WITH_OUTPUTS if tally.metrics else ""), stop - start)
+            part, wanted = _rows(examples, start, stop), _rows(targets, start, stop)
+            batch_loss, batch_score, *outputs = step.run(_one_or_all(part), _one_or_all(wanted))
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
-        count = len(examples)
-        return Evaluation(loss / count, score / count, count)
+            if tally.metrics:
+                tally.add(outputs[0], wanted[0])
+        return Evaluation(loss / count, score / count, count, tally.values())
 
     @checked
-    def predict(self, inputs: ArrayLike, batch_size: Count = 256) -> NDArray[np.generic]:
+    def predict(self, inputs: Values, batch_size: Count = 256) -> NDArray[np.generic]:
         """The output for every example."""
+        if len(self.outputs) > 1:
+            raise ArityError("predict", got=f"{len(self.outputs)} outputs", need="one output", fix="use predict_all")
+        return self.predict_all(inputs, batch_size)[0]
+
+    @checked
+    def predict_all(self, inputs: Values, batch_size: Count = 256) -> tuple[NDArray[np.generic], ...]:
+        """Each of the outputs for every example."""
         examples = self._rules.checked_inputs("predict", inputs)
-        result = np.empty((len(examples), *self.output_shape), self._output.dtype.numpy)
-        for start, stop in _spans(len(examples), batch_size):
-            step = self.prediction_step(stop - start)
-            step.compiled.exclusively(partial(_predict, step, examples[start:stop], result[start:stop]))
-        return result
+        count = len(examples[0])
+        results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in self.outputs)
+        for start, stop in _spans(count, batch_size):
+            step = self._step("predict", stop - start)
+            work = partial(_predict, step, _rows(examples, start, stop), _rows(results, start, stop))
+            step.compiled.exclusively(work)
+        return results
 
 
 # What a copy of a model does not take along.
 _MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making"})
 
 
-def _predict(step: ModelStep, examples: NDArray[np.generic], result: NDArray[np.generic]) -> None:
-    result[...] = step.views(examples)[0]
+def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
+    for result, view in zip(results, step.views(_one_or_all(examples)), strict=True):
+        result[...] = view
+
+
+def _one_or_all(arrays: Arrays) -> Columns:
+    """One array as itself, several as a tuple: what callers give and get."""
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def _rows(arrays: Arrays, start: int, stop: int) -> Arrays:
+    return tuple(array[start:stop] for array in arrays)
+
+
+def _commands(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, tuple[AnyCommand, str]]:
+    """The command of each parameter and the name of its rate: what programs are made of."""
+    found = optimizers_of(optimizer, specs)
+    return {path: (one.command(), optimizer.rate_name(path)) for path, one in found.items()}
+
+
+def _kinds(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, object]:
+    """What state each parameter has."""
+    return {path: one.command().op for path, one in optimizers_of(optimizer, specs).items()}
 
 
 def _most_programs() -> int:
@@ -715,18 +840,20 @@ def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + size, count)
 
 
-def _summarize(layer: Layer, name: str, x: Symbol, graph: SymbolicGraph) -> tuple[list[LayerSummary], Symbol]:
+def _summarize(
+    layer: Layer, name: str, inputs: tuple[Symbol, ...], graph: SymbolicGraph
+) -> tuple[list[LayerSummary], tuple[Symbol, ...]]:
     if isinstance(layer, Sequential):
         rows: list[LayerSummary] = []
         for part, inner in layer.parts:
-            inner_rows, x = _summarize(inner, f"{name}.{part}" if name else part, x, graph)
+            inner_rows, inputs = _summarize(inner, f"{name}.{part}" if name else part, inputs, graph)
             rows.extend(inner_rows)
-        return rows, x
+        return rows, inputs
     found: dict[str, int] = {}
 
     def resolve(parameter: ParameterSpec) -> Symbol:
         found[parameter.path] = parameter.spec.elements if parameter.trainable else 0
         return graph.input(parameter.spec, parameter.path)
 
-    y = layer.build(Scope(resolve, name), x)
-    return [LayerSummary(name, repr(layer), y.shape[1:], sum(found.values()))], y
+    outputs = layer.build_many(Scope(resolve, name), inputs)
+    return [LayerSummary(name, repr(layer), outputs[0].shape[1:], sum(found.values()))], outputs

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.command import AnyCommand, Command
@@ -40,6 +40,18 @@ class Optimizer(ABC):
     def at(self, path: str) -> Optimizer | None:
         """The optimizer of the parameter at `path`; None for one that stays as it is."""
         return self
+
+    def at_rate(self, rate: float | RateSchedule) -> Self:
+        """The same with another rate."""
+        return replace(self, rate=rate)  # type: ignore[type-var]  # all optimizers are dataclasses
+
+    def without(self, *patterns: str) -> PerParameter:
+        """The same for all parameters but those whose paths fit a pattern (as file names do): they stay as they are.
+
+        >>> SGD().without("encoder.*").at("encoder.0.weight") is None
+        True
+        """
+        return PerParameter(self, tuple((pattern, None) for pattern in patterns))
 
     def rate_name(self, path: str) -> str:
         """The name, among `scalars`, of the rate for the parameter at `path`."""
@@ -254,6 +266,14 @@ class PerParameter(Optimizer):
     def rate(self) -> float | RateSchedule:  # type: ignore[override]  # the default's, which nobody sets here
         """The rate of parameters that no rule fits."""
         return self.default.rate
+
+    def at_rate(self, rate: float | RateSchedule) -> Self:
+        """The same with another rate where no rule fits."""
+        return replace(self, default=self.default.at_rate(rate))
+
+    def without(self, *patterns: str) -> PerParameter:
+        """The same, where these patterns come before the rules."""
+        return replace(self, rules=(*((pattern, None) for pattern in patterns), *self.rules))
 
     def command(self) -> AnyCommand:
         """The command of parameters that no rule fits."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from nnc.arguments import Count, Rate, checked
+from nnc.arguments import Count, Positive, Rate, checked
 
 
 class RateSchedule(ABC):
@@ -44,3 +44,17 @@ class Cosine(RateSchedule):
         """The rate of update `step`."""
         progress = min(step - 1, self.steps) / self.steps
         return self.end + (self.start - self.end) * (1.0 + math.cos(math.pi * progress)) / 2.0
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Exponential(RateSchedule):
+    """rate = start · (end / start)^(min(step - 1, steps) / steps): the same factor at each step."""
+
+    start: Positive
+    steps: Count
+    end: Positive
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+        return float(self.start * (self.end / self.start) ** (min(step - 1, self.steps) / self.steps))

@@ -9,7 +9,7 @@ clip_norm c:   g' = g · min(1, c / |g|), |g| the 2-norm over the gradients of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from nnc.arguments import checked
@@ -88,10 +88,7 @@ def minimize(
     Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. It is finite
     and above 0, or AttributeValueError.
     """
-    commands = _commands(optimizer, parameters)
-    if any(isinstance(limit, float | int) and not limit > 0.0 for limit in (clip_norm, clip_value)):
-        got = f"clip_norm={clip_norm}, clip_value={clip_value}"
-        raise AttributeValueError("minimize", got=got, need="limits above 0", origin=caller_origin())
+    _checked(optimizer, parameters, clip_norm, clip_value)
     if not 0.0 < loss_scale < inf:
         got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
         raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
@@ -99,7 +96,34 @@ def minimize(
     found = tuple(backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations))
     if seeds is not None:
         found = tuple(affine(gradient, 1.0 / loss_scale) for gradient in found)
-    gradients, norm = list(found[: len(parameters)]), None
+    made = update_by(
+        graph,
+        optimizer,
+        found[: len(parameters)],
+        parameters,
+        scalars=scalars,
+        rates=rates,
+        clip_norm=clip_norm,
+        clip_value=clip_value,
+    )
+    return replace(made, input_gradients=found[len(parameters) :])
+
+
+@checked
+def update_by(
+    graph: SymbolicGraph,
+    optimizer: AnyCommand | Mapping[Symbol, AnyCommand],
+    gradients: Sequence[Symbol],
+    parameters: Sequence[Symbol],
+    *,
+    scalars: Mapping[str, Symbol] | None = None,
+    rates: Mapping[Symbol, Symbol] | None = None,
+    clip_norm: float | Symbol | None = None,
+    clip_value: float | None = None,
+) -> Minimized:
+    """Append one optimizer exec per parameter, which follows a gradient that is there already (see `minimize`)."""
+    commands = _checked(optimizer, parameters, clip_norm, clip_value)
+    norm = None
     dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
     if clip_value is not None:
         gradients = [clamp(gradient, -clip_value, clip_value) for gradient in gradients]
@@ -114,7 +138,20 @@ def minimize(
     for parameter, gradient, command in zip(parameters, gradients, commands, strict=True):
         own = {**steering, "rate": (rates or {}).get(parameter, steering["rate"])}
         updates.append(_update(graph, command, parameter, gradient, own))
-    return Minimized(tuple(updates), steering, found[len(parameters) :], norm)
+    return Minimized(tuple(updates), steering, norm=norm)
+
+
+def _checked(
+    optimizer: AnyCommand | Mapping[Symbol, AnyCommand],
+    parameters: Sequence[Symbol],
+    clip_norm: float | Symbol | None,
+    clip_value: float | None,
+) -> tuple[AnyCommand, ...]:
+    """The command of each parameter, where limits make sense."""
+    if any(isinstance(limit, float | int) and not limit > 0.0 for limit in (clip_norm, clip_value)):
+        got = f"clip_norm={clip_norm}, clip_value={clip_value}"
+        raise AttributeValueError("minimize", got=got, need="limits above 0", origin=caller_origin())
+    return _commands(optimizer, parameters)
 
 
 def _commands(

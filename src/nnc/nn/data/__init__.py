@@ -15,4 +15,14 @@ from nnc.nn.data.data_set import DataSet, Examples, Split
 from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
 
-__all__ = ["DATA_SETS", "Batch", "BatchState", "Batches", "DataSet", "Examples", "Split", "load", "load_digits"]
+__all__ = [
+    "DATA_SETS",
+    "Batch",
+    "BatchState",
+    "Batches",
+    "DataSet",
+    "Examples",
+    "Split",
+    "load",
+    "load_digits",
+]

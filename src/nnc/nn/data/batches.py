@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from nnc.arguments import checked, explained
 from nnc.core.shield import Shield
 from nnc.errors import DataError
-from nnc.nn.data.data_set import DataSet, Examples
+from nnc.nn.data.data_set import DataSet, Examples, rows_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """`inputs[b, ...]` and `labels[b]`: copies, free to be changed."""
+    """`inputs[b, ...]` and `labels[b]`: copies, free to be changed; tuples of them where the examples have tuples."""
 
     inputs: NDArray[np.generic]
     labels: NDArray[np.generic]
+    count: int
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return self.count
 
 
 @checked
@@ -109,7 +110,8 @@ class Batches:
     def next_batch(self) -> Batch:
         """The batch that `state` names: the same one until `advance`."""
         rows = self._order[self._state.position : self._end()]
-        return Batch(self._data.inputs[rows], self._data.labels[rows])
+        inputs, labels = rows_of(self._data.inputs, rows), rows_of(self._data.labels, rows)
+        return Batch(inputs, labels, len(rows))  # type: ignore[arg-type]  # tuples are for those who gave some
 
     def advance(self) -> None:
         """Go on to the batch after the next one."""

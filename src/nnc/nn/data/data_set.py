@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +13,36 @@ from nnc.arguments import checked
 from nnc.errors import DataError
 from nnc.nn.data.labels import check_labels
 
+# One array, or a tuple of them.
+Columns: TypeAlias = NDArray[np.generic] | tuple[NDArray[np.generic], ...]
+
 
 @checked
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Examples:
-    """`inputs[n, ...]`, each with its `labels[n, ...]`: what a loss compares outputs with, classes or numbers."""
+    """`inputs[n, ...]`, each with its `labels[n, ...]`: what a loss compares outputs with, classes or numbers.
+
+    A tuple of arrays stands for several inputs, or for labels of several outputs.
+    """
 
     name: str
-    inputs: NDArray[np.generic]
-    labels: NDArray[np.generic]
+    inputs: Columns
+    labels: Columns
 
     def __post_init__(self) -> None:
-        if not self.inputs.ndim or self.inputs.shape[:1] != self.labels.shape[:1]:
+        arrays = [array for column in (self.inputs, self.labels) for array in _arrays(column)]
+        if any(not array.ndim or array.shape[:1] != arrays[0].shape[:1] for array in arrays):
             raise DataError(
                 f"examples {self.name}",
-                got=f"inputs={list(self.inputs.shape)}, labels={list(self.labels.shape)}",
+                got=f"inputs={_shapes(self.inputs)}, labels={_shapes(self.labels)}",
                 need="inputs[n, ...] and labels[n, ...] of the same n",
             )
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(_arrays(self.inputs)[0])
 
     def __repr__(self) -> str:
-        inputs, labels = (f"{array.dtype}{list(array.shape)}" for array in (self.inputs, self.labels))
-        return f"Examples({self.name!r}, inputs={inputs}, labels={labels})"
+        return f"Examples({self.name!r}, inputs={_shapes(self.inputs, True)}, labels={_shapes(self.labels, True)})"
 
 
 @checked
@@ -75,3 +82,18 @@ class Split:
 
     train: DataSet
     test: DataSet
+
+
+def rows_of(column: Columns, rows: NDArray[np.integer]) -> Columns:
+    """These rows of each array."""
+    return tuple(array[rows] for array in column) if isinstance(column, tuple) else column[rows]
+
+
+def _arrays(column: Columns) -> tuple[NDArray[np.generic], ...]:
+    return column if isinstance(column, tuple) else (column,)
+
+
+def _shapes(column: Columns, types: bool = False) -> str:
+    """`[3, 4]`, or `float32[3, 4]` with types; in parentheses where there are several."""
+    shown = [f"{array.dtype if types else ''}{list(array.shape)}" for array in _arrays(column)]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

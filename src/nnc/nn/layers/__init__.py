@@ -8,6 +8,7 @@ from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding
 from nnc.nn.layers.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from nnc.nn.layers.pooling import AveragePool, GlobalAveragePool, MaxPool
+from nnc.nn.layers.random import ChannelDropout, Dropout, GaussianNoise
 from nnc.nn.layers.recurrent import LSTM
 from nnc.nn.layers.shape import Flatten, Identity, PadChannels
 from nnc.nn.layers.upsampling import ConvolutionTranspose, Upsample
@@ -20,7 +21,10 @@ __all__ = [
     "Clamp",
     "Convolution",
     "ConvolutionTranspose",
+    "ChannelDropout",
     "Dense",
+    "Dropout",
+    "GaussianNoise",
     "Embedding",
     "Flatten",
     "GELUTanh",

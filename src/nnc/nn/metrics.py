@@ -1,0 +1,186 @@
+"""Metrics: figures that people follow, from sums over examples, so that batches of any size give the same.
+
+metric = result(sum over batches of sums(output, target))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import Count, checked
+from nnc.errors import ArgumentError, ShapeError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`sums` gives a vector that adds up over batches, and `result` the figure; whether more of it is better."""
+
+    name: str
+    sums: Callable[[NDArray[np.generic], NDArray[np.generic]], Array]
+    result: Callable[[Array], float]
+    rises: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """Sums of several metrics over the batches seen so far."""
+
+    metrics: tuple[Metric, ...]
+    totals: dict[str, Array] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.totals.clear()
+
+    def add(self, output: NDArray[np.generic], target: object) -> None:
+        """One more batch."""
+        wanted = np.asarray(target[0] if isinstance(target, tuple) else target)
+        for metric in self.metrics:
+            sums = metric.sums(output, wanted)
+            before = self.totals.get(metric.name)
+            self.totals[metric.name] = sums if before is None else before + sums
+
+    def values(self) -> dict[str, float]:
+        """The figures by name."""
+        return {metric.name: metric.result(self.totals[metric.name]) for metric in self.metrics}
+
+
+def _mean_of(name: str, each: Callable[[NDArray[np.generic], NDArray[np.generic]], Array], rises: bool) -> Metric:
+    """The mean of a number per example or element."""
+
+    def sums(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+        numbers = each(output, target)
+        return np.array([numbers.sum(dtype=np.float64), numbers.size])
+
+    return Metric(name, sums, _mean, rises)
+
+
+def _mean(sums: Array) -> float:
+    return float(sums[0] / sums[1])
+
+
+def _matched(output: NDArray[np.generic], target: NDArray[np.generic]) -> tuple[Array, Array]:
+    """Both as f64 of the output's shape: axes of size 1 at the end may be there or not."""
+    if output.size != target.size:
+        got = f"outputs {list(output.shape)}, targets {list(target.shape)}"
+        raise ShapeError("metric", got=got, need="a target for each output")
+    return output.astype(np.float64), target.reshape(output.shape).astype(np.float64)
+
+
+def _right(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    return np.asarray(output.argmax(-1) == target, np.float64)
+
+
+def _right_sign(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    y, t = _matched(output, target)
+    return np.asarray((y > 0.0) == (t > 0.5), np.float64)
+
+
+def _difference(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    y, t = _matched(output, target)
+    return y - t
+
+
+def _percentage(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    y, t = _matched(output, target)
+    return 100.0 * np.abs(y - t) / np.maximum(np.abs(t), np.finfo(np.float64).eps)
+
+
+def _cosine(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    y, t = _matched(output, target)
+    norms = np.linalg.norm(y, axis=-1) * np.linalg.norm(t, axis=-1)
+    return np.asarray((y * t).sum(-1) / np.maximum(norms, 1e-12))
+
+
+def _surprise(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    """ln sum_c e^y[c] - y[target]."""
+    y = output.astype(np.float64)
+    y -= y.max(-1, keepdims=True)
+    return np.asarray(np.log(np.exp(y).sum(-1)) - np.take_along_axis(y, target[..., None].astype(np.int64), -1)[..., 0])
+
+
+def _squares(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    """[n, Σt, Σt², Σ(y - t)²]"""
+    y, t = _matched(output, target)
+    return np.array([t.size, t.sum(), (t * t).sum(), ((y - t) ** 2).sum()])
+
+
+def _r2(sums: Array) -> float:
+    count, total, squares, errors = sums
+    spread = squares - total * total / count
+    return float(1.0 - errors / spread) if spread else 0.0
+
+
+def _confusion(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    """[true positives, false positives, false negatives] of class 1: two logits, or one that is above 0."""
+    yes = output.argmax(-1).reshape(-1) == 1 if output.ndim > target.ndim and output.shape[-1] == 2 else None
+    y = np.greater(output.reshape(-1), 0) if yes is None else yes
+    t = np.greater(target.reshape(-1), 0)
+    if y.size != t.size:
+        got = f"outputs {list(output.shape)}, targets {list(target.shape)}"
+        raise ShapeError("metric", got=got, need="one logit, or two, for each target")
+    return np.array([(y & t).sum(), (y & ~t).sum(), (~y & t).sum()], np.float64)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0
+
+
+ROWS = (
+    _mean_of("accuracy", _right, True),
+    _mean_of("binary_accuracy", _right_sign, True),
+    _mean_of("mean_absolute_error", lambda y, t: np.abs(_difference(y, t)), False),
+    _mean_of("mean_squared_error", lambda y, t: _difference(y, t) ** 2, False),
+    _mean_of("mean_absolute_percentage_error", _percentage, False),
+    _mean_of("cosine_similarity", _cosine, True),
+    _mean_of("cross_entropy", _surprise, False),
+    Metric(
+        "root_mean_squared_error",
+        lambda y, t: np.array([(_difference(y, t) ** 2).sum(), y.size]),
+        lambda sums: float(np.sqrt(_mean(sums))),
+    ),
+    Metric(
+        "perplexity",
+        lambda y, t: np.array([_surprise(y, t).sum(), t.size]),
+        lambda sums: float(np.exp(_mean(sums))),
+    ),
+    Metric("r2", _squares, _r2, True),
+    Metric("precision", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[1]), True),
+    Metric("recall", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[2]), True),
+    Metric("f1", _confusion, lambda sums: _ratio(2 * sums[0], 2 * sums[0] + sums[1] + sums[2]), True),
+)
+METRICS = MappingProxyType({row.name: row for row in ROWS})
+
+
+@checked
+def top_k(k: Count) -> Metric:
+    """The share of examples whose class is among the `k` largest logits."""
+
+    def right(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+        own = np.take_along_axis(output, target[..., None].astype(np.int64), -1)
+        return np.asarray(np.greater(output, own).sum(-1) < k, np.float64)
+
+    return _mean_of(f"top_{k}", right, True)
+
+
+def metrics_of(values: Iterable[str | Metric]) -> tuple[Metric, ...]:
+    """Metrics, some by name."""
+    found = []
+    for value in values:
+        if isinstance(value, Metric):
+            found.append(value)
+        elif value in METRICS:
+            found.append(METRICS[value])
+        else:
+            close = get_close_matches(str(value), METRICS, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else ""
+            raise ArgumentError("metrics", got=repr(value), need=f"one of {', '.join(METRICS)}, or a Metric", fix=fix)
+    return tuple(found)

@@ -1,0 +1,341 @@
+"""Steps of a model: the graph of each kind, what passes make of it, and how a compiled one is run."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.arguments import shown
+from nnc.concrete import TuneOptions
+from nnc.core.command import AnyCommand
+from nnc.core.dtype import F16, I64, DType
+from nnc.core.spec import TensorSpec
+from nnc.errors import ArityError
+from nnc.nn.guard import gradient_norm, guarded
+from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope
+from nnc.nn.losses import Loss
+from nnc.nn.optimizers import Optimizer
+from nnc.ops import add, affine, cast, multiply, sum_of
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
+from nnc.symbolic.minimization import Minimized, steering_dtype, update_by
+from nnc.symbolic.passes import Beforehand, Pass, Report, precompute, simplify
+from nnc.symbolic.passes.precision import lower_precision
+
+# One array for a model of one input (or one target), else a tuple of them.
+Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
+
+# Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
+F16_LOSS_SCALE = 1024.0
+# Behind the name of a kind: the step gives the model's outputs too, after the loss and the score.
+WITH_OUTPUTS = "+outputs"
+# The number of training passes so far, which random layers draw by.
+DRAWS = "draws"
+# What gradients that were summed over examples are multiplied with to be their mean.
+SHARE = "share"
+TRAINING = ("train", "backward")
+GRADIENT = "gradient."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelStep:
+    """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before.
+
+    Any thread may run it: steps that share an arena take turns.
+    """
+
+    compiled: Compiled
+    inputs: tuple[Symbol, ...]
+    targets: tuple[Symbol, ...]
+    results: tuple[Symbol, ...]
+    passes: tuple[Report, ...] = ()
+
+    def run(self, inputs: Values = (), target: Values | None = None) -> tuple[NDArray[np.generic], ...]:
+        """Write the batch, run, and give the results: arrays of the caller's own."""
+        return self.compiled.exclusively(lambda: tuple(np.array(view) for view in self.views(inputs, target)))
+
+    def views(self, inputs: Values = (), target: Values | None = None) -> tuple[NDArray[np.generic], ...]:
+        """The same without a copy: arrays over the arena, whose next run writes over them.
+
+        Nobody else runs in the arena until they are read if that is within `compiled.exclusively`.
+        """
+        self._write(self.inputs, inputs)
+        if self.targets:
+            if target is None:
+                raise ArityError("step", got="inputs alone", need="a target too")
+            self._write(self.targets, target)
+        self.compiled.run()
+        return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
+
+    def _write(self, symbols: tuple[Symbol, ...], values: Values) -> None:
+        for symbol, value in zip(symbols, each_of("step", len(symbols), values), strict=True):
+            self.compiled.write(symbol, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedStep:
+    """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names.
+
+    `beforehand` is the work on weights that a frozen step does no longer, and `frozen` what it reads instead of them.
+    """
+
+    step: ModelStep
+    given: Mapping[str, Symbol]
+    precision: DType | None
+    beforehand: Beforehand | None = None
+    frozen: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepBuilder:
+    """What steps of a model are made of; `inputs` have shapes without the batch."""
+
+    layer: Layer
+    specs: Mapping[str, ParameterSpec]
+    inputs: tuple[TensorSpec, ...]
+    losses: tuple[Loss, ...]
+    optimizer: Optimizer
+    seed: int
+    dtype: DType
+    backend: str
+    clip_norm: float | None
+    clip_value: float | None
+    nan_guard: bool
+    memory_limit: int | None
+    passes: tuple[Pass, ...]
+    autotune: TuneOptions | bool
+    deterministic: bool
+
+    def build(self, kind: str, batch: int, precision: DType | None) -> PlannedStep:
+        """The planned step of this kind for `batch` examples."""
+        graph = SymbolicGraph(kind)
+        given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        if kind == "apply":
+            return self._applied(graph, given, precision)
+        inputs = self.input_symbols(graph, batch)
+        renewed: dict[str, Symbol] = {}
+        family = kind.removesuffix(WITH_OUTPUTS)
+        outputs = self._outputs(graph, given, inputs, renewed if family in TRAINING else None)
+        if kind == "predict":
+            return self._program(graph, given, (inputs, (), outputs), {}, precision)
+        if kind == "freeze":
+            return self._frozen(graph, given, inputs, outputs, precision)
+        targets = tuple(self._target(graph, *pair) for pair in zip(self.losses, outputs, strict=True))
+        triples = tuple(zip(self.losses, outputs, targets, strict=True))
+        loss = sum_of(*(one.build(output, target) for one, output, target in triples))
+        results: tuple[Symbol, ...] = (loss, triples[0][0].score(*triples[0][1:]))
+        carry: Mapping[Symbol, Symbol] = {}
+        if family == "train":
+            carry, results = self._trained(graph, given, renewed, results, precision)
+        elif family == "backward":
+            carry, results = self._summed(graph, given, renewed, results, batch, precision)
+        results = (*results, *outputs) if kind.endswith(WITH_OUTPUTS) else results
+        return self._program(graph, given, (inputs, targets, results), carry, precision)
+
+    def input_symbols(self, graph: SymbolicGraph, batch: int) -> tuple[Symbol, ...]:
+        """The inputs of a batch."""
+        names = ["input"] if len(self.inputs) == 1 else [f"input{number}" for number in range(len(self.inputs))]
+        specs = (replace(spec, shape=(batch, *spec.shape)) for spec in self.inputs)
+        return tuple(graph.input(spec, name) for spec, name in zip(specs, names, strict=True))
+
+    def _outputs(
+        self,
+        graph: SymbolicGraph,
+        given: dict[str, Symbol],
+        inputs: tuple[Symbol, ...],
+        renewed: dict[str, Symbol] | None,
+    ) -> tuple[Symbol, ...]:
+        """The layer applied; as in training, with random numbers and renewed statistics, where there is room for them.
+
+        The counter of draws is an input only of graphs that draw.
+        """
+        weights = dict(given)
+
+        def counter() -> Symbol:
+            if DRAWS not in given:
+                given[DRAWS] = graph.input(TensorSpec((), I64), DRAWS)
+            return given[DRAWS]
+
+        scope: Scope[Symbol] = Scope(lambda parameter: weights[parameter.path])
+        if renewed is not None:
+            randomness = Randomness(counter, self.seed)
+            scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
+        return self.layer.build_many(scope, inputs)
+
+    def _target(self, graph: SymbolicGraph, loss: Loss, output: Symbol) -> Symbol:
+        return graph.input(TensorSpec(loss.target_shape(output.shape), loss.target_dtype or self.dtype), "target")
+
+    def _trained(
+        self,
+        graph: SymbolicGraph,
+        given: dict[str, Symbol],
+        renewed: Mapping[str, Symbol],
+        results: tuple[Symbol, ...],
+        precision: DType | None,
+    ) -> tuple[Mapping[Symbol, Symbol], tuple[Symbol, ...]]:
+        """Gradients and updates at once: what is carried over to the next step, and results."""
+        commands, parameters, scalars, rates = self._steering(graph, given)
+        minimized = minimize(
+            graph,
+            commands,
+            results[:1],
+            parameters,
+            scalars=scalars,
+            rates=rates,
+            clip_norm=self.clip_norm,
+            clip_value=self.clip_value,
+            loss_scale=_loss_scale(precision),
+        )
+        statistics = {value: given[path] for path, value in renewed.items()}
+        carry = self._carried(given, minimized) | statistics
+        if not (self.nan_guard and minimized.updates):
+            return carry, results
+        norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
+        carry, total = guarded(carry, results[0], norm, renewed.values())
+        return carry, (*results, total)
+
+    def _steering(
+        self, graph: SymbolicGraph, given: dict[str, Symbol]
+    ) -> tuple[dict[Symbol, AnyCommand], list[Symbol], dict[str, Symbol], dict[Symbol, Symbol]]:
+        """Command of each parameter, parameters, the scalars of commands by name, and the rate of each parameter."""
+        spec = TensorSpec((), steering_dtype(self.dtype))
+        scalars = {name: graph.input(spec, name) for name in self.optimizer.scalars(1)}
+        optimizers = optimizers_of(self.optimizer, self.specs)
+        commands = {given[path]: optimizer.command() for path, optimizer in optimizers.items()}
+        rates = {given[path]: scalars[self.optimizer.rate_name(path)] for path in optimizers}
+        given.update(scalars)
+        return commands, [given[path] for path in optimizers], scalars, rates
+
+    @staticmethod
+    def _carried(given: dict[str, Symbol], minimized: Minimized) -> dict[Symbol, Symbol]:
+        given.update({state.name: state for update in minimized.updates for state in update.states})
+        return minimized.carries()
+
+    def _summed(
+        self,
+        graph: SymbolicGraph,
+        given: dict[str, Symbol],
+        renewed: Mapping[str, Symbol],
+        results: tuple[Symbol, ...],
+        batch: int,
+        precision: DType | None,
+    ) -> tuple[Mapping[Symbol, Symbol], tuple[Symbol, ...]]:
+        """sum' = sum + batch · gradient of the mean loss, for each parameter that an optimizer changes."""
+        paths = list(optimizers_of(self.optimizer, self.specs))
+        scale = _loss_scale(precision)
+        scaled = results[0] if scale == 1.0 else affine(results[0], scale)
+        found = backward(graph, [scaled], [given[path] for path in paths])
+        sums = {f"{GRADIENT}{path}": graph.input(self.specs[path].spec, f"{GRADIENT}{path}") for path in paths}
+        given.update(sums)
+        pairs = zip(found, sums.values(), strict=True)
+        carry = {add(total, affine(gradient, batch / scale)): total for gradient, total in pairs}
+        carry |= {value: given[path] for path, value in renewed.items()}
+        if not (self.nan_guard and paths):
+            return carry, results
+        carry, total = guarded(carry, results[0], gradient_norm(found), renewed.values())
+        return carry, (*results, total)
+
+    def _applied(self, graph: SymbolicGraph, given: dict[str, Symbol], precision: DType | None) -> PlannedStep:
+        """Updates by the mean of gradients that were summed before."""
+        commands, parameters, scalars, rates = self._steering(graph, given)
+        share = graph.input(TensorSpec((), steering_dtype(self.dtype)), SHARE)
+        given[SHARE] = share
+        gradients = []
+        for path in optimizers_of(self.optimizer, self.specs):
+            total = given[f"{GRADIENT}{path}"] = graph.input(self.specs[path].spec, f"{GRADIENT}{path}")
+            gradients.append(multiply(total, cast(share, total.spec.dtype)))
+        minimized = update_by(
+            graph,
+            commands,
+            gradients,
+            parameters,
+            scalars=scalars,
+            rates=rates,
+            clip_norm=self.clip_norm,
+            clip_value=self.clip_value,
+        )
+        carry, results = self._carried(given, minimized), tuple[Symbol, ...]()
+        if self.nan_guard and minimized.updates:
+            norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
+            carry, total = guarded(carry, norm, norm)
+            results = (total,)
+        return self._program(graph, given, ((), (), results), carry, None)
+
+    def _program(
+        self,
+        graph: SymbolicGraph,
+        given: Mapping[str, Symbol],
+        ends: tuple[tuple[Symbol, ...], tuple[Symbol, ...], tuple[Symbol, ...]],
+        carry: Mapping[Symbol, Symbol],
+        precision: DType | None,
+    ) -> PlannedStep:
+        inputs, targets, results = ends
+        later = dict.fromkeys(given.values())
+        if precision is not None:
+            lower_precision(graph, (*results, *carry), precision, later, self.backend)
+        reports = simplify(graph, (*results, *carry), self.passes, backend=self.backend)
+        compiled = self._lower(graph, results, later, carry)
+        return PlannedStep(ModelStep(compiled, inputs, targets, results, reports), given, precision)
+
+    def _frozen(
+        self,
+        graph: SymbolicGraph,
+        given: Mapping[str, Symbol],
+        inputs: tuple[Symbol, ...],
+        outputs: tuple[Symbol, ...],
+        precision: DType | None,
+    ) -> PlannedStep:
+        # Before the precision is lowered, so that weights are rounded once.
+        reports = simplify(graph, outputs, (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
+        if precision is not None:
+            lower_precision(graph, outputs, precision)
+        before = precompute(graph, given.values(), outputs)
+        reports += simplify(graph, outputs, self.passes, backend=self.backend)
+        frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
+        ready = [before.results[symbol] for symbol in frozen if symbol in before.results]
+        simplify(before.graph, ready, self.passes, backend=self.backend)
+        compiled = self._lower(graph, outputs, dict.fromkeys(frozen), {})
+        return PlannedStep(ModelStep(compiled, inputs, (), outputs, reports), given, precision, before, frozen)
+
+    def _lower(
+        self,
+        graph: SymbolicGraph,
+        results: tuple[Symbol, ...],
+        given: Mapping[Symbol, None],
+        carry: Mapping[Symbol, Symbol],
+    ) -> Compiled:
+        """The graph compiled as this model asks."""
+        return compile(
+            graph,
+            results,
+            given=given,
+            carry=carry,
+            backend=self.backend,
+            memory_limit=self.memory_limit,
+            autotune=self.autotune,
+            deterministic=self.deterministic,
+        )
+
+
+def optimizers_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, Optimizer]:
+    """The optimizer of each parameter that one changes."""
+    found = {path: optimizer.at(path) for path, row in specs.items() if row.trainable}
+    return {path: one for path, one in found.items() if one is not None}
+
+
+def each_of(subject: str, count: int, values: Values) -> tuple[ArrayLike, ...]:
+    """`values` as a tuple of `count`: a single one stands for itself."""
+    if count == 1:
+        return (typing.cast("ArrayLike", values),)
+    if not isinstance(values, tuple | list) or len(values) != count:
+        got = f"{len(values)} values" if isinstance(values, tuple | list) else shown(values)
+        raise ArityError(subject, got=got, need=f"a tuple of {count}, one for each of the model's")
+    return tuple(values)
+
+
+def _loss_scale(precision: DType | None) -> float:
+    return F16_LOSS_SCALE if precision is F16 else 1.0
