@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnc.arguments import checked
@@ -29,6 +29,7 @@ from nnc.symbolic.compiler.place.pipeline import TRIALS, Boundary, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
+from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.verification import verify
 
@@ -61,8 +62,9 @@ def compile(
     With a `memory_limit`, in bytes, the arena takes no more: where it must, execs run a second time instead of keeping
     what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
     names the smallest limit that can be met, and what is alive at its peak. A counted loop with a gradient becomes a
-    chain of shorter ones, which run again instead of keeping what all iterations began with. Custom commands run once.
-    Lower precision is another graph: `lower_precision` makes it.
+    chain of shorter ones, which run again instead of keeping what all iterations began with, and what runs inside of
+    loops and branches may run again there. Custom commands run once. Lower precision is another graph:
+    `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -83,9 +85,7 @@ def compile(
         return _compile(copy.graph, asked.moved(graph, copy), 0, capacity)[0]
 
     plans = Plans(compiled, compile_copy, _arena_bytes, _peak_lines)
-    copies = checkpointed(graph, asked.roots(graph))
-    others = (replace(_compile(copy.graph, asked.moved(graph, copy), 0)[1], copied=copy.tensors) for copy in copies)
-    met, copy, budget = within((compilation, *others), limit, plans)
+    met, copy, budget = within([compilation, *_others(graph, asked, compiled.planned)], limit, plans)
     tidy(met.statement)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
 
@@ -155,7 +155,15 @@ def _compile(
     bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arena)
     bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
-    return compiled, Compilation(graph, execs, uses, direct, slack)
+    return compiled, Compilation(graph, execs, uses, direct, slack, planned.arena)
+
+
+def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Iterator[Compilation]:
+    """Of copies of the graph: bodies compute values again, or loops with gradients are chains of shorter ones."""
+    chains = (InnerCopy(copy, 0, 0) for copy in checkpointed(graph, asked.roots(graph)))
+    for one in (*recomputed_inside(planned), *chains):
+        _, found = _compile(one.copy.graph, asked.moved(graph, one.copy), 0)
+        yield replace(found, copied=one.copy.tensors, again=one.again, extra=one.extra)
 
 
 def _arena_bytes(compiled: Compiled) -> int:

@@ -31,16 +31,8 @@ def choose_order(
     carries: Mapping[TensorKey, TensorKey],
     first: Collection[ExecKey] = (),
 ) -> tuple[ExecKey, ...]:
-    """An order in which each new value in `carries` is written after the last other read of the old one.
-
-    The execs `first`, with all that they wait for among them, come before all others.
-    """
-    before = predecessors(graph, execs, uses, carries)
-    if first:
-        last = [key for key in first if not any(key in before[other] for other in first)]
-        for key in execs:
-            if key not in first and before[key] <= set(first):
-                before[key].update(last)
+    """An order in which each new value in `carries` is written after the last other read of the old one."""
+    before = predecessors(graph, execs, uses, carries, first)
     order = min(_candidates(before, uses), key=lambda candidate: peak_bytes(candidate, uses))
     enough = _least_peak(execs, uses)
     order = _improve(order, uses, before, enough)
@@ -48,10 +40,14 @@ def choose_order(
 
 
 def several_orders(
-    graph: SymbolicGraph, execs: Sequence[ExecKey], uses: Uses, carries: Mapping[TensorKey, TensorKey]
+    graph: SymbolicGraph,
+    execs: Sequence[ExecKey],
+    uses: Uses,
+    carries: Mapping[TensorKey, TensorKey],
+    first: Collection[ExecKey] = (),
 ) -> tuple[tuple[ExecKey, ...], ...]:
     """Orders as `choose_order` finds them, low throughout and not at the peak alone: what a budget starts from."""
-    before = predecessors(graph, execs, uses, carries)
+    before = predecessors(graph, execs, uses, carries, first)
     enough = _least_peak(execs, uses)
     candidates = (_as_appended(before), _from_the_back(before, uses, _shrinkers_first))
     return tuple(dict.fromkeys(_improve(candidate, uses, before, enough) for candidate in candidates))
@@ -69,9 +65,16 @@ def orderable(
 
 
 def predecessors(
-    graph: SymbolicGraph, execs: Sequence[ExecKey], uses: Uses, carries: Mapping[TensorKey, TensorKey]
+    graph: SymbolicGraph,
+    execs: Sequence[ExecKey],
+    uses: Uses,
+    carries: Mapping[TensorKey, TensorKey],
+    first: Collection[ExecKey] = (),
 ) -> dict[ExecKey, set[ExecKey]]:
-    """Per exec those that come first: writers of what it reads, and readers of an old value that it overwrites."""
+    """Per exec those that come first: writers of what it reads, and readers of an old value that it overwrites.
+
+    The execs `first`, with all that they wait for among them, come before all others.
+    """
     writers: dict[TensorKey, list[ExecKey]] = {}
     readers: dict[TensorKey, list[ExecKey]] = {}
     for key in execs:
@@ -84,6 +87,10 @@ def predecessors(
     for new, old in carries.items():
         for writer in writers.get(new, ()):
             before[writer].update(reader for reader in readers.get(old, ()) if reader != writer)
+    last = [key for key in first if not any(key in before[other] for other in first)]
+    for key in execs if first else ():
+        if key not in first and before[key] <= set(first):
+            before[key].update(last)
     return before
 
 

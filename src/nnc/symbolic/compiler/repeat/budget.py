@@ -9,7 +9,7 @@ A larger limit therefore never costs more work, and the least of all plans is th
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -52,7 +52,10 @@ class Compilation:
     """What a compilation found out: the execs that are needed, what they touch, and what is written over what.
 
     A plan is never more than `slack` bytes below the peak that is foretold for it: what bodies may find around them.
-    Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it.
+    Without repeats the plan takes `arena` bytes. The execs `first` come before all others.
+
+    Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it. So many
+    execs run `again` in bodies of the copy, which is `extra` work.
     """
 
     graph: SymbolicGraph
@@ -60,7 +63,11 @@ class Compilation:
     uses: Uses
     carries: Mapping[TensorKey, TensorKey]
     slack: int
+    arena: int
+    first: Collection[ExecKey] = ()
     copied: Mapping[TensorKey, TensorKey] | None = None
+    again: int = 0
+    extra: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,23 +85,34 @@ class Plans(Generic[C]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """A point of a trail, and the order and the compilation that it belongs to."""
+    """A point of a trail, the order and the compilation that it belongs to, and the peak of what comes of it."""
 
     point: Point
     numbered: Numbered
     of: Compilation
+    peak: int
 
-    def written(self) -> tuple[Duplicate, int]:
-        """A copy of the graph that runs as the point says, and how many execs run again."""
-        schedule = ReplaySchedule(self.numbered.program, self.point.steps)
+    @property
+    def extra(self) -> int:
+        """Work of what runs again."""
+        return self.of.extra + self.point.extra
+
+    def budget(self, limit: int) -> Budget:
+        """What a limit costs."""
+        program, steps = self.numbered.program, self.point.steps
+        return Budget(
+            limit, sum(program.work) - self.of.extra, self.extra, self.of.again + len(steps) - len(program.work)
+        )
+
+    def written(self) -> Duplicate:
+        """A copy of the graph that runs as the point says."""
         copy = self.of.graph.duplicate()
-        order = tuple(copy.execs[key] for key in self.numbered.order)
-        roots = tuple(copy.tensors[key] for key in self.numbered.roots)
-        write_schedule(copy.graph, Numbered(self.numbered.program, order, roots), schedule)
+        schedule = ReplaySchedule(self.numbered.program, self.point.steps)
+        write_schedule(copy.graph, self.numbered.moved(copy), schedule)
         if self.of.copied is not None:
             tensors = {key: copy.tensors[own] for key, own in self.of.copied.items()}
             copy = copy._replace(tensors=tensors)
-        return copy, sum(schedule.repeats)
+        return copy
 
 
 def checked_limit(limit: int) -> int:
@@ -112,10 +130,13 @@ def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     """What there is to choose from: ever more work, for ever lower peaks."""
     found: list[Option] = []
     for one in compilations:
-        for order in several_orders(one.graph, one.execs, one.uses, one.carries):
-            numbered = number(one.graph, order, one.uses, one.carries)
-            found.extend(Option(point, numbered, one) for point in recompute(numbered.program))
-    return pareto_front(found, lambda option: (option.point.extra, option.point.peak))
+        for order in several_orders(one.graph, one.execs, one.uses, one.carries, one.first):
+            numbered = number(one.graph, order, one.uses, one.carries, one.first)
+            points = recompute(numbered.program)
+            # Bodies may find memory around them that the program knows nothing of.
+            less = points[0].peak - one.arena if one.slack else 0
+            found.extend(Option(point, numbered, one, point.peak - less) for point in points)
+    return pareto_front(found, lambda option: (option.extra, option.peak))
 
 
 def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
@@ -125,14 +146,14 @@ def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> 
     """
     found = options(compilations)
     for option in found:
-        if option.point.peak > limit + option.of.slack:
+        if option.peak > limit + option.of.slack:
             continue
-        copy, repeated = option.written()
+        copy = option.written()
         try:
             compiled = plans.compile_copy(copy, limit)
         except MemoryLimitError:
             continue
-        return compiled, copy, Budget(limit, sum(option.numbered.program.work), option.point.extra, repeated)
+        return compiled, copy, option.budget(limit)
     raise _infeasible(limit, found, plans)
 
 
@@ -140,9 +161,8 @@ def _infeasible(limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryL
     """The smallest of all plans; those that cannot be below one that is known are not made."""
     least = plans.unlimited
     for option in reversed(found):
-        if option.point.peak - option.of.slack < plans.arena(least):
-            copy, _ = option.written()
-            least = min(least, plans.compile_copy(copy, None), key=plans.arena)
+        if option.peak - option.of.slack < plans.arena(least):
+            least = min(least, plans.compile_copy(option.written(), None), key=plans.arena)
     error = MemoryLimitError(
         "compile",
         got=f"memory_limit={limit}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnc.ops.repetition import stand_ins
@@ -11,7 +11,7 @@ from nnc.symbolic.compiler.order.choose import predecessors
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, Root
 from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Duplicate, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,18 +22,27 @@ class Numbered:
     order: tuple[ExecKey, ...]
     roots: tuple[TensorKey, ...]
 
+    def moved(self, copy: Duplicate) -> Numbered:
+        """The same in a copy of the graph."""
+        order, roots = (copy.execs[key] for key in self.order), (copy.tensors[key] for key in self.roots)
+        return Numbered(self.program, tuple(order), tuple(roots))
+
 
 def number(
-    graph: SymbolicGraph, order: Sequence[ExecKey], uses: Uses, carries: Mapping[TensorKey, TensorKey]
+    graph: SymbolicGraph,
+    order: Sequence[ExecKey],
+    uses: Uses,
+    carries: Mapping[TensorKey, TensorKey],
+    first: Collection[ExecKey] = (),
 ) -> Numbered:
-    """The execs in this order; each new value in `carries` is written over the old one."""
+    """The execs in this order; each new value in `carries` is written over the old one, `first` come before others."""
     roots: dict[TensorKey, Root] = {}
     for key in order:
         for root in uses.touched(key):
             roots.setdefault(root, len(roots))
     steps = {key: step for step, key in enumerate(order)}
     again = [_reads_again(graph, graph.execs[key]) for key in order]
-    before = predecessors(graph, order, uses, carries)
+    before = predecessors(graph, order, uses, carries, first)
     overwritten = {roots[old]: steps[graph.writers(new)[0]] for new, old in carries.items() if old in roots}
     program = Program(
         reads=[tuple(roots[root] for root in uses.reads[key]) for key in order],
