@@ -12,6 +12,7 @@ from nnc.ops.indexing import (
     GATHER,
     INDEX_SELECT,
     ONE_HOT,
+    SCATTER,
     SCATTER_ADD,
     SCATTER_ALONG,
     AxisAttrs,
@@ -51,6 +52,7 @@ def rows() -> Iterator[Case]:
         result = (*shape[:axis], count, *shape[axis + 1 :])
         index = Argument(result, labels(size), dtype)
         yield Case(GATHER, AxisAttrs(axis), (Argument(shape), index), DTYPES, note)
+        yield Case(SCATTER, AxisAttrs(axis), (Argument(shape), index, Argument(result)), DTYPES, note)
         yield Case(SCATTER_ALONG, ScatterAttrs(axis, size), (Argument(result), index), NUMBERS, note)
     for named, classes in (((4,), 5), ((), 3), ((2, 3), 1), ((0,), 2)):
         for dtype in DTYPES:

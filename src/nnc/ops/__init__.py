@@ -34,6 +34,7 @@ from nnc.ops.recurrent import *
 from nnc.ops.reduction import *
 from nnc.ops.resize import *
 from nnc.ops.rotary import *
+from nnc.ops.sampling import *
 from nnc.ops.softmaxes import *
 from nnc.ops.window import *
 

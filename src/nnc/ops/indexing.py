@@ -4,10 +4,11 @@
     scatter_add:     y[…, index[i…], …] += x[…, i…, …] along `axis`, y zero before
     gather:          y[…, k, …] = x[…, index[…, k, …], …] along `axis` (index has the rank of x)
     scatter_along:   y[…, index[…, k, …], …] += x[…, k, …] along `axis`, y zero before
+    scatter:         y = x, but y[…, index[…, k, …], …] = updates[…, k, …] along `axis`, the last k where several meet
     one_hot:         y[i…, c] = 1 where index[i…] == c, else 0
 
-Of the first four, each is the gradient of its neighbour, and an index outside 0 ≤ index < size is an IndexRangeError
-when it is met. one_hot gives zeros there, so that -1 can stand for "no class".
+Of the first four, each is the gradient of its neighbour. In all but the last an index outside 0 ≤ index < size is an
+IndexRangeError when it is met. one_hot gives zeros there, so that -1 can stand for "no class".
 """
 
 from __future__ import annotations
@@ -15,16 +16,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nnc.core.dtype import F32, DType
+from nnc.core.dtype import F32, I64, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind, batched_rows
 from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.examples import INDICES, MATRIX, PLACES, Example
+from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.generate import arange_like
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.rules import NUMBERS, Applied, Gradients, NotDifferentiable, Pattern, Specs, check_kinds, operator, single
+from nnc.ops.pointwise import equal, where
+from nnc.ops.rules import (
+    NUMBERS,
+    Applied,
+    Gradients,
+    Inplace,
+    NotDifferentiable,
+    Pattern,
+    Specs,
+    check_kinds,
+    operator,
+    single,
+)
 
-__all__ = ["gather", "index_select", "one_hot", "scatter_add", "scatter_along"]
+__all__ = ["gather", "index_select", "one_hot", "scatter", "scatter_add", "scatter_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,16 @@ def _infer_scatter_along(attrs: ScatterAttrs, specs: Specs) -> Specs:
     return (replace(x, shape=(*x.shape[: attrs.axis], attrs.size, *x.shape[attrs.axis + 1 :])),)
 
 
+def _infer_scatter(attrs: AxisAttrs, specs: Specs) -> Specs:
+    x, index, updates = specs
+    _check_along("scatter", attrs.axis, x, index)
+    if (updates.shape, updates.dtype) != (index.shape, x.dtype):
+        raise ShapeError(
+            "scatter", got=f"x={x}, index={index}, updates={updates}", need="updates of x's type per index"
+        )
+    return (x,)
+
+
 def _infer_one_hot(attrs: OneHotAttrs, specs: Specs) -> Specs:
     (index,) = specs
     if attrs.classes < 1:
@@ -123,6 +148,21 @@ def _gather_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradient
 def _scatter_along_gradient(call: Applied[ScatterAttrs], gradients: Gradients) -> Gradients:
     g = single(gradients)
     return (gather(g, call.inputs[1], call.attrs.axis), None)
+
+
+def _scatter_gradient(call: Applied[AxisAttrs], gradients: Gradients) -> Gradients:
+    """x' = g but 0 where something was written; updates' = g there, 0 for those that another one wrote over."""
+    g, axis = single(gradients), call.attrs.axis
+    _, index, updates = call.inputs
+    by_x = scatter(g, index, fill_like(updates, 0.0), axis) if call.needed[0] else None
+    if not call.needed[2]:
+        return (by_x, None, None)
+    shape = tuple(index.shape[axis] if place == axis else 1 for place in range(index.spec.rank))
+    turn = broadcast_to(reshape(arange_like(index, index.shape[axis], dtype=I64), shape), index.shape)
+    nobody = broadcast_to(scalar_like(turn, 0.0), g.shape)
+    stays = equal(gather(scatter(nobody, index, turn, axis), index, axis), turn)
+    read = gather(g, index, axis)
+    return (by_x, None, where(stays, read, fill_like(read, 0.0)))
 
 
 def _batched_select(call: BatchedCall[AxisAttrs]) -> tuple[Operand, ...]:
@@ -205,6 +245,17 @@ SCATTER_ALONG = operator(
     example=Example(ScatterAttrs(0, 8), (MATRIX, PLACES)),
     doc="y[…, index[…, k, …], …] += x[…, k, …]",
 )
+SCATTER = operator(
+    "scatter",
+    AxisAttrs,
+    ("x", "index", "updates"),
+    infer=_infer_scatter,
+    gradient=_scatter_gradient,
+    inplace=Inplace(allowed=((0, 0),)),
+    batched=batched_behind(lambda attrs: replace(attrs, axis=attrs.axis + 1)),
+    example=Example(AxisAttrs(0), (MATRIX, PLACES, MATRIX)),
+    doc="y = x, but y[…, index[…, k, …], …] = updates[…, k, …], the last k where several meet",
+)
 ONE_HOT = operator(
     "one_hot",
     OneHotAttrs,
@@ -217,7 +268,7 @@ ONE_HOT = operator(
     doc="y[i…, c] = 1 where index[i…] == c, else 0",
 )
 
-OPERATORS = (INDEX_SELECT, SCATTER_ADD, GATHER, SCATTER_ALONG, ONE_HOT)
+OPERATORS = (INDEX_SELECT, SCATTER_ADD, GATHER, SCATTER_ALONG, SCATTER, ONE_HOT)
 
 
 def index_select(x: T, index: T, axis: int = 0) -> T:
@@ -239,6 +290,11 @@ def gather(x: T, index: T, axis: int) -> T:
 def scatter_along(x: T, index: T, axis: int, size: int) -> T:
     """Add the elements of `x` into zeros along `axis` at the places that `index` names."""
     return apply(SCATTER_ALONG, ScatterAttrs(axis + x.spec.rank if axis < 0 else axis, size), x, index)
+
+
+def scatter(x: T, index: T, updates: T, axis: int) -> T:
+    """`x` with the elements of `updates` along `axis` at the places that `index` names."""
+    return apply(SCATTER, AxisAttrs(axis + x.spec.rank if axis < 0 else axis), x, index, updates)
 
 
 def one_hot(index: T, classes: int, dtype: DType = F32) -> T:

@@ -67,6 +67,17 @@ def scatter_along(attrs: ScatterAttrs, inputs: Inputs, outputs: Outputs) -> None
     write(outputs[0], total)
 
 
+def scatter(attrs: AxisAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = x, but y[…, index[…, k, …], …] = updates[…, k, …]."""
+    x, index, updates = inputs
+    assert x is not None
+    assert updates is not None
+    result = np.array(x)
+    # Of several elements for one place NumPy keeps the last.
+    result[places(positions("scatter", index, x.shape[attrs.axis]), attrs.axis)] = updates
+    write(outputs[0], result)
+
+
 def one_hot(attrs: OneHotAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[i…, c] = [index[i…] == c]."""
     (index,) = inputs
@@ -79,5 +90,6 @@ ROWS: Rows = {
     ops.SCATTER_ADD: scatter_add,
     ops.GATHER: gather,
     ops.SCATTER_ALONG: scatter_along,
+    ops.SCATTER: scatter,
     ops.ONE_HOT: one_hot,
 }

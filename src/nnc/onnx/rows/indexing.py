@@ -94,7 +94,7 @@ def _merged(mode: object, old: Array, new: Array) -> Array:
 
 
 def _scatter(call: NodeCall) -> Results:
-    """x with `updates` at the places that the index names: those places as 0, plus what falls there."""
+    """x with `updates` at the places that the index names."""
     x, index, updates = call[0], call[1], call[2]
     axis = call.integer("axis", 0) % x.spec.rank
     mode = call.text("reduction", "none")
@@ -103,13 +103,11 @@ def _scatter(call: NodeCall) -> Results:
         if other != axis and size != x.shape[other]:
             names = frozenset[str]().union(*call.sources)
             raise Unknown(names, f"{call.node.label} with updates smaller than the data along other axes")
-    added = ops.scatter_along(updates, places, axis, x.shape[axis])
     if mode == "add":
-        return x + added
+        return x + ops.scatter_along(updates, places, axis, x.shape[axis])
     if mode != "none":
         raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
-    hits = ops.scatter_along(ops.fill_like(updates, 1.0), places, axis, x.shape[axis])
-    return ops.where(ops.equal(hits, ops.fill_like(hits, 0.0)), x, added)
+    return ops.scatter(x, places, updates, axis)
 
 
 def _scatter_nd(call: NodeCall) -> Results:
@@ -119,13 +117,12 @@ def _scatter_nd(call: NodeCall) -> Results:
     places = _flat_places(call, index, x.shape[:depth])
     flat = ops.reshape(places, (places.spec.elements,))
     rows = ops.reshape(updates, (places.spec.elements, row))
-    added = ops.reshape(ops.scatter_add(rows, flat, 0, outer), x.shape)
     if mode == "add":
-        return x + added
+        return x + ops.reshape(ops.scatter_add(rows, flat, 0, outer), x.shape)
     if mode != "none":
         raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
-    hits = ops.reshape(ops.scatter_add(ops.fill_like(rows, 1.0), flat, 0, outer), x.shape)
-    return ops.where(ops.equal(hits, ops.fill_like(hits, 0.0)), x, added)
+    wide = ops.broadcast_to(ops.reshape(flat, (places.spec.elements, 1)), rows.shape)
+    return ops.reshape(ops.scatter(ops.reshape(x, (outer, row)), wide, rows, 0), x.shape)
 
 
 def _one_hot(call: NodeCall) -> Results:

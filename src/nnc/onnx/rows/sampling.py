@@ -3,94 +3,25 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F32, I64
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results
 from nnc.onnx.rows.products import along
-
-Tap = tuple[Operand, Operand | None]
+from nnc.onnx.rows.window import channels_first, channels_last
 
 
 def _grid_sample(call: NodeCall) -> Results:
-    """y[n, c, o…] = sum over taps of weight · x[n, c, place…], each axis with its own taps and weights."""
-    x, grid = call[0], call[1]
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(call.text("mode", "linear"), call.text("mode", "linear"))
-    padding, corners = call.text("padding_mode", "zeros"), bool(call.integer("align_corners", 0))
-    sizes, outputs = x.shape[2:], grid.shape[1:-1]
-    count = math.prod(outputs)
-    axes: list[list[Tap]] = []
-    for place, size in enumerate(sizes):
-        # The grid's last axis counts from the innermost axis of x.
-        unit = ops.slice_axis(grid, grid.spec.rank - 1, len(sizes) - 1 - place, len(sizes) - place)
-        unit = ops.cast(ops.reshape(unit, (x.shape[0], count)), F32)
-        position = (unit + 1.0) * ((size - 1) / 2.0) if corners else (unit + 1.0) * (size / 2.0) + (-0.5)
-        axes.append([_padded(tap, size, padding, corners=corners) for tap in _taps(position, mode)])
-    flat = ops.reshape(x, (*x.shape[:2], math.prod(sizes)))
-    total: Operand | None = None
-    for taps in product(*axes):
-        index, weight = _joined(taps, sizes)
-        wide = ops.broadcast_to(ops.reshape(index, (x.shape[0], 1, count)), (*x.shape[:2], count))
-        value = ops.gather(flat, wide, 2)
-        if weight is not None:
-            value = value * ops.cast(ops.reshape(weight, (x.shape[0], 1, count)), x.spec.dtype)
-        total = value if total is None else total + value
-    assert total is not None
-    return ops.reshape(total, (*x.shape[:2], *outputs))
-
-
-def _taps(position: Operand, mode: str) -> list[Tap]:
-    """Places along an axis (as whole floats) and their weights."""
-    if mode == "nearest":
-        return [(ops.round(position), None)]
-    base = ops.floor(position)
-    rest = position - base
-    if mode == "linear":
-        return [(base, 1.0 - rest), (base + 1.0, rest)]
-    return [(base + float(shift), _cubic(abs(rest + float(-shift)))) for shift in range(-1, 3)]
-
-
-def _cubic(distance: Operand, a: float = -0.75) -> Operand:
-    near = ((distance * (a + 2) + (-(a + 3))) * distance) * distance + 1.0
-    far = (((distance + (-5.0)) * distance + 8.0) * distance + (-4.0)) * a
-    zero = ops.fill_like(distance, 0.0)
-    return ops.where(distance <= 1.0, near, ops.where(distance < 2.0, far, zero))
-
-
-def _padded(tap: Tap, size: int, padding: str, *, corners: bool) -> Tap:
-    """A place inside the axis; outside it the weight is 0, or the place is that of the border or of the mirror."""
-    place, weight = tap
-    if padding == "zeros":
-        inside = ops.logical_and(place >= 0.0, place <= float(size - 1))
-        kept = ops.cast(inside, place.spec.dtype)
-        weight = kept if weight is None else weight * kept
-    elif padding == "reflection":
-        low, high = (0.0, float(size - 1)) if corners else (-0.5, size - 0.5)
-        span = high - low
-        if span > 0:
-            away = abs(place + (-low))
-            turns = ops.floor(away * (1.0 / span))
-            rest = away - turns * span
-            odd = ops.equal(turns - ops.floor(turns * 0.5) * 2.0, ops.fill_like(turns, 1.0))
-            place = ops.where(odd, span - rest, rest) + low
-        place = ops.round(place) if corners else ops.floor(place + 0.5)
-    return ops.clamp(place, 0.0, float(size - 1)), weight
-
-
-def _joined(taps: tuple[Tap, ...], sizes: tuple[int, ...]) -> Tap:
-    """The number of the place among all, as i64, and the product of weights."""
-    index: Operand | None = None
-    weight: Operand | None = None
-    for (place, factor), size in zip(taps, sizes, strict=True):
-        whole = ops.cast(place, I64)
-        index = whole if index is None else index * float(size) + whole
-        if factor is not None:
-            weight = factor if weight is None else weight * factor
-    assert index is not None
-    return index, weight
+    mode = call.text("mode", "linear")
+    y = ops.grid_sample(
+        channels_last(call[0]),
+        call[1],
+        {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode),
+        call.text("padding_mode", "zeros"),
+        align_corners=bool(call.integer("align_corners", 0)),
+    )
+    return channels_first(y)
 
 
 def _col2im(call: NodeCall) -> Results:
@@ -145,25 +76,17 @@ def _dft(call: NodeCall) -> Results:
 
 
 def _running_product(call: NodeCall) -> Results:
-    """Products of ever longer stretches: 2, 4, 8, … elements."""
+    """x[0] · … · x[k]; exclusive, without x[k]."""
     x, given = call[0], call.integers_at(1)
     assert given is not None
     axis = given[0] % x.spec.rank
-    backward, size = bool(call.integer("reverse", 0)), x.shape[axis]
+    backward = bool(call.integer("reverse", 0))
     y = ops.flip(x, axis) if backward else x
     if call.integer("exclusive", 0):
-        y = _shifted(call, y, axis, 1)
-    step = 1
-    while step < size:
-        y = y * _shifted(call, y, axis, step)
-        step *= 2
+        ones = ops.fill_like(ops.slice_axis(y, axis, 0, 1), 1.0)
+        y = ops.concatenate([ones, ops.slice_axis(y, axis, 0, y.shape[axis] - 1)], axis)
+    y = ops.cumprod(y, axis)
     return ops.flip(y, axis) if backward else y
-
-
-def _shifted(call: NodeCall, x: Operand, axis: int, step: int) -> Operand:
-    """x moved along the axis, behind ones."""
-    ones = ops.fill_like(ops.slice_axis(x, axis, 0, step), 1.0)
-    return ops.concatenate([ones, ops.slice_axis(x, axis, 0, x.shape[axis] - step)], axis)
 
 
 def _determinant(node: OnnxNode, x: Array) -> Array:

@@ -1,9 +1,11 @@
 """Rows at positions that a tensor names, over arrays seen as [outer, axis, inner].
 
-    select:   y[o, k, i] = x[o, index[k], i]
-    add:      y[o, index[k], i] += x[o, k, i], y zero before
-    gather:   y[o, k, i] = x[o, index[o, k, i], i]
-    one_hot:  y[k, c] = [c == index[k]]
+    select:         y[o, k, i] = x[o, index[k], i]
+    add:            y[o, index[k], i] += x[o, k, i], y zero before
+    gather:         y[o, k, i] = x[o, index[o, k, i], i]
+    scatter_along:  y[o, index[o, k, i], i] += x[o, k, i], y zero before
+    scatter:        y[o, index[o, k, i], i] = updates[o, k, i], y = x before
+    one_hot:        y[k, c] = [c == index[k]]
 
 An index outside its axis is never followed: it sets the first word of the workspace. Sums run in the order of k within
 a column, so threads do not change bits.
@@ -49,10 +51,21 @@ from nnc.backends.llvm.ir.builder import (
     Value,
 )
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.ops.indexing import GATHER, INDEX_SELECT, ONE_HOT, SCATTER_ADD, AxisAttrs, OneHotAttrs, ScatterAttrs
+from nnc.ops.indexing import (
+    GATHER,
+    INDEX_SELECT,
+    ONE_HOT,
+    SCATTER,
+    SCATTER_ADD,
+    SCATTER_ALONG,
+    AxisAttrs,
+    OneHotAttrs,
+    ScatterAttrs,
+)
 
 BLOCK_VECTORS = 4
 ELEMENTS = 1024  # of an item of gather
+COLUMNS = 64  # of an item that scatters elements
 # One-hot rows count their classes in 32 bits.
 LARGEST_CLASS = 2**31 - 1
 NANOSECONDS_PER_VECTOR = 1.0
@@ -193,13 +206,54 @@ class Gather(WithoutScratch):
         return (Phase(name, ceiling(rows, chunk), rows * self.inner * NANOSECONDS_PER_VECTOR),)
 
 
-def position(w: PhaseWriter, index: Scalar, size: int, k: Value) -> tuple[Value, Value]:
-    """index[k], 0 when it is outside an axis of `size`, and whether it is inside; operands: x, index, y, workspace."""
+@dataclass(frozen=True, slots=True)
+class ElementScatter(WithoutScratch):
+    """The way back: elements are added, or with `written` put in the place of those of a first operand x."""
+
+    scalar: Scalar
+    index: Scalar
+    outer: int
+    size: int
+    count: int
+    inner: int
+    written: bool
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The word that tells of a wrong index."""
+        return ALIGNMENT
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a block of columns, which takes its elements in the order of k."""
+        kind, blocks = Type(U8 if self.scalar == BOOL else self.scalar), ceiling(self.inner, COLUMNS)
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
+            b, outer, first = w.b, item // max(blocks, 1), item % max(blocks, 1) * COLUMNS
+            x, source, y, last = (
+                w.argument(0),
+                w.argument(2 * self.written),
+                w.argument(2 + self.written),
+                3 + self.written,
+            )
+            columns, begin = b.least(self.inner - first, COLUMNS), outer * self.size
+            with b.loop(begin, begin + self.size) as row, b.loop(first, first + columns) as column:
+                here = row * self.inner + column
+                b.store(b.load(x, here, kind) if self.written else b.zero(kind), y, here)
+            with b.loop(outer * self.count, (outer + 1) * self.count) as row, b.loop(first, first + columns) as column:
+                here = row * self.inner + column
+                place, inside = position(w, self.index, self.size, here, last)
+                there, value = (begin + place) * self.inner + column, b.load(source, here, kind)
+                with b.when(inside):
+                    b.store(value if self.written else b.load(y, there, kind) + value, y, there)
+        touched = self.outer * self.inner * (self.count + self.size)
+        return (Phase(name, self.outer * blocks, touched * NANOSECONDS_PER_VECTOR),)
+
+
+def position(w: PhaseWriter, index: Scalar, size: int, k: Value, word: int = 3) -> tuple[Value, Value]:
+    """index[k] (operand 1), or 0 when it is outside an axis of `size`, and whether it is inside; `word` is set else."""
     b = w.b
     named = b.cast(b.load(w.argument(1), k, Type(index)), I64)
     inside = b.both(b.compare(">=", named, 0), b.compare("<", named, size))
     with b.when(b.opposite(inside)):
-        b.store(b.constant(1), w.argument(3), 0)
+        b.store(b.constant(1), w.argument(word), 0)
     return b.choose(inside, named, b.constant(0)), inside
 
 
@@ -258,6 +312,12 @@ def _gather(attrs: AxisAttrs, inputs: Views, outputs: Views) -> Generator:
     return Gather(x.scalar, index.scalar, outer, x.shape[axis], index.shape[axis], max(inner, 1))
 
 
+def _scatter_elements(attrs: AxisAttrs | ScatterAttrs, inputs: Views, outputs: Views) -> Generator:
+    index, shape, axis = inputs[1], outputs[0].shape, attrs.axis
+    outer, inner, written = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), isinstance(attrs, AxisAttrs)
+    return ElementScatter(outputs[0].scalar, index.scalar, outer, shape[axis], index.shape[axis], inner, written)
+
+
 def _one_hot(attrs: OneHotAttrs, inputs: Views, outputs: Views) -> Generator:
     return OneHot(outputs[0].scalar, inputs[0].scalar, inputs[0].elements, attrs.classes)
 
@@ -270,5 +330,7 @@ ROWS: Rows = {
     INDEX_SELECT: KernelRow(_select, _selected(*SCALARS.values()), checked=True),
     GATHER: KernelRow(_gather, _selected(*SCALARS.values()), checked=True),
     SCATTER_ADD: KernelRow(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
+    SCATTER_ALONG: KernelRow(_scatter_elements, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
+    SCATTER: KernelRow(_scatter_elements, _selected(*SCALARS.values()), checked=True),
     ONE_HOT: KernelRow(_one_hot, _few_classes),
 }
