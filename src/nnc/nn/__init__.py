@@ -11,7 +11,8 @@ from nnc.nn.callbacks import (
 )
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
-from nnc.nn.layer import Input, Layer, MultiLayer, ParameterSpec, Scope
+from nnc.nn.functional import Functional, Lambda
+from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope
 from nnc.nn.layers import (
     GELU,
     LSTM,
@@ -44,6 +45,7 @@ from nnc.nn.layers import (
     TransformerBlock,
     Upsample,
 )
+from nnc.nn.load_report import LoadReport
 from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
 from nnc.nn.metrics import METRICS, Metric, top_k
 from nnc.nn.model import Evaluation, Model, ModelMemory
@@ -117,7 +119,11 @@ __all__ = [
     "find_rate",
     "Callback",
     "History",
+    "Functional",
     "Input",
+    "Lambda",
+    "LayerValue",
+    "LoadReport",
     "METRICS",
     "Metric",
     "MultiLayer",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from itertools import takewhile
 from pathlib import Path
@@ -26,6 +26,7 @@ from nnc.core.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.nn.combine import LayerParts
 from nnc.nn.data import Batches, BatchState
+from nnc.nn.functional import Functional
 from nnc.nn.model import Model
 from nnc.nn.training import Passes
 
@@ -79,14 +80,22 @@ def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
 
 
 @checked
-def load_checkpoint(path: Path | str, model: Model) -> Position:
-    """Set the model and its optimizer state; FormatError when the file is not a checkpoint of this model."""
+def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool = False) -> Position:
+    """Set the model and its optimizer state; FormatError when the file is not a checkpoint of this model.
+
+    With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
+    only the rate differs; else the optimizer begins anew.
+    """
     file = load_tensors(path)
-    position = _position(path, file.metadata, model)
+    position = _position(path, file.metadata, model, another_optimizer)
     wanted = _tensors(model)
-    if wanted.keys() != file.tensors.keys():
+    if another_optimizer:
+        position, wanted = _of_another(model, position, wanted, file)
+    elif wanted.keys() != file.tensors.keys():
         raise _foreign(path, f"tensors {_some(wanted.keys() ^ file.tensors.keys())} in only one of file and model")
     for name, tensor in wanted.items():
+        if name not in file.tensors:
+            raise _foreign(path, f"no tensor {name}")
         if (tensor.shape, tensor.dtype) != (file.tensors[name].shape, file.tensors[name].dtype):
             raise _foreign(path, f"{name} of {file.tensors[name].spec}, not {tensor.spec}")
     _check_whole(path, file)
@@ -101,6 +110,19 @@ def load_checkpoint(path: Path | str, model: Model) -> Position:
     return position
 
 
+def _of_another(
+    model: Model, position: Position, wanted: dict[str, Tensor], file: TensorFile
+) -> tuple[Position, dict[str, Tensor]]:
+    """Position and tensors to set, where the file's state may be another."""
+    state = {name for name in wanted if name.startswith("optimizer.")}
+    if state == {name for name in file.tensors if name.startswith("optimizer.")}:
+        return position, wanted
+    for tensor in model.states.values():
+        tensor.numpy()[...] = 0
+    weights = {name: tensor for name, tensor in wanted.items() if name not in state}
+    return replace(position, since=position.updates), weights
+
+
 def _check_whole(path: Path | str, file: TensorFile) -> None:
     """FormatError unless the file is, bit by bit, what was written."""
     facts = json.loads(file.metadata["nnc"])
@@ -110,7 +132,14 @@ def _check_whole(path: Path | str, file: TensorFile) -> None:
 
 def describe(model: Model) -> str:
     """The architecture as text: layers, input and optimizer, without values."""
-    return f"{text_of(model.layer)} on {model.dtype}{list(model.input_shape)} by {text_of(model.optimizer)}"
+    return f"{_network(model)}{text_of(model.optimizer)}"
+
+
+def _network(model: Model) -> str:
+    """All of it but the optimizer."""
+    first, *others = model.inputs
+    inputs = " and ".join([f"{model.dtype}{list(first.shape)}", *map(str, others)])
+    return f"{text_of(model.layer)} on {inputs} by "
 
 
 def text_of(value: object) -> str:
@@ -126,6 +155,9 @@ def text_of(value: object) -> str:
     match value:
         case LayerParts():
             fields: Iterable[tuple[str, object]] = value.parts
+        case Functional():
+            fields = [(call.name, (call.layer, call.sources)) for call in value.calls]
+            fields.append(("outputs", value.sources))
         case DType():
             return value.name
         case type() | FunctionType():
@@ -154,10 +186,10 @@ def read_position(path: Path | str) -> Position:
     return _facts(path, load_tensors(path).metadata)[1]
 
 
-def _position(path: Path | str, metadata: Mapping[str, str], model: Model) -> Position:
+def _position(path: Path | str, metadata: Mapping[str, str], model: Model, another_optimizer: bool) -> Position:
     architecture, position = _facts(path, metadata)
     wanted = describe(model)
-    if architecture != wanted:
+    if architecture != wanted and not (another_optimizer and architecture.startswith(_network(model))):
         raise _foreign(path, f"one of another model, {_difference(architecture, wanted)!r}")
     return position
 

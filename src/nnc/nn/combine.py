@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nnc.arguments import shown
 from nnc.errors import ArgumentError, AttributeValueError
@@ -22,6 +22,23 @@ class LayerParts(Layer):
         for name, layer in self.parts:
             if not isinstance(layer, Layer):
                 raise _no_layer(type(self).__name__, name, layer)
+
+    def replaced(self, path: str, layer: Layer) -> Self:
+        """The same with another layer at `path`, such as a new head: `net.replaced("head", Dense(3))`.
+
+        >>> from nnc.nn.layers import Dense
+        >>> Sequential(body=Sequential(Dense(2)), head=Dense(9)).replaced("body.0", Dense(3))
+        Sequential(body=Sequential(0=Dense(units=3, bias=True)), head=Dense(units=9, bias=True))
+        """
+        name, _, rest = path.partition(".")
+        parts = dict(self.parts)
+        if name not in parts or (rest and not isinstance(parts[name], LayerParts)):
+            raise ArgumentError("replaced", got=f"path={path!r}", need=f"a path of one of {', '.join(parts)}")
+        inner = parts[name]
+        parts[name] = inner.replaced(rest, layer) if rest and isinstance(inner, LayerParts) else layer
+        made = type(self).__new__(type(self))
+        LayerParts.__init__(made, **parts)
+        return made
 
     def _branches(self, scope: Scope[T], x: T) -> list[T]:
         """Each part applied to `x`; AttributeValueError when there is none."""

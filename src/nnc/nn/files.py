@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import overload
 
@@ -34,16 +35,19 @@ def save(path: Path | str, values: Model | Tree) -> None:
 @overload
 def load(path: Path | str) -> dict[str, Variable]: ...
 @overload
-def load(path: Path | str, model: Model) -> Model: ...
-def load(path: Path | str, model: Model | None = None) -> dict[str, Variable] | Model:
+def load(path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ...) -> Model: ...
+def load(
+    path: Path | str, model: Model | None = None, *, strict: bool = True, rename: Mapping[str, str] | None = None
+) -> dict[str, Variable] | Model:
     """The tensors of a file by path, mapped into memory; or the model, with its tensors set to those of the file.
 
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
+    Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
     """
     found = load_tensors(path).tensors
     if model is None:
         return {name: tensor(one, share=True) for name, one in found.items()}
-    model.load_state_dict({name: one.numpy() for name, one in found.items()})
+    model.load_state_dict({name: one.numpy() for name, one in found.items()}, strict=strict, rename=rename)
     return model
 
 

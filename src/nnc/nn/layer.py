@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import ClassVar, Generic, TypeVar
 
+from nnc.arguments import shown
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import Shape, TensorSpec
-from nnc.errors import ArityError, ShapeError, UsageError
+from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.initializers import Initializer
 from nnc.ops.operand import Operand
 from nnc.symbolic.scopes import opened_scopes, reopened
@@ -31,13 +32,15 @@ V = TypeVar("V")
 class ParameterSpec:
     """A tensor of a model without its value: where it is, what it is, how it starts.
 
-    Trainable ones are parameters and follow their gradients; the others are statistics, which layers renew.
+    Trainable ones are parameters and follow their gradients; the others are statistics, which layers renew. `owner` is
+    the class of the layer that asked.
     """
 
     path: str
     spec: TensorSpec
     initializer: Initializer
     trainable: bool = True
+    owner: str = ""
 
 
 def _keep(path: str, value: Operand) -> None:
@@ -69,6 +72,7 @@ class Scope(Generic[T]):
     renew: Callable[[str, T], None] = _keep
     outside: str = field(default_factory=opened_scopes)
     randomness: Randomness[T] | None = None
+    owner: str = ""
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
@@ -77,11 +81,12 @@ class Scope(Generic[T]):
 
     def parameter_of(self, name: str, spec: TensorSpec, initializer: Initializer) -> T:
         """The parameter `name` of this layer, when its element type follows no operand's."""
-        return self._resolved(ParameterSpec(self._join(name), spec, initializer))
+        return self._resolved(ParameterSpec(self._join(name), spec, initializer, owner=self.owner))
 
     def statistic(self, name: str, shape: Shape, dtype: DType, initializer: Initializer) -> T:
         """The running statistic `name` of this layer: kept with the parameters, but not trained."""
-        return self._resolved(ParameterSpec(self._join(name), TensorSpec(shape, dtype), initializer, trainable=False))
+        spec = TensorSpec(shape, dtype)
+        return self._resolved(ParameterSpec(self._join(name), spec, initializer, trainable=False, owner=self.owner))
 
     def renew_statistic(self, name: str, value: T) -> None:
         """`value` takes the place of the statistic once the training step is done."""
@@ -115,6 +120,23 @@ class Input:
     dtype: DType | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerValue:
+    """What a layer gives for values, before there are any; `value[1]` is its second output."""
+
+    layer: Layer
+    sources: tuple[LayerValue | Input, ...]
+    name: str = ""
+    index: int = 0
+    of: LayerValue | None = None
+
+    def __getitem__(self, index: int) -> LayerValue:
+        """One of several outputs."""
+        if index < 0:
+            raise ArityError("output", got=str(index), need="0 or more")
+        return replace(self, index=index, of=self.of or self)
+
+
 class Layer(ABC):
     """A function of operands with parameters. Subclasses are frozen dataclasses: their fields are their options.
 
@@ -136,6 +158,14 @@ class Layer(ABC):
         if len(inputs) != 1:
             raise ArityError(type(self).__name__, got=f"{len(inputs)} inputs", need="one input")
         return (self.build(scope, inputs[0]),)
+
+    def __call__(self, *values: LayerValue | Input, name: str = "") -> LayerValue:
+        """This layer applied to values of a functional composition; applied again, it has the same parameters."""
+        for value in values:
+            if not isinstance(value, LayerValue | Input):
+                need, fix = "an Input, or what a layer gave for one", "Model(layer, shape).predict(array)"  # type: ignore[unreachable]  # arrays come here
+                raise ArgumentError(type(self).__name__, got=shown(value), need=need, fix=fix)
+        return LayerValue(self, values, name)
 
     def __init_subclass__(cls) -> None:
         # A dataclass with slots is made twice, the second time of what the first one has.
@@ -161,7 +191,7 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
         place = ".".join(part for part in (scope.path, kind) if part)
         try:
             with reopened(f"{scope.outside}{place}." if place else scope.outside), _standing_for(self):
-                return build(self, scope, x)
+                return build(self, replace(scope, owner=type(self).__name__), x)
         except UsageError as error:
             error.place = error.place or place
             error.origin = error.origin or getattr(self, "_origin", "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias, TypeVar, cast
 
@@ -35,8 +37,10 @@ from nnc.nn.combine import Sequential
 from nnc.nn.data import Batches, DataSet, Examples
 from nnc.nn.data.data_set import Columns
 from nnc.nn.example_rules import ExampleRules
+from nnc.nn.functional import Functional
 from nnc.nn.initializers import generator_for
 from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope
+from nnc.nn.load_report import LoadReport
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimizers import Adam, Optimizer
@@ -127,7 +131,7 @@ class Model:
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
     A model of several inputs has an `Input` for each of them in the place of a shape, and takes tuples of arrays; one
-    of several outputs has a loss for each, whose sum is minimized.
+    of several outputs has a loss for each, whose sum is minimized. A `Functional` layer says its inputs itself.
 
     Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
     that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
@@ -153,7 +157,7 @@ class Model:
     def __init__(
         self,
         layer: Layer,
-        input_shape: Iterable[int | Input],
+        input_shape: Iterable[int | Input] | None = None,
         *,
         loss: Loss | Sequence[Loss] | None = None,
         optimizer: Optimizer | None = None,
@@ -175,6 +179,10 @@ class Model:
         self.layer = layer
         self.dtype = dtype
         self.input_dtype = dtype if input_dtype is None else input_dtype
+        if input_shape is None:
+            if not isinstance(layer, Functional):
+                raise ArityError("Model", got="no input_shape", need="the shape of an example")
+            input_shape = layer.inputs
         self.inputs = self._input_specs(tuple(input_shape))
         self.input_shape = self.inputs[0].shape
         self._optimizer = Adam() if optimizer is None else optimizer
@@ -408,27 +416,59 @@ class Model:
         """Copies of all parameters and statistics by path."""
         return self.exclusively(lambda: {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()})
 
-    def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set all parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set."""
-        arrays = {path: as_array(value) for path, value in values.items()}
+    def load_state_dict(
+        self, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+    ) -> LoadReport:
+        """Set parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set.
+
+        Unless `strict`, what fits is set and the rest reported. `rename` maps regular expressions to their replacements
+        in the names of `values`, one after the other: `{r"^encoder\\.": "body."}`.
+        """
+        renamed = {_renamed(path, rename or {}): as_array(value) for path, value in values.items()}
+        if len(renamed) < len(values):
+            raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
         tensors = self.tensors()
-        shared = sorted(tensors.keys() & arrays.keys())
-        faults = {
-            "missing": sorted(tensors.keys() - arrays.keys()),
-            "unexpected": sorted(arrays.keys() - tensors.keys()),
-            "of another shape": [path for path in shared if arrays[path].shape != tensors[path].shape],
-            "of another kind": [path for path in shared if not _fits(arrays[path], tensors[path])],
-        }
-        if any(faults.values()):
-            got = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names)
-            raise FormatError("state", got=got, need=f"the {len(tensors)} tensors of this model")
+        report = LoadReport.of(tensors, renamed)
+        if strict and not report.complete:
+            raise FormatError("state", got=str(report), need=f"the {len(tensors)} tensors of this model")
 
         def load() -> None:
             with Shield():
-                for path, tensor in tensors.items():
-                    tensor.copy_from(arrays[path])
+                for path in report.loaded:
+                    tensors[path].copy_from(renamed[path])
 
         self.exclusively(load)
+        return report
+
+    def zip_map(
+        self, function: Callable[..., ArrayLike], *others: Model, pattern: str = "*", parameters_only: bool = False
+    ) -> None:
+        """w = function(w, those of the other models) for all tensors whose paths fit the pattern (as file names do).
+
+        A mean of weights over time: `mean.zip_map(lambda m, w: 0.999 * m + 0.001 * w, model)`.
+        """
+
+        states = [other.state_dict() for other in others]
+
+        def values(path: str, tensor: Tensor) -> NDArray[np.generic]:
+            return as_array(function(np.array(tensor.numpy()), *(state[path] for state in states)))
+
+        def renew() -> None:
+            tensors = self.parameters if parameters_only else self.tensors()
+            own = {path: one for path, one in tensors.items() if fnmatchcase(path, pattern)}
+            missing = {path for state in states for path in own.keys() - state.keys()}
+            if missing:
+                got = f"no {sorted(missing)[0]} in another model"
+                raise FormatError("zip_map", got=got, need="models of the same tensors")
+            found = {path: values(path, one) for path, one in own.items()}
+            report = LoadReport.of(own, found)
+            if not report.complete:
+                raise FormatError("zip_map", got=str(report), need="values of the same shapes and kinds")
+            with Shield():
+                for path, array in found.items():
+                    own[path].copy_from(array)
+
+        self.exclusively(renew)
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
@@ -829,9 +869,10 @@ def _named(tensors: Mapping[str, T], path: str) -> T:
     return tensors[path]
 
 
-def _fits(values: NDArray[np.generic], tensor: Tensor) -> bool:
-    """True when the values are numbers that the tensor's element type can take without a change of kind."""
-    return bool(np.can_cast(values.dtype, tensor.dtype.numpy, "same_kind"))
+def _renamed(path: str, rules: Mapping[str, str]) -> str:
+    for pattern, replacement in rules.items():
+        path = re.sub(pattern, replacement, path)
+    return path
 
 
 def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
