@@ -28,6 +28,16 @@ def test_s11_arithmetic_with_formulas_and_numbers() -> None:
     np.testing.assert_allclose(got, 2 * (a + b) ** 2 - a / b + (1 - a) / 4 + 3 / b + a, rtol=1e-12)
 
 
+def test_numbers_in_divisions_divide() -> None:
+    """49 / 49.0 is 1 and no 1 - 2^-24, of formulas as of symbols."""
+    x, graph = Formula.variable("x"), SymbolicGraph()
+    symbol = graph.input(spec((2,), "f32"))
+    (whole,) = instantiate(x / 49.0, graph, x=symbol)
+    (found,) = compile(graph, [whole], backend="reference")({symbol: np.float32([49.0, 98.0])}, whole)
+    assert found.tolist() == [1.0, 2.0]
+    assert infer_specs(x / 49.0, x=symbol.spec)["x"] == symbol.spec
+
+
 def test_s14_specs_of_everything_before_any_graph() -> None:
     hidden = Formula.of(TANH, Formula.of(GEMM, Formula.variable("x"), name="dense"), name="act")
     specs = infer_specs(hidden, x=spec((4, 3)), dense_b=spec((3, 2)))

@@ -258,7 +258,8 @@ def _squared_gradient(call: Applied[LossAttrs], gradients: Gradients) -> Gradien
 def _smooth_gradient(call: Applied[SmoothL1Attrs], gradients: Gradients) -> Gradients:
     """The derivative is d / β, but no steeper than ±1."""
     g = single(gradients)
-    scaled = affine(subtract(*call.inputs), 1.0 / call.attrs.beta)
+    difference = subtract(*call.inputs)
+    scaled = divide(difference, scalar_like(difference, call.attrs.beta))
     return _by_difference(call, maximum(minimum(scaled, scalar_like(scaled, 1.0)), scalar_like(scaled, -1.0)), g)
 
 

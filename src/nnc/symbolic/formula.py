@@ -8,23 +8,28 @@ infer_specs(y, x=spec((4, 3)), w=spec((3, 2)))          specs of everything, bef
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from nnc.core.command import Command
+from nnc.core.dtype import F64
 from nnc.core.spec import TensorSpec
 from nnc.errors import ArityError, AttributeValueError
 from nnc.graph import Op
 from nnc.graph.composition import Expression, Node, compose, variable
+from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.number import Number
-from nnc.ops.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, RECIPROCAL, SQUARE, SUBTRACT
+from nnc.ops.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, SQUARE, SUBTRACT
 from nnc.symbolic.ir import Symbol, SymbolicGraph
+
+# Of numbers in divisions, which have no element type before they meet an operand.
+ANY_TYPE = TensorSpec((), F64)
 
 
 class Formula(Expression):
     """An expression over the operators of this package, with Python's arithmetic.
 
-    A number has no element type before `instantiate`, so dividing by one, or one by a formula, multiplies by the
-    reciprocal; a variable divides.
+    A number that divides, or is divided, becomes a scalar of the other operand's element type in `instantiate`.
     """
 
     __slots__ = ()
@@ -65,10 +70,10 @@ class Formula(Expression):
             return self.of(DIVIDE, self, other)
         if not other:
             raise AttributeValueError("divide", got="the divisor 0", need="another one, or a formula")
-        return self._scaled(1.0 / other)
+        return self.of(DIVIDE, self, self.of(FILL, value=other, spec=ANY_TYPE))
 
     def __rtruediv__(self, other: Number) -> Self:
-        return self.of(RECIPROCAL, self)._scaled(other)
+        return self.of(DIVIDE, self.of(FILL, value=other, spec=ANY_TYPE), self)
 
     def __pow__(self, other: Expression | int) -> Self:
         if isinstance(other, Expression):
@@ -98,11 +103,24 @@ def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) 
             made[node] = (inputs[node.name],)
             continue
         operands = [None if entry is None else made[entry.node][entry.index] for entry in node.inputs]
+        if node.op is DIVIDE:
+            operands = _typed(operands, node)
         made[node] = graph.apply(Command(node.op, node.attributes), operands, name=node.name)
         for earlier in node.after:
             for key in graph.writers(made[earlier][0].key):
                 graph.connect(key, graph.writers(made[node][0].key)[-1])
     return tuple(made[output.node][output.index] for output in expression.outputs)
+
+
+def _typed(operands: Sequence[Symbol | None], node: Node) -> list[Symbol | None]:
+    """The operands of a division, a number among them as a scalar of the other's element type."""
+    found = list(operands)
+    for place, entry in enumerate(node.inputs):
+        other = operands[1 - place]
+        attrs = None if entry is None else entry.node.attributes
+        if other is not None and isinstance(attrs, FillAttrs) and attrs.spec is ANY_TYPE:
+            found[place] = scalar_like(other, attrs.value)
+    return found
 
 
 def infer_specs(expression: Expression, **inputs: TensorSpec) -> dict[str, TensorSpec]:

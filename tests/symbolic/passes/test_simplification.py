@@ -292,3 +292,26 @@ def test_a_rule_that_changes_a_shape_is_named() -> None:
     y = ops.exp(x)
     with pytest.raises(VerificationError, match="rule 'flat' replaces"):
         rewrite(graph, [Rule("flat", EXP, lambda match: (ops.relu(match.input(0)[0]),))], [y])
+
+
+def test_what_lies_outside_of_sources_and_destinations_stays_as_it_is() -> None:
+    """exp twice in front, sin twice between, and what nobody needs on both sides."""
+    graph = SymbolicGraph()
+    x = graph.input(ROWS, "x")
+    one, other = ops.exp(x), ops.exp(x)
+    first, second, unneeded = ops.sin(one), ops.sin(one), ops.cos(one)
+    y = first * second + other
+    ops.tanh(x)
+    (source,) = graph.writers(one.key)
+    (destination,) = graph.writers(y.key)
+    before = values_of(graph, [y], [x])
+    assert unneeded.key in graph.tensors
+    (report,) = simplify(graph, [y], [Pass.COMMON_SUBEXPRESSIONS], destinations=[source])
+    assert report.before == report.after == 8
+    simplify(graph, [y], [Pass.COMMON_SUBEXPRESSIONS, Pass.PRUNING], sources=[source], destinations=[destination])
+    names = [record.command.op.name for _, record in graph.execs.items()]
+    assert sorted(names) == ["add", "cos", "exp", "exp", "multiply", "sin", "tanh"]
+    assert all(record.optimize for _, record in graph.execs.items())
+    np.testing.assert_array_equal(values_of(graph, [y], [x]), before)
+    simplify(graph, [y], [Pass.COMMON_SUBEXPRESSIONS, Pass.PRUNING])
+    assert len(graph.execs) == 4

@@ -14,7 +14,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
-from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.rewrite import BACKEND, WANTED
 from nnc.symbolic.verification import faults
@@ -54,26 +54,51 @@ def simplify(
     passes: Iterable[Pass | Transform[SymbolicGraph]] = DEFAULT,
     analyses: Analyses = (),
     backend: str = "",
+    *,
+    sources: Sequence[ExecKey] = (),
+    destinations: Sequence[ExecKey] = (),
 ) -> tuple[Report, ...]:
     """Run `passes` in this order. `outputs` keep their symbols and their values.
+
+    With `sources` and `destinations` only what lies between these execs, themselves included, is simplified; all else
+    stays as it is, needed or not.
 
     What the `backend` serves that the caller prefers is not fused into what it does not serve. A pass of one's own is
     a `Transform`; `analyses` give the facts that it requires beside `WANTED` and `BACKEND`. In debug mode the
     graph is verified behind each pass, and VerificationError names the one that broke it. Ctrl-C waits for the end of
     a pass.
     """
-    wanted = tuple(outputs)
+    outside = _outside(graph, sources, destinations)
+    kept = (graph.symbol(key) for one in outside for key in graph.execs[one].outputs)
+    wanted = (*outputs, *kept)
     given = (_preferring(backend), *analyses)
     manager = PassManager(graph, [_wanting(wanted), *given], faults if SETTINGS.debug else None)
     reports = []
-    for each in passes:
-        one = each.value if isinstance(each, Pass) else each
-        before = size(graph)
-        # A pass leaves a valid graph only when it is through.
-        with Shield(breakable=True):
-            changed = manager.run(_inside(one, given), one)
-        reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
+    _let_be(graph, outside, optimize=False)
+    try:
+        for each in passes:
+            one = each.value if isinstance(each, Pass) else each
+            before = size(graph)
+            # A pass leaves a valid graph only when it is through.
+            with Shield(breakable=True):
+                changed = manager.run(_inside(one, given), one)
+            reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
+    finally:
+        _let_be(graph, outside, optimize=True)
     return tuple(reports)
+
+
+def _outside(graph: SymbolicGraph, sources: Sequence[ExecKey], destinations: Sequence[ExecKey]) -> list[ExecKey]:
+    """The execs that passes may change, but for those between the sources and the destinations."""
+    within = graph.execs.reachable(sources) if sources else frozenset(key for key, _ in graph.execs.items())
+    if destinations:
+        within = within & graph.execs.reachable(destinations, reverse=True)
+    return [key for key, record in graph.execs.items() if record.optimize and key not in within]
+
+
+def _let_be(graph: SymbolicGraph, keys: Sequence[ExecKey], *, optimize: bool) -> None:
+    for key in keys:
+        graph.execs.replace_node(key, replace(graph.execs[key], optimize=optimize))
 
 
 def size(graph: SymbolicGraph) -> int:
