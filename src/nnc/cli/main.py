@@ -26,6 +26,7 @@ from nnc.cli.predict import predict
 from nnc.cli.run import run
 from nnc.cli.terminal import complain
 from nnc.cli.train import train
+from nnc.cli.viz import viz
 from nnc.core.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
@@ -34,7 +35,7 @@ PIPE_CLOSED = 1
 USAGE = 2
 INTERNAL = 70
 
-COMMANDS: tuple[Callable[..., int], ...] = (train, predict, run, plan, memplan, ops, doctor)
+COMMANDS: tuple[Callable[..., int], ...] = (train, predict, run, plan, viz, memplan, ops, doctor)
 
 
 def _print_version(wanted: bool) -> None:

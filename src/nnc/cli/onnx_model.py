@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from nnc.errors import UsageError
-from nnc.symbolic import MemoryStatement
+from nnc.symbolic import Compiled, MemoryStatement
 
 Array = NDArray[np.generic]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file, operator set 7 or newer.")]
@@ -29,6 +29,9 @@ class LoadedModel(Protocol):
 
     def memory(self, **sizes: int) -> MemoryStatement:
         """The bytes of a run."""
+
+    def compiled(self, **sizes: int) -> Compiled:
+        """The program of a run."""
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, which take no memory."""

@@ -98,10 +98,14 @@ class OnnxModel:
 
     def memory(self, **sizes: int) -> MemoryStatement:
         """The bytes of a run with these open dimensions; nothing is allocated. UsageError names those still open."""
+        return self.compiled(**sizes).memory()
+
+    def compiled(self, **sizes: int) -> Compiled:
+        """The program of a run with these open dimensions, whose `plan()` and `page()` show its memory."""
         program = self._program(self.placeholders(**sizes), values=False)
         if program.compiled is None:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
-        return program.compiled.memory()
+        return program.compiled
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, which take no memory; UsageError names a dimension that is open still."""

@@ -13,6 +13,7 @@ Nothing here knows tensors or graphs. Only the standard library is needed; NumPy
 from __future__ import annotations
 
 from nnc.planning.bound import lower_bound
+from nnc.planning.page import BlockText, StepText, memory_map
 from nnc.planning.plan import Plan, Witness
 from nnc.planning.portfolio import SOLVERS, beyond, smallest_plan, solve
 from nnc.planning.problem import Block, Interference, Problem
@@ -22,13 +23,16 @@ from nnc.planning.verify import faults
 __all__ = [
     "SOLVERS",
     "Block",
+    "BlockText",
     "Interference",
     "Plan",
     "Problem",
+    "StepText",
     "Witness",
     "beyond",
     "faults",
     "lower_bound",
+    "memory_map",
     "read_csv",
     "smallest_plan",
     "solve",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
+from os import PathLike
+from pathlib import Path
 from typing import ClassVar, TypeVar
 from weakref import WeakSet
 
@@ -12,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
+from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
 from nnc.core.storage import Storage, give_back_free_memory
@@ -23,6 +27,7 @@ from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.page import page_of
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
@@ -158,6 +163,18 @@ class Compiled(Uncopied):
     def plan(self) -> tuple[Problem, Plan]:
         """The blocks of memory with their lives, and where each lies in the arena."""
         return self.planned.layout.problem, self.planned.layout.plan
+
+    def page(self, title: str = "") -> str:
+        """The plan as one HTML page to look at, which needs no other file and no network."""
+        return page_of(self.planned, title)
+
+    def html(self, path: str | PathLike[str], title: str = "") -> None:
+        """Write the page, replacing a file of that name whole or not at all."""
+        write_atomically(Path(path), [self.page(title).encode()])
+
+    def _repr_html_(self) -> str:
+        """The page in a notebook."""
+        return f'<iframe srcdoc="{escape(self.page())}" style="width:100%;height:32rem;border:0"></iframe>'
 
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
