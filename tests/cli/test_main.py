@@ -135,3 +135,15 @@ def test_the_installed_command_ends_without_a_trace_at_any_import(name: str) -> 
     command = [sys.executable, "-c", AT_AN_IMPORT, name]
     ran = subprocess.run(command, capture_output=True, check=False, cwd=root, env=environment, stdin=subprocess.DEVNULL)
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_python_runs_the_package(folder) -> None:
+    ran = subprocess.run([sys.executable, "-m", "nnc", "--version"], cwd=folder, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (0, __version__)
+
+
+@pytest.mark.parametrize("text", ["12parsecs", "-1", "1e9", "", "MB", "0x10", "١٢MB!"])
+def test_what_is_no_number_of_bytes_is_refused(call, text: str) -> None:
+    ran = call("viz", "digits", "--limit", text)
+    assert ran.code == 2
+    assert "need bytes such as 4096, 512MB or 1.5GiB" in ran.err

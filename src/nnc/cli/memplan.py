@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnc.cli.options import AsJson
+from nnc.cli.options import AsJson, bytes_of
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
 from nnc.errors import UsageError
 from nnc.planning import SOLVERS, Plan, Problem, beyond, read_csv, smallest_plan
@@ -26,7 +26,8 @@ File = Annotated[
     ),
 ]
 Capacity = Annotated[
-    int | None, typer.Option(min=0, metavar="BYTES", help="Stop at a plan that fits; exit code 1 if none is found.")
+    int | None,
+    typer.Option(parser=bytes_of, metavar="BYTES", help="Stop at a plan that fits; exit code 1 if none is found."),
 ]
 SolverName = Annotated[str, typer.Option(metavar="NAME", help=f"portfolio or one of: {', '.join(SOLVERS)}.")]
 TimeLimit = Annotated[float, typer.Option(min=0.0, metavar="SECONDS", help="inf for none.")]

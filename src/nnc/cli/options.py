@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,22 @@ from nnc.cli.recipes import RECIPES
 from nnc.core.settings import SETTINGS
 
 MAX_THREADS = 1024
+UNITS = {"": 1, **{f"{prefix}B": 1000**power for power, prefix in enumerate(("", "K", "M", "G", "T"))}}
+UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate(("K", "M", "G", "T"), 1)}
+
+
+def bytes_of(text: str | int) -> int:
+    """Bytes as people write them: powers of 1,000 (MB) and of 1,024 (MiB).
+
+    >>> bytes_of("512MB"), bytes_of("1.5 GiB"), bytes_of("4096")
+    (512000000, 1610612736, 4096)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(text))
+    unit = UNITS.get(found[2].upper()) if found else None
+    if found is None or unit is None:
+        raise typer.BadParameter(f"got {text!r}; need bytes such as 4096, 512MB or 1.5GiB")
+    return int(Fraction(found[1]) * unit)
+
 
 DataSetName = Annotated[str, typer.Argument(metavar="DATA_SET", help=f"One of: {', '.join(RECIPES)}.")]
 BackendName = Annotated[str, typer.Option(help="The backend to prefer; the best that is present if left out.")]

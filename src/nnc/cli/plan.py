@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from nnc.cli.onnx_model import ModelFile, Sizes, load
-from nnc.cli.options import AsJson, BackendName
+from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import add_row, complain, count, output, table, write_json
 
-Limit = Annotated[int | None, typer.Option(min=0, metavar="BYTES", help="Exit code 1 if the arena is larger.")]
+Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Exit code 1 if more is needed.")]
 
 
 def plan(
@@ -18,7 +18,7 @@ def plan(
 ) -> int:
     """Say how many bytes a run of an ONNX model takes; nothing of it is allocated.
 
-    nnc plan model.onnx --size batch=8 --limit 512000000
+    nnc plan model.onnx --size batch=8 --limit 512MB
     """
     statement = load(model, size, backend).memory()
     facts = {

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from nnc.cli.interrupt import Interrupts
-from nnc.cli.options import AsJson, BackendName, Checkpoint, DataSetName, NoCache, Threads, checkpoint_of, leave_cache
+from nnc.cli.options import (
+    AsJson,
+    BackendName,
+    Checkpoint,
+    DataSetName,
+    NoCache,
+    Threads,
+    bytes_of,
+    checkpoint_of,
+    leave_cache,
+)
 from nnc.cli.progress import shown
 from nnc.cli.terminal import Json, add_row, complain, count, output, plain, table, write_json
 from nnc.cli.training import Options, Training, prepare
@@ -37,7 +47,7 @@ BatchSize = Annotated[
 MemoryLimit = Annotated[
     int | None,
     typer.Option(
-        min=0,
+        parser=bytes_of,
         metavar="BYTES",
         help="The most that the arena of a step may take. What it has no room to keep is computed again; "
         "results are the same.",

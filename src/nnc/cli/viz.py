@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nnc.cli.onnx_model import Sizes, load
-from nnc.cli.options import AsJson, BackendName
+from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import count, output, write_json
 from nnc.core.replacement import write_atomically
 from nnc.errors import UsageError
@@ -24,7 +24,7 @@ What = Annotated[
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Default: ./WHAT.html.")]
 Batch = Annotated[int, typer.Option(min=1, help="Examples of a step of a network.")]
 Kind = Annotated[str, typer.Option(metavar="KIND", help=f"The step of a network: {', '.join(KINDS)}.")]
-Limit = Annotated[int | None, typer.Option(min=0, metavar="BYTES", help="The limit on a network's arena.")]
+Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="The limit on a network's arena.")]
 
 
 def viz(
@@ -39,7 +39,7 @@ def viz(
 ) -> int:
     """Draw where every byte lies at every step: one HTML page, which needs no other file and no network.
 
-    nnc viz resnet50 --batch 8 --limit 400000000 -o resnet50.html
+    nnc viz resnet50 --batch 8 --limit 400MB -o resnet50.html
     """
     place = Path(f"{Path(what).stem}.html") if output_file is None else output_file
     page = _page(what, batch, kind, limit, size, backend)
