@@ -26,6 +26,7 @@
     │   ├── CancelledError        a run that was cancelled before its end
     │   ├── FormatError           a file that is not what it should be
     │   ├── DataError             an unknown data set or malformed data
+    │   ├── InterruptedUpdateError tensors that an update has left half renewed
     │   └── NotFiniteError        a training whose loss or gradients are no finite numbers
     └── VerificationError         our own bug: a rule that must hold was found broken
 
@@ -171,6 +172,12 @@ class NotFiniteError(UsageError):
 
     step: int = 0
     loss: float = 0.0
+
+
+class InterruptedUpdateError(UsageError):
+    """A model's tensors may be partly those before an update and partly those behind it: update `step` broke off."""
+
+    step: int = 0
 
 
 class VerificationError(NncError):

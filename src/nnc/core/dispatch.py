@@ -35,14 +35,23 @@ class Kernel(Protocol):
     def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
         """Bytes of scratch memory beyond that when operands at these positions have gaps, for copies without."""
 
+    @property
+    def breaks_off(self) -> bool:
+        """Whether a run may raise: custom commands, indices out of range, Ctrl-C between commands of Python."""
+
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""
 
 
 class WithoutWorkspace:
-    """What kernels say that want no memory of the caller, for whatever operands."""
+    """What kernels of Python's say that want no memory of the caller, for whatever operands."""
 
     __slots__ = ()
+
+    @property
+    def breaks_off(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def workspace_bytes(self) -> int:

@@ -67,7 +67,7 @@ def save_checkpoint(path: Path | str, model: Model, position: Position, *, keep:
     """
     tensors = _tensors(model)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
-    model.exclusively(lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
+    model.between_updates("save", lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
 
 
 def sealed(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
@@ -105,6 +105,7 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
             for name, tensor in wanted.items():
                 tensor.copy_from(file.tensors[name].numpy())
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
+            model.accept_interrupted_update()
 
     model.exclusively(load)
     return position

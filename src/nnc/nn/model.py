@@ -39,6 +39,7 @@ from nnc.nn.data.data_set import Columns
 from nnc.nn.example_rules import ExampleRules
 from nnc.nn.functional import Functional
 from nnc.nn.initializers import generator_for
+from nnc.nn.interruption import UpdateMark
 from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.load_report import LoadReport
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
@@ -208,6 +209,7 @@ class Model:
         self.loss = losses[0]
         self._rules = ExampleRules(tuple(spec.shape for spec in self.inputs), self.outputs, losses)
         self.updates = self.since = self.draws = self._summed = 0
+        self._mark = UpdateMark()
         self._tables: dict[str, dict[str, Tensor]] = {}
         self._start()
 
@@ -268,6 +270,19 @@ class Model:
         """What `work` gives, such as by reading all weights; no other thread runs a step of this model meanwhile."""
         return self._arena.runs.exclusively(work)
 
+    def accept_interrupted_update(self) -> None:
+        """Go on with the tensors as they are behind an update that broke off (InterruptedUpdateError)."""
+        self._mark.underway = 0
+
+    def between_updates(self, subject: str, work: Callable[[], R]) -> R:
+        """`exclusively`; InterruptedUpdateError where the last update broke off while it wrote the tensors."""
+
+        def turn() -> R:
+            self._mark.check(subject)
+            return work()
+
+        return self.exclusively(turn)
+
     def __getstate__(self) -> dict[str, object]:
         """Options, and tensors as they are between two steps. Programs are bound to memory and made anew."""
 
@@ -277,7 +292,7 @@ class Model:
             tables = {name: {path: one.clone() for path, one in table.items()} for name, table in made.items()}
             return {**self._options(), "_tables": tables}
 
-        return self.exclusively(tensors)
+        return self.between_updates("copy", tensors)
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -414,7 +429,11 @@ class Model:
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Copies of all parameters and statistics by path."""
-        return self.exclusively(lambda: {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()})
+
+        def copies() -> dict[str, NDArray[np.generic]]:
+            return {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()}
+
+        return self.between_updates("state_dict", copies)
 
     def load_state_dict(
         self, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
@@ -436,6 +455,8 @@ class Model:
             with Shield():
                 for path in report.loaded:
                     tensors[path].copy_from(renamed[path])
+                if report.complete:
+                    self.accept_interrupted_update()
 
         self.exclusively(load)
         return report
@@ -520,7 +541,7 @@ class Model:
                 own[symbol].copy_from(now[symbol])
             weights.run()
 
-        self.exclusively(take)
+        self.between_updates("freeze", take)
         frozen = program.step.compiled.rebind(own)
         frozen.clear()
         return replace(program.step, compiled=frozen)
@@ -619,6 +640,10 @@ class Model:
 
         Ctrl-C waits for the end of the update, so weights, `updates` and what `done` counts change together; a second
         one does not wait. Compiling, before the first update of a batch size, can be interrupted at any time.
+
+        An error, such as one of a custom command, that comes before the update writes its first tensor leaves all as it
+        was. One that comes later may leave tensors half renewed: from then on the model is an InterruptedUpdateError,
+        until a checkpoint or a whole state is loaded, or `accept_interrupted_update` called.
         """
         return self.training_pass(inputs, target, done=done)[:2]
 
@@ -648,20 +673,18 @@ class Model:
         step.compiled.allocate()
 
         def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
-            with Shield(breakable=True):
-                self._counter().copy_from(self.draws)
-                if update:
-                    self._steer()
-                loss, score, *others = step.views(_one_or_all(examples), _one_or_all(targets))
-                if self.nan_guard and len(others) > outputs * len(self.outputs):
-                    self._check_finite(loss, others.pop(0))
-                self.draws += 1
-                self.updates += update
-                self._summed += 0 if update else len(examples[0])
-                done()
-                return float(loss.item()), float(score.item()), tuple(np.array(one) for one in others)
+            self._counter().copy_from(self.draws)
+            if update:
+                self._steer()
+            loss, score, *others = step.views(_one_or_all(examples), _one_or_all(targets))
+            if self.nan_guard and len(others) > outputs * len(self.outputs):
+                self._check_finite(loss, others.pop(0))
+            self.draws += 1
+            self.updates += update
+            self._summed += 0 if update else len(examples[0])
+            return float(loss.item()), float(score.item()), tuple(np.array(one) for one in others)
 
-        return step.compiled.exclusively(run)
+        return self._whole(subject, step, run, done)
 
     def apply_gradients(self, *, done: Callable[[], object] = lambda: None) -> None:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""
@@ -671,17 +694,24 @@ class Model:
         step.compiled.allocate()
 
         def run() -> None:
-            with Shield(breakable=True):
-                self._share().copy_from(1.0 / self._summed)
-                self._steer()
-                total = step.views()
-                if total:
-                    self._check_finite(total[0], total[0])
-                self.zero_gradients()
-                self.updates += 1
-                done()
+            self._share().copy_from(1.0 / self._summed)
+            self._steer()
+            total = step.views()
+            if total:
+                self._check_finite(total[0], total[0])
+            self.zero_gradients()
+            self.updates += 1
 
-        step.compiled.exclusively(run)
+        self._whole("apply_gradients", step, run, done)
+
+    def _whole(self, subject: str, step: ModelStep, run: Callable[[], R], done: Callable[[], object]) -> R:
+        """What `run` gives, which runs the step and counts it, with a call of `done`: one change that Ctrl-C awaits."""
+
+        def turn() -> R:
+            with Shield(breakable=True):
+                return self._mark.during(self.updates + 1, step.compiled, run, done)
+
+        return self.between_updates(subject, turn)
 
     def zero_gradients(self) -> None:
         """Forget the gradients that no update followed."""
@@ -802,7 +832,8 @@ class Model:
         for start, stop in _spans(count, batch_size):
             step = self._step("evaluate" + (WITH_OUTPUTS if tally.metrics else ""), stop - start)
             part, wanted = _rows(examples, start, stop), _rows(targets, start, stop)
-            batch_loss, batch_score, *outputs = step.run(_one_or_all(part), _one_or_all(wanted))
+            results = partial(step.run, _one_or_all(part), _one_or_all(wanted))
+            batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
             if tally.metrics:
@@ -825,7 +856,7 @@ class Model:
         for start, stop in _spans(count, batch_size):
             step = self._step("predict", stop - start)
             work = partial(_predict, step, _rows(examples, start, stop), _rows(results, start, stop))
-            step.compiled.exclusively(work)
+            self.between_updates("predict", work)
         return results
 
 

@@ -52,7 +52,7 @@ def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str]
     itself beyond 2 GB. BackendError lists everything that has no form in ONNX, with its nodes.
     """
     if isinstance(source, Model):
-        source.exclusively(lambda: _write(Path(path), *_merged(_of_model(source)), external=external))
+        source.between_updates("save", lambda: _write(Path(path), *_merged(_of_model(source)), external=external))
     elif isinstance(source, OnnxModel):
         _write(Path(path), *_apart(source), external=external)
     else:

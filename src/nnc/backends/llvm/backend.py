@@ -280,6 +280,11 @@ class LlvmKernel(Uncopied):
             return False
         return all(tensor is None or tensor.is_contiguous for tensor in (*inputs, *outputs))
 
+    @property
+    def breaks_off(self) -> bool:
+        """Where it meets an index outside its axis."""
+        return self.row.checked
+
     def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
         """Bytes of the copies that the launches of a call make of operands with gaps, where they cannot be used."""
         row = self.row

@@ -105,7 +105,7 @@ class GraphBuilder:
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end. `lend` gives the memory of a block
-    around a body that has no place of its own.
+    around a body that has no place of its own. `begin` is called before the first of the caller's roots `written` is.
     """
 
     planned: PlannedGraph
@@ -118,6 +118,8 @@ class GraphBuilder:
     moving: _MovingOperand | None = None
     rows: Mapping[TensorKey, Place] = field(default_factory=dict)
     lend: Callable[[TensorKey, TensorSpec], Place] = _nothing_lent
+    begin: Callable[[], None] | None = None
+    written: frozenset[TensorKey] = frozenset()
     _last: tuple[ConcreteKey, ...] = ()
     _ends: list[tuple[ConcreteKey, ...]] = field(default_factory=list)
     _tested: tuple[ConcreteKey, ...] = ()
@@ -140,6 +142,8 @@ class GraphBuilder:
             if check is not None:
                 self._append(self.concrete.add_noop(partial(check.begin, step)))
             self._fill(step)
+            if not self.written.isdisjoint(planned.uses.writes[key]):
+                self.announce()
             self._add_exec(step, planned.graph.execs[key], planned.inner.get(key, ()))
             if check is not None:
                 self._append(self.concrete.add_noop(partial(check.end, step)))
@@ -202,6 +206,12 @@ class GraphBuilder:
             self._append(
                 self.concrete.add(Command(FILL, FillAttrs(record.fill, record.spec)), [], [self._root_place(root)])
             )
+
+    def announce(self) -> None:
+        """Append the call of `begin`, if there is one, once."""
+        begin, self.begin = self.begin, None
+        if begin is not None:
+            self._append(self.concrete.add_noop(begin))
 
     def copy(self, source: Place, target: Place) -> None:
         """Append a copy of `source`'s elements."""

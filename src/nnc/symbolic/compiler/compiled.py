@@ -29,6 +29,7 @@ from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.page import page_of
 from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.place.scratch import kernel_of
 from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 
@@ -134,7 +135,11 @@ class Arena:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Compiled(Uncopied):
-    """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before."""
+    """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before.
+
+    A run that ends with an error may have written some of the caller's tensors and not others; none where `begun` is
+    False.
+    """
 
     instead: ClassVar[str] = "compile() again, or rebind() it to other tensors"
 
@@ -145,11 +150,13 @@ class Compiled(Uncopied):
     _arena: Arena
     copied: RepeatingCopy | None = None
     _inputs: tuple[TensorKey, ...] = ()
+    begun: bool = False
     _tensors: dict[TensorKey, Tensor] = field(default_factory=dict)
     _concrete: ConcreteGraph | None = None
     _storage: Storage | None = None
     _written: dict[TensorKey, int] = field(default_factory=dict)
     _targets: dict[TensorKey, tuple[TensorKey, Tensor | None]] = field(default_factory=dict)
+    _announced: bool = False
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
@@ -289,6 +296,7 @@ class Compiled(Uncopied):
         """Execute once; with a stream, return at once with the signal that fires at the end."""
         concrete = self.allocate()
         self._take_turn()
+        self.begun = not self._announced
         return concrete.run(stream)
 
     def __call__(self, values: Mapping[Symbol, ArrayLike], *outputs: Symbol) -> tuple[np.ndarray, ...]:
@@ -360,13 +368,29 @@ class Compiled(Uncopied):
             backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
         )
         offsets = {id(life): self._arena.base + offset for life, offset in planned.layout.placed()}
-        builder = GraphBuilder(planned, arena, self._arena.base, offsets, places, concrete).build()
+        written = self.bindings.written
+        self._announced = bool(written) and planned.streams == 1 and self._may_break_off()
+        begin = self._begin if self._announced else None
+        builder = GraphBuilder(
+            planned, arena, self._arena.base, offsets, places, concrete, begin=begin, written=written
+        ).build()
+        if self.bindings.copies:
+            builder.announce()
         for new, old in self.bindings.copies:
             builder.copy(builder.place(new), builder.place(old))
         # Nothing moves outside of loops.
         tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
         concrete.set_default_streams(planned.streams)
         return concrete
+
+    def _begin(self) -> None:
+        self.begun = True
+
+    def _may_break_off(self) -> bool:
+        """Whether an exec may raise; else nothing need cut the native program to say that it begins to write."""
+        planned = self.planned
+        kernels = (kernel_of(planned.graph, key, planned.backend) for key in planned.order if key not in planned.inner)
+        return bool(planned.inner) or any(kernel.breaks_off for kernel in kernels)
 
     def _moved(self, bindings: Bindings, arena: Arena) -> Compiled:
         """The same program over other memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.dispatch import DISPATCHER, Kernel
 from nnc.core.spec import contiguous_strides
 from nnc.errors import UsageError
 from nnc.symbolic.compiler.place.slots import aligned
@@ -13,17 +13,22 @@ from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
 def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
     """Bytes of the workspace of an exec's kernel, with what it copies operands with gaps to behind it."""
+    record, kernel = graph.execs[key], kernel_of(graph, key, backend)
+    read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
+    copied = kernel.copied_bytes(read, written) if read or written else 0
+    return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
+
+
+def kernel_of(graph: SymbolicGraph, key: ExecKey, backend: str) -> Kernel:
+    """Who runs an exec."""
     record = graph.execs[key]
     inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
     outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
     try:
-        kernel = DISPATCHER.claim(record.command, inputs, outputs, backend).kernel
+        return DISPATCHER.claim(record.command, inputs, outputs, backend).kernel
     except UsageError as error:
         error.origin = error.origin or record.origin
         raise
-    read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
-    copied = kernel.copied_bytes(read, written) if read or written else 0
-    return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
 
 
 def _with_gaps(graph: SymbolicGraph, tensors: Sequence[TensorKey | None]) -> frozenset[int]:
