@@ -17,7 +17,7 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError, InterruptedUpdateError
 from nnc.graph import Registry
-from nnc.nn.data import BatchState
+from nnc.nn.data import Batches, Examples
 from nnc.nn.layer import Layer, Scope
 from nnc.ops.custom import custom_operator
 from nnc.ops.operand import T, apply
@@ -101,7 +101,7 @@ def test_a_model_that_an_update_left_half_renewed_says_so(
 ) -> None:
     net, calling = model(backend)
     net.train_on_batch(X, Y)
-    saved, position = tmp_path / "whole", nn.Position(1, BatchState(0, 0, 0), 8)
+    saved, position = tmp_path / "whole", nn.position_of(net, Batches(Examples("all", X, Y), 8))
     nn.save_checkpoint(saved, net, position)
     before, state, calling.backward = bits(net), net.state_dict(), way
     with pytest.raises((OSError, KeyboardInterrupt)):
@@ -136,6 +136,18 @@ def test_a_model_that_an_update_left_half_renewed_says_so(
     for _ in range(2):
         other.train_on_batch(X, Y)
     assert bits(net) == bits(other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_that_were_half_added_are_not_applied(backend: str) -> None:
+    net, calling = model(backend)
+    net.backward(X, Y)
+    calling.backward = fail
+    with pytest.raises(OSError, match="no answer"):
+        net.backward(X, Y)
+    calling.backward = lambda: None
+    with pytest.raises(InterruptedUpdateError):
+        net.apply_gradients()
 
 
 def test_what_there_is_can_be_gone_on_with() -> None:
