@@ -60,7 +60,7 @@ def test_gradient_programs_share_one_arena() -> None:
     graph = DynamicGraph("reference")
     for seed in (0, 1):
         descend(graph, seed, 2)
-    arenas = {id(program.compiled._arena) for program in graph._programs.values()}
-    sizes = [program.compiled.memory().arena for program in graph._programs.values()]
+    arenas = {id(program.compiled.compiled._arena) for program in graph._programs.values()}
+    sizes = [program.compiled.compiled.memory().arena for program in graph._programs.values()]
     assert len(arenas) == 1
     assert graph._arena.nbytes == max(sizes)

@@ -223,7 +223,7 @@ class _Lane:
         for record in records:
             inputs, outputs = _tensors(record.inputs), _tensors(record.outputs)
             calls.append(Call(record.claim.kernel, inputs, outputs, _room(self.scratch, record)))
-        return Fixed(records[0].claim.backend.program(calls))
+        return Fixed(records[0].claim.backend.program(calls), tuple(calls))
 
     def _moving(self, records: Sequence[Exec]) -> Moving:
         calls = tuple(moving_call(record, _room(self.scratch, record)) for record in records)

@@ -46,9 +46,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fixed:
-    """A program on tensors that never change."""
+    """A program on tensors that never change, and the calls that it is made of."""
 
     program: Program
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nnc.arguments import explained
-from nnc.core.exact import are_the_same
+from nnc.core.exact import Hashed, are_the_same
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 
@@ -16,7 +16,7 @@ A = TypeVar("A")
 
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
-class Command(Generic[A]):
+class Command(Hashed, Generic[A]):
     """What to compute, without tensors: `op` with its typed `attrs`. Equal commands mean equal work.
 
     Attributes are compared exactly: 0.0 is not -0.0, and 1 is neither 1.0 nor True.
@@ -35,7 +35,12 @@ class Command(Generic[A]):
         return isinstance(other, Command) and self.op is other.op and are_the_same(self.attrs, other.attrs)
 
     def __hash__(self) -> int:
-        return hash((self.op, self.attrs))
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((self.op, self.attrs))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def __str__(self) -> str:
         fields = dataclasses.fields(self.attrs) if dataclasses.is_dataclass(self.attrs) else ()

@@ -74,6 +74,16 @@ class Call:
 
 
 Program = Callable[[], None]
+# Says where spans of memory begin from now on.
+Relocation = Callable[[Sequence[int]], None]
+
+
+@runtime_checkable
+class Relocatable(Protocol):
+    """A program that can go to other memory, between two runs, at the price of a few stores."""
+
+    def relocation(self, spans: Sequence[tuple[int, int]]) -> Relocation:
+        """What moves these spans of addresses [begin, end), which have nothing in common."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 
 def are_the_same(one: object, other: object) -> bool:
@@ -26,9 +28,21 @@ def are_the_same(one: object, other: object) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(are_the_same, one, other))
     if dataclasses.is_dataclass(one):
-        names = [field.name for field in dataclasses.fields(one) if field.compare]
-        return all(are_the_same(getattr(one, name), getattr(other, name)) for name in names)
+        return all(are_the_same(getattr(one, name), getattr(other, name)) for name in _compared(type(one)))  # type: ignore[arg-type]  # classes can be hashed
     return one == other
+
+
+@cache
+def _compared(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  # a class of dataclasses, which has no name
+    """The fields of a dataclass that take part in comparisons."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+
+
+class Hashed:
+    """Room for the hash of a value that is a key with every small kernel; it is no field of the value."""
+
+    __slots__ = ("_hash",)
+    _hash: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

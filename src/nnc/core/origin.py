@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INHERITED: ContextVar[str | None] = ContextVar("inherited", default=None)
@@ -32,4 +33,9 @@ def caller_origin() -> str:
         if frame.f_back is None:
             return ""
         frame = frame.f_back
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{_base_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@cache
+def _base_name(path: str) -> str:
+    return os.path.basename(path)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 
-import numpy as np
-
 from nnc.core.forking import fork_safe_lock
 from nnc.core.storage import ALIGNMENT, Storage
 
@@ -21,17 +19,17 @@ KEPT = 1 << 26
 class _Lent:
     """What arrays over a piece hold on to; with the last of them the piece goes back."""
 
-    __slots__ = ("__array_interface__", "piece", "returned")
+    __slots__ = ("nbytes", "piece", "returned")
 
     def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage]) -> None:
         self.piece = piece
+        self.nbytes = nbytes
         self.returned = returned
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": "|u1",
-            "shape": (nbytes,),
-            "data": (piece.address, False),
-        }
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        """The bytes, as NumPy asks for them."""
+        return {"version": 3, "typestr": "|u1", "shape": (self.nbytes,), "data": (self.piece.address, False)}
 
     def __del__(self) -> None:
         # Nothing but an append, which needs no lock: the last holder may go at any moment, on any thread.
@@ -64,7 +62,7 @@ class Pool:
             piece = self._fitting(size)
         if piece is None:
             piece = Storage.allocate(size)
-        return Storage(np.asarray(_Lent(piece, nbytes, self._returned)), label, piece.address)
+        return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
 
     def _fitting(self, size: int) -> Storage | None:
         place = bisect_left(self._sizes, size)

@@ -12,6 +12,7 @@ from typing import cast
 from nnc.arguments import explained, shown
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import F32, DType, dtype_of
+from nnc.core.exact import Hashed
 from nnc.core.storage import MAX_BYTES
 from nnc.errors import ArgumentError, DTypeError, ShapeError
 
@@ -70,7 +71,7 @@ def broadcast_shapes(subject: str, *shapes: Shape) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(Hashed):
     """Shape, element type, layout and device of a tensor that may not exist yet; prints as `f32[4, 3]`."""
 
     shape: Shape
@@ -91,6 +92,14 @@ class TensorSpec:
         # An empty tensor's other sizes count too: views of it have strides over them.
         if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:
             raise ShapeError("tensor", got=str(self), need="at most 2^62 bytes")
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((self.shape, self.dtype, self.layout, self.device))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     @property
     def elements(self) -> int:

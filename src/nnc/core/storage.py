@@ -17,19 +17,37 @@ ALIGNMENT = 64
 MAX_BYTES = 2**62
 
 Bytes = NDArray[np.uint8]
+Content = bytes
 
 
 class Storage:
     """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns."""
 
-    __slots__ = ("__weakref__", "address", "bytes", "label", "read_only")
+    __slots__ = ("__weakref__", "_bytes", "address", "label", "nbytes", "owner", "read_only")
 
-    def __init__(self, data: Bytes, label: str = "", address: int | None = None) -> None:
-        self.bytes = data
+    def __init__(self, data: Bytes, label: str = "") -> None:
+        self._bytes: Bytes | None = data
+        self.owner: object = data
         # Kept, because asking NumPy for it takes longer than a small kernel.
-        self.address = int(data.ctypes.data) if address is None else address
+        self.address = int(data.ctypes.data)
+        self.nbytes = int(data.nbytes)
         self.label = label
         self.read_only = not data.flags.writeable
+
+    @classmethod
+    def owned(cls, owner: object, address: int, nbytes: int, label: str = "") -> Storage:
+        """Bytes that live as long as `owner`, which is an array of them in NumPy's eyes; made one when asked for."""
+        made = cls.__new__(cls)
+        made._bytes, made.owner = None, owner
+        made.address, made.nbytes, made.label, made.read_only = address, nbytes, label, False
+        return made
+
+    @property
+    def bytes(self) -> Bytes:
+        """The bytes as NumPy's."""
+        if self._bytes is None:
+            self._bytes = np.asarray(self.owner)
+        return self._bytes
 
     @classmethod
     @explained
@@ -43,19 +61,14 @@ class Storage:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
         begin = int(raw.ctypes.data)
         skip = -begin % ALIGNMENT
-        return cls(raw[skip : skip + nbytes], label, begin + skip)
+        return cls.owned(raw[skip : skip + nbytes], begin + skip, nbytes, label)
 
     @classmethod
-    def holding(cls, content: bytes, label: str = "") -> Storage:
+    def holding(cls, content: Content, label: str = "") -> Storage:
         """Fresh memory that holds `content`."""
         storage = cls.allocate(len(content), label)
         storage.bytes[:] = np.frombuffer(content, np.uint8)
         return storage
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return int(self.bytes.nbytes)
 
     def __copy__(self) -> Storage:
         copy = Storage.allocate(self.nbytes, "copy")
@@ -65,7 +78,7 @@ class Storage:
     def __deepcopy__(self, memo: dict[int, object]) -> Storage:
         return self.__copy__()
 
-    def __reduce__(self) -> tuple[Callable[[bytes, str], Storage], tuple[bytes, str]]:
+    def __reduce__(self) -> tuple[Callable[[Content, str], Storage], tuple[Content, str]]:
         # By value: an address means nothing in another process, and not the same memory in this one.
         return Storage.holding, (self.bytes.tobytes(), "copy")
 

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nnc.arguments import explained
+from nnc.arguments import explained, frequent
 from nnc.core.conversion import check_values
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.pool import Pool
@@ -26,22 +26,42 @@ OVERLAP_WORK = 10_000
 class Tensor:
     """element[i…] is at byte `offset + sum(i · strides) · itemsize` of `storage`; strides count elements."""
 
-    __slots__ = ("__weakref__", "_array", "offset", "spec", "storage", "strides")
+    __slots__ = ("__weakref__", "_made", "address", "is_contiguous", "offset", "spec", "storage", "strides")
 
     def __init__(self, spec: TensorSpec, storage: Storage, offset: int = 0, strides: Shape | None = None) -> None:
         self.spec = spec
         self.storage = storage
         self.offset = offset
-        self.strides = contiguous_strides(spec.shape) if strides is None else strides
+        whole = contiguous_strides(spec.shape)
+        self.strides = whole if strides is None else strides
+        # Address of element [0, …, 0].
+        self.address = storage.address + offset
+        self._made: Array | None = None
         self._check_bounds()
-        self._array: Array
-        if spec.elements:
-            # The stride of an axis of size 1 leads nowhere and may be beyond what NumPy can count.
-            steps = [stride if size > 1 else 0 for stride, size in zip(self.strides, spec.shape, strict=True)]
-            byte_strides = tuple(step * spec.dtype.itemsize for step in steps)
-            self._array = np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, offset, byte_strides)
-        else:
-            self._array = np.empty(spec.shape, spec.dtype.numpy)
+        # True when the elements lie in row-major order without holes.
+        self.is_contiguous = self.strides == whole or not spec.elements or self._has_no_gaps(whole)
+
+    def _has_no_gaps(self, whole: Shape) -> bool:
+        """Whether strides differ from row-major ones at axes of size 1 alone."""
+        axes = zip(self.strides, whole, self.spec.shape, strict=True)
+        return all(stride == dense for stride, dense, size in axes if size > 1)
+
+    @property
+    def _array(self) -> Array:
+        """The elements as NumPy's, made when first asked for: small kernels take less time."""
+        found = self._made
+        if found is None:
+            found = self._made = self._as_array()
+        return found
+
+    def _as_array(self) -> Array:
+        spec, storage = self.spec, self.storage
+        if not spec.elements:
+            return np.empty(spec.shape, spec.dtype.numpy)
+        # The stride of an axis of size 1 leads nowhere and may be beyond what NumPy can count.
+        steps = [stride if size > 1 else 0 for stride, size in zip(self.strides, spec.shape, strict=True)]
+        byte_strides = tuple(step * spec.dtype.itemsize for step in steps)
+        return np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, self.offset, byte_strides)
 
     def _check_bounds(self) -> None:
         if len(self.strides) != self.spec.rank:
@@ -62,6 +82,15 @@ class Tensor:
     def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
         """A tensor with uninitialized memory, fresh or from a pool."""
         return cls(spec, Storage.allocate(spec.nbytes, label) if pool is None else pool.allocate(spec.nbytes, label))
+
+    @classmethod
+    @frequent
+    def over(cls, spec: TensorSpec, storage: Storage, strides: Shape) -> Self:
+        """A tensor over all of a storage that was allocated for it; `strides` are the row-major ones of the spec."""
+        made = cls.__new__(cls)
+        made.spec, made.storage, made.offset, made.strides = spec, storage, 0, strides
+        made.address, made.is_contiguous, made._made = storage.address, True, None
+        return made
 
     @classmethod
     def zeros(cls, spec: TensorSpec, label: str = "") -> Self:
@@ -127,16 +156,6 @@ class Tensor:
     def dtype(self) -> DType:
         """Element type."""
         return self.spec.dtype
-
-    @property
-    def address(self) -> int:
-        """Address of element [0, …, 0]."""
-        return self.storage.address + self.offset
-
-    @property
-    def is_contiguous(self) -> bool:
-        """True when the elements lie in row-major order without holes."""
-        return bool(self._array.flags.c_contiguous)
 
     @property
     def shares_memory(self) -> bool:

@@ -82,96 +82,100 @@ class ArrayOperand(LiftingOperand):
     # ---- arithmetic
 
     def _meet(
-        self, rule: Callable[[Self, Self], Self], of_number: Callable[[Any], Self], other: object, swapped: bool = False
+        self,
+        rule: Callable[[Any, Any], Any],
+        of_number: Callable[[Any, Any], Any],
+        other: object,
+        swapped: bool = False,
     ) -> Self:
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
         if isinstance(other, NUMBERS):
-            return of_number(other)
-        operand = self.lift(other)
+            return of_number(self, other)  # type: ignore[no-any-return]  # an operand as this one
+        operand = other if type(other) is type(self) else self.lift(other)
         if operand is None:
             return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
         first, second = promoted(self, operand)
-        return rule(second, first) if swapped else rule(first, second)
+        return rule(second, first) if swapped else rule(first, second)  # type: ignore[no-any-return]  # as above
 
     @located
     def __add__(self, other: object) -> Self:
-        return self._meet(add, super().__add__, other)
+        return self._meet(add, ArithmeticOperand.__add__, other)
 
     @located
     def __radd__(self, other: object) -> Self:
-        return self._meet(add, super().__radd__, other, swapped=True)
+        return self._meet(add, ArithmeticOperand.__radd__, other, swapped=True)
 
     @located
     def __sub__(self, other: object) -> Self:
-        return self._meet(subtract, super().__sub__, other)
+        return self._meet(subtract, ArithmeticOperand.__sub__, other)
 
     @located
     def __rsub__(self, other: object) -> Self:
-        return self._meet(subtract, super().__rsub__, other, swapped=True)
+        return self._meet(subtract, ArithmeticOperand.__rsub__, other, swapped=True)
 
     @located
     def __mul__(self, other: object) -> Self:
-        return self._meet(multiply, super().__mul__, other)
+        return self._meet(multiply, ArithmeticOperand.__mul__, other)
 
     @located
     def __rmul__(self, other: object) -> Self:
-        return self._meet(multiply, super().__rmul__, other, swapped=True)
+        return self._meet(multiply, ArithmeticOperand.__rmul__, other, swapped=True)
 
     @located
     def __truediv__(self, other: object) -> Self:
-        return self._meet(divide, super().__truediv__, other)
+        return self._meet(divide, ArithmeticOperand.__truediv__, other)
 
     @located
     def __rtruediv__(self, other: object) -> Self:
-        return self._meet(divide, super().__rtruediv__, other, swapped=True)
+        return self._meet(divide, ArithmeticOperand.__rtruediv__, other, swapped=True)
 
     @located
     def __pow__(self, other: object) -> Self:
-        return self._meet(power, super().__pow__, other)
+        return self._meet(power, ArithmeticOperand.__pow__, other)
 
     @located
     def __rpow__(self, other: object) -> Self:
-        return self._meet(power, super().__rpow__, other, swapped=True)
+        return self._meet(power, ArithmeticOperand.__rpow__, other, swapped=True)
 
     @located
     def __floordiv__(self, other: object) -> Self:
-        return self._meet(floor_divide, super().__floordiv__, other)
+        return self._meet(floor_divide, ArithmeticOperand.__floordiv__, other)
 
     @located
     def __rfloordiv__(self, other: object) -> Self:
-        return self._meet(floor_divide, super().__rfloordiv__, other, swapped=True)
+        return self._meet(floor_divide, ArithmeticOperand.__rfloordiv__, other, swapped=True)
 
     @located
     def __mod__(self, other: object) -> Self:
-        return self._meet(remainder, super().__mod__, other)
+        return self._meet(remainder, ArithmeticOperand.__mod__, other)
 
     @located
     def __rmod__(self, other: object) -> Self:
-        return self._meet(remainder, super().__rmod__, other, swapped=True)
+        return self._meet(remainder, ArithmeticOperand.__rmod__, other, swapped=True)
 
     @located
     def __lshift__(self, other: object) -> Self:
-        return self._meet(shift_left, super().__lshift__, other)
+        return self._meet(shift_left, ArithmeticOperand.__lshift__, other)
 
     @located
     def __rlshift__(self, other: object) -> Self:
-        return self._meet(shift_left, super().__rlshift__, other, swapped=True)
+        return self._meet(shift_left, ArithmeticOperand.__rlshift__, other, swapped=True)
 
     @located
     def __rshift__(self, other: object) -> Self:
-        return self._meet(shift_right, super().__rshift__, other)
+        return self._meet(shift_right, ArithmeticOperand.__rshift__, other)
 
     @located
     def __rrshift__(self, other: object) -> Self:
-        return self._meet(shift_right, super().__rrshift__, other, swapped=True)
+        return self._meet(shift_right, ArithmeticOperand.__rrshift__, other, swapped=True)
 
     @located
     def __matmul__(self, other: object) -> Self:
-        return self._meet(matmul, self._times_number, other)
+        return self._meet(matmul, type(self)._times_number, other)
 
     @located
     def __rmatmul__(self, other: object) -> Self:
-        return self._meet(matmul, self._times_number, other, swapped=True)
+        return self._meet(matmul, type(self)._times_number, other, swapped=True)
 
     def _times_number(self, other: object) -> Self:
         raise ShapeError("matmul", got=f"{self.spec} and a number", need="at least one axis each", fix="use *")
@@ -183,41 +187,41 @@ class ArrayOperand(LiftingOperand):
 
     @located
     def __eq__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
-        return self._meet(equal, lambda value: equal(self, scalar_like(self, value)), other)
+        return self._meet(equal, lambda x, value: equal(x, scalar_like(x, value)), other)
 
     @located
     def __ne__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
-        return self._meet(not_equal, lambda value: not_equal(self, scalar_like(self, value)), other)
+        return self._meet(not_equal, lambda x, value: not_equal(x, scalar_like(x, value)), other)
 
     __hash__ = object.__hash__
 
     @located
     def __lt__(self, other: object) -> Self:
-        return self._meet(less, super().__lt__, other)
+        return self._meet(less, ArithmeticOperand.__lt__, other)
 
     @located
     def __le__(self, other: object) -> Self:
-        return self._meet(less_equal, super().__le__, other)
+        return self._meet(less_equal, ArithmeticOperand.__le__, other)
 
     @located
     def __gt__(self, other: object) -> Self:
-        return self._meet(greater, super().__gt__, other)
+        return self._meet(greater, ArithmeticOperand.__gt__, other)
 
     @located
     def __ge__(self, other: object) -> Self:
-        return self._meet(greater_equal, super().__ge__, other)
+        return self._meet(greater_equal, ArithmeticOperand.__ge__, other)
 
     @located
     def __and__(self, other: object) -> Self:
-        return self._meet(ArithmeticOperand.__and__, super().__and__, other)
+        return self._meet(ArithmeticOperand.__and__, ArithmeticOperand.__and__, other)
 
     @located
     def __or__(self, other: object) -> Self:
-        return self._meet(ArithmeticOperand.__or__, super().__or__, other)
+        return self._meet(ArithmeticOperand.__or__, ArithmeticOperand.__or__, other)
 
     @located
     def __xor__(self, other: object) -> Self:
-        return self._meet(ArithmeticOperand.__xor__, super().__xor__, other)
+        return self._meet(ArithmeticOperand.__xor__, ArithmeticOperand.__xor__, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 

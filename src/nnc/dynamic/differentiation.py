@@ -230,7 +230,7 @@ class _EagerWorld(_World):
         """Recorded where they are to be differentiated once more."""
         recorded = [output for output in outputs if output.key is not None]
         again = again or any(map(self._lasts, recorded))
-        return self.graph.backward(recorded, inputs, create_graph=again)
+        return self.graph.backward(recorded, inputs, create_graph=again, constant=not again)
 
     def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
         """Jᵀ u is linear in u: its own gradient by u, for seeds v, is J v, whatever u is."""

@@ -23,15 +23,15 @@ from numpy.typing import ArrayLike
 from nnc.arguments import explained, frequent
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.dispatch import DISPATCHER, Kernel
 from nnc.core.dtype import DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
-from nnc.core.recent import RecentlyUsed
+from nnc.core.recent import RecentlyUsed, TwoGenerations
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
@@ -56,6 +56,22 @@ class _Known:
 
     tensor: Tensor
     handles: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Ready:
+    """A command on given specs, ready to run: its kernel and, per output, spec, bytes, strides, input written over."""
+
+    kernel: Kernel
+    places: Sequence[tuple[TensorSpec, int, Shape, int | None]]
+
+    def outputs(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """Tensors in memory that others have left, but for outputs that are written over an input."""
+        found = []
+        for spec, nbytes, strides, source in self.places:
+            old = None if source is None else inputs[source]
+            found.append(Tensor.over(spec, pool.allocate(nbytes), strides) if old is None else old)
+        return tuple(found)
 
 
 class _Edit:
@@ -97,7 +113,10 @@ class DynamicGraph(Uncopied):
         self._known: dict[TensorKey, _Known] = {}
         # Per alias how many variables and recorded execs name it: it is forgotten when nobody does.
         self._alias_uses: dict[TensorKey, int] = {}
+        # Per root that an exec writes the oldest root that leads to it.
+        self._oldest: dict[TensorKey, TensorKey] = {}
         self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(lambda: SETTINGS.kept_programs)
+        self._ready: TwoGenerations[tuple[object, ...], _Ready] = TwoGenerations(lambda: SETTINGS.kept_kernels)
         self._arena = Arena(0)
         self._pool = Pool()
         # Edits of the record: one thread at a time, how deep it is in them, and the handles that went meanwhile.
@@ -159,41 +178,58 @@ class DynamicGraph(Uncopied):
 
     # ---- running
 
+    @frequent
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
+        outputs = self._compute(command, inputs)
+        for variable in inputs:
+            if variable is not None and variable.key is not None:
+                break
+        else:
+            return tuple([Variable(self, tensor, None) for tensor in outputs])
+        if not self.recording:
+            return tuple([Variable(self, tensor, None) for tensor in outputs])
         origin = caller_origin()
-        outputs = self._compute(command, inputs, origin)
-        if not self.recording or all(variable is None or variable.key is None for variable in inputs):
-            return tuple(Variable(self, tensor, None) for tensor in outputs)
         with Shield(), _Edit(self):
             keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
             written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
             self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
             return tuple(self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True))
 
-    def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None], origin: str) -> tuple[Tensor, ...]:
+    def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Tensor, ...]:
         """Run `command` now, whether or not it is recorded."""
-        _check_variables(command.op.name, inputs)
-        specs = tuple(None if variable is None else variable.spec for variable in inputs)
-        if any(variable is not None and variable.key is not None and variable.graph is not self for variable in inputs):
-            raise SymbolError(
-                command.op.name,
-                got="a variable of another graph",
-                need="variables of one graph",
-                fix="detach() it",
-                origin=origin,
-            )
+        tensors: list[Tensor | None] = []
+        specs: list[TensorSpec | None] = []
+        for variable in inputs:
+            if variable is None:
+                tensors.append(None)
+                specs.append(None)
+            elif type(variable) is Variable and (variable.key is None or variable.graph is self):
+                tensor = variable.tensor
+                tensors.append(tensor)
+                specs.append(tensor.spec)
+            else:
+                raise _foreign(command, variable)
+        key = (command, *specs)
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._ready.put(key, self._make_ready(command, tuple(specs)))
+        outputs = ready.outputs(self._pool, tensors)
+        room = ready.kernel.workspace_bytes
+        scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
+        ready.kernel.run(tuple(tensors), outputs, scratch)
+        return outputs
+
+    def _make_ready(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> _Ready:
         try:
             results = infer(command.op, command.attrs, specs)
             claim = DISPATCHER.claim(command, specs, results, self.backend)
         except UsageError as error:
-            error.origin = error.origin or origin
+            error.origin = error.origin or caller_origin()
             raise
-        outputs = self._outputs(command, inputs, results)
-        room = claim.kernel.workspace_bytes
-        scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
-        claim.kernel.run(tuple(None if variable is None else variable.tensor for variable in inputs), outputs, scratch)
-        return outputs
+        over = {output: source for source, output in INPLACE[command.op](command.attrs).enforced}
+        places = [(spec, spec.nbytes, contiguous_strides(spec.shape), over.get(at)) for at, spec in enumerate(results)]
+        return _Ready(claim.kernel, places)
 
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of `of`'s root."""
@@ -208,11 +244,17 @@ class DynamicGraph(Uncopied):
     # ---- gradients
 
     def backward(
-        self, outputs: Sequence[Variable], inputs: Sequence[Variable], *, create_graph: bool = False
+        self,
+        outputs: Sequence[Variable],
+        inputs: Sequence[Variable],
+        *,
+        create_graph: bool = False,
+        constant: bool = False,
     ) -> tuple[Variable, ...]:
         """d(sum of outputs) / d(input), one variable per input.
 
-        With `create_graph` the gradients are recorded too and can be differentiated again.
+        With `create_graph` the gradients are recorded too and can be differentiated again; else they are leaves, or
+        with `constant` not recorded at all.
         """
         targets = [self._recorded(variable, "output") for variable in outputs]
         sources = [self._recorded(variable, "input") for variable in inputs]
@@ -224,11 +266,11 @@ class DynamicGraph(Uncopied):
         if part is not None:
             program = self._programs.put(signature, gradient_program(part, computation, self.backend, self._arena))
         assert program is not None
-        return self._run(program, tuple(computation.numbers), create_graph)
+        return self._run(program, tuple(computation.numbers), create_graph, constant)
 
     def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run a command that is not recorded and whose first output takes the place of `old`: a leaf for a leaf."""
-        new, *others = self._compute(command, inputs, caller_origin())
+        new, *others = self._compute(command, inputs)
         first = Variable(self, new, None) if old.key is None else self._leaf(new)
         return (first, *(Variable(self, tensor, None) for tensor in others))
 
@@ -251,7 +293,7 @@ class DynamicGraph(Uncopied):
         steering = [self.constant(value, dtype) for value in scalars]
         leaves, following = [], []
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering), caller_origin())
+            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering))
             leaves.append(self._leaf(updated))
             following.append(tuple(Variable(self, tensor, None) for tensor in rest))
         return leaves, following
@@ -279,8 +321,7 @@ class DynamicGraph(Uncopied):
             return False
         with self._lock:
             root = self.record.root(variable.key)
-            read = (self.record.execs[key].inputs for key in self.record.needed_for([root]))
-            return root < mark or any(key is not None and self.record.root(key) < mark for keys in read for key in keys)
+            return self._oldest.get(root, root) < mark
 
     def append(
         self, source: SymbolicGraph, inputs: Mapping[TensorKey, Variable], results: Mapping[TensorKey, Tensor]
@@ -311,19 +352,21 @@ class DynamicGraph(Uncopied):
             )
         return variable.key
 
-    def _run(self, program: GradientProgram, keys: Sequence[TensorKey], create_graph: bool) -> tuple[Variable, ...]:
-        """Run a program on the tensors with the numbered `keys`; the gradients as leaves, or recorded."""
+    def _run(
+        self, program: GradientProgram, keys: Sequence[TensorKey], create_graph: bool, constant: bool
+    ) -> tuple[Variable, ...]:
+        """Run a program on the tensors with the numbered `keys`; the gradients as leaves, or recorded, or neither."""
         numbers, graph = program.numbers, program.graph
         with Shield(), _Edit(self):
             roots = {symbol.key: self._known[keys[numbers[symbol.key]]].tensor for symbol in program.given}
         roots.update({symbol.key: Tensor.empty(symbol.spec, pool=self._pool) for symbol in program.fresh})
-        program.compiled.rebind({graph.symbol(key): tensor for key, tensor in roots.items()}).run()
+        program.compiled.run([roots[symbol.key] for symbol in (*program.given, *program.fresh)])
         tensors = []
         for symbol in program.results:
             root, region = roots[graph.root(symbol.key)], graph.region(symbol.key)
             tensors.append(root if symbol.key in roots else root.view(symbol.spec, region.offset, region.strides))
         if not create_graph:
-            return tuple(self._leaf(tensor) for tensor in tensors)
+            return tuple(Variable(self, one, None) if constant else self._leaf(one) for one in tensors)
         mapped = {key: keys[number] for key, number in numbers.items()}
         with Shield(), _Edit(self):
             for made in self.record.graft(graph, program.execs, [symbol.key for symbol in program.results], mapped):
@@ -369,11 +412,18 @@ class DynamicGraph(Uncopied):
         return key
 
     def _count_aliases(self, key: ExecKey) -> None:
-        """One more use of each alias that a new exec reads or writes."""
-        record = self.record.execs[key]
+        """One more use of each alias that a new exec reads or writes; what its outputs depend on, back to the start."""
+        record, tensors = self.record.execs[key], self.record.tensors
+        roots = []
         for tensor in (*record.inputs, *record.outputs):
-            if tensor is not None and self.record.root(tensor) != tensor:
-                self._alias_uses[tensor] = self._alias_uses.get(tensor, 0) + 1
+            if tensor is not None:
+                alias = tensors[tensor].alias
+                if alias is not None:
+                    self._alias_uses[tensor] = self._alias_uses.get(tensor, 0) + 1
+                roots.append(tensor if alias is None else alias.root)
+        oldest = min(map(self._oldest.get, roots, roots))
+        for root in roots[-len(record.outputs) :]:
+            self._oldest[root] = oldest
 
     def _discount(self, key: TensorKey) -> None:
         """One use less of `key` if it is an alias; forgotten with the last."""
@@ -435,20 +485,17 @@ class DynamicGraph(Uncopied):
         known = self._known.get(root)
         return (known is None or known.handles == 0) and not self.record.readers(root)
 
-    def _outputs(
-        self, command: AnyCommand, inputs: Sequence[Variable | None], specs: tuple[TensorSpec, ...]
-    ) -> tuple[Tensor, ...]:
-        """Tensors of memory that variables of this graph have left, but for outputs that are written over an input."""
-        over = {output: inputs[source] for source, output in INPLACE[command.op](command.attrs).enforced}
-        chosen = (over.get(position) for position in range(len(specs)))
-        return tuple(
-            Tensor.empty(spec, pool=self._pool) if old is None else old.tensor
-            for spec, old in zip(specs, chosen, strict=True)
-        )
-
     def _drop(self, root: TensorKey) -> None:
         self._known.pop(root, None)
+        self._oldest.pop(root, None)
         self.record.remove_tensor(root)
+
+
+def _foreign(command: AnyCommand, operand: object) -> SymbolError:
+    """What is wrong with an operand that is no variable of the graph."""
+    _check_variables(command.op.name, [operand])
+    got, need = "a variable of another graph", "variables of one graph"
+    return SymbolError(command.op.name, got=got, need=need, fix="detach() it", origin=caller_origin())
 
 
 def _check_variables(subject: str, operands: Sequence[object]) -> None:

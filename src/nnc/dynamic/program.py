@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnc.symbolic.compiler import Arena, Compiled, compile
+from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 
@@ -36,7 +36,7 @@ class GradientProgram:
     """
 
     graph: SymbolicGraph
-    compiled: Compiled
+    compiled: MovingProgram
     numbers: Mapping[TensorKey, int]
     given: tuple[Symbol, ...]
     fresh: tuple[Symbol, ...]
@@ -98,7 +98,8 @@ def gradient_program(part: Part, computation: Computation, backend: str, arena: 
     compiled = compile(graph, results, given=dict.fromkeys(given), bind=dict.fromkeys(fresh), backend=backend)
     numbers = {mapped[key]: number for key, number in computation.numbers.items()}
     execs = graph.needed_for([symbol.key for symbol in results], numbers)
-    return GradientProgram(graph, compiled.in_arena_of(arena), numbers, given, fresh, results, execs)
+    program = MovingProgram(compiled.in_arena_of(arena), (*given, *fresh))
+    return GradientProgram(graph, program, numbers, given, fresh, results, execs)
 
 
 def _named(record: SymbolicGraph, execs: Sequence[ExecKey]) -> list[TensorKey]:

@@ -215,7 +215,7 @@ class Op(Generic[A_co]):
     names, or VARIADIC. `level` says how central the operator is (lower is more central).
     """
 
-    __slots__ = ("__weakref__", "attributes", "doc", "index", "inputs", "level", "name", "outputs", "registry")
+    __slots__ = ("__weakref__", "attributes", "doc", "index", "inputs", "level", "name", "outputs", "plain", "registry")
 
     def __init__(
         self,
@@ -232,6 +232,8 @@ class Op(Generic[A_co]):
     ) -> None:
         _check_attributes_type(name, attributes)
         self.name: Final = name
+        # Room for what the layers above make of an operator without attributes, once.
+        self.plain: object = None
         self.attributes: Final[type[A_co]] = attributes
         self.inputs: Final[Names[A_co]] = inputs
         self.outputs: Final[Names[A_co]] = outputs

@@ -52,11 +52,20 @@ T = TypeVar("T", bound=Operand)
 
 def apply(op: Op[A], attrs: A, first: T, *rest: T | None) -> T:
     """The single output of `op` on the operands; UsageError for a first one that is none, such as an array."""
-    if not isinstance(first, Operand):
+    plain = op.plain
+    command = plain if isinstance(plain, Command) else Command(op, attrs)
+    return apply_command(command, first, *rest)
+
+
+def apply_command(command: AnyCommand, first: T, *rest: T | None) -> T:
+    """The single output of a command; UsageError as in `apply`."""
+    try:
+        run = first.apply
+    except AttributeError:
         raise UsageError(
-            op.name,
+            command.op.name,
             got=f"a {type(first).__name__}",
             need="a symbol or a variable",
             fix="make it with input() of a symbolic graph, or with variable() or constant() of a dynamic one",
-        )
-    return first.apply(Command(op, attrs), (first, *rest))[0]
+        ) from None
+    return run(command, (first, *rest))[0]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BOOL, I32, DType
 from nnc.core.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
@@ -19,7 +21,7 @@ from nnc.ops.broadcast import sum_to
 from nnc.ops.examples import MATRIX, TRUTH, Example
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.number import Number, exact, is_whole
-from nnc.ops.operand import Operand, T, apply
+from nnc.ops.operand import Operand, T, apply, apply_command
 from nnc.ops.precision import FOLLOW, FULL, Precision
 from nnc.ops.rules import (
     FLOATS,
@@ -442,7 +444,15 @@ _NONE = NoAttrs()
 
 def affine(x: T, scale: Number = 1.0, shift: Number = -0.0) -> T:
     """y = scale · x + shift. Integers are kept exactly; a number that x's type cannot hold is infinite there."""
+    if type(scale) is float and type(shift) is float:
+        return apply_command(_affine_command(scale, shift, math.copysign(1.0, scale), math.copysign(1.0, shift)), x)
     return apply(AFFINE, AffineAttrs(scale, shift), x)
+
+
+@lru_cache(maxsize=256)
+def _affine_command(scale: float, shift: float, *signs: float) -> AnyCommand:
+    """Made once each, for eager code; signs tell 0.0 from -0.0."""
+    return Command(AFFINE, AffineAttrs(scale, shift))
 
 
 def cast(x: T, dtype: DType) -> T:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from nnc.core.command import Command
 from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
@@ -127,6 +128,8 @@ def operator(
     operator on permuted operands, or on a batch of them, is the same operator: it needs no `permuted` and no `batched`.
     """
     op = Op(name, attributes, VARIADIC if variadic else inputs, outputs, registry=registry, doc=doc)
+    if attributes is NoAttrs:
+        op.plain = Command(op, NoAttrs())
     INFER.set(op, infer)
     GRADIENT.set(op, gradient)
     INPLACE.set(op, inplace if callable(inplace) else lambda attrs: inplace)

@@ -235,6 +235,7 @@ class SymbolicGraph:
         alias = self.tensors[key].alias
         return key if alias is None else alias.root
 
+    @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
         return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
@@ -291,6 +292,7 @@ class SymbolicGraph:
             error.origin = error.origin or origin
             raise
 
+    @frequent
     def add_exec(self, record: ExecSymbol) -> ExecKey:
         """Append a record whose keys are of this graph; edges follow from use."""
         with Shield():
@@ -341,6 +343,7 @@ class SymbolicGraph:
         for tensor in made:
             self._writers[tensor] = [key]
 
+    @frequent
     def remove_exec(self, key: ExecKey) -> ExecSymbol:
         """Take an exec out; its output symbols stay, unwritten."""
         record = self.execs.remove_node(key)
@@ -350,6 +353,7 @@ class SymbolicGraph:
             self._writers[root].remove(key)
         return record
 
+    @frequent
     def remove_tensor(self, key: TensorKey) -> None:
         """Forget a symbol that no exec names, neither itself nor through an alias."""
         users = [self.execs[user] for user in (*self.readers(key), *self.writers(key))]
@@ -418,6 +422,7 @@ class SymbolicGraph:
         read = {self.root(key) for record in chosen for key in record.inputs if key is not None}
         return tuple(sorted(read - written))
 
+    @frequent
     def needed_for(self, outputs: Iterable[TensorKey], given: Collection[TensorKey] = ()) -> tuple[ExecKey, ...]:
         """The execs that `outputs` depend on, in topological order; `given` roots need no exec."""
         found: set[ExecKey] = set()

@@ -20,7 +20,7 @@ from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Kernel, LoopCalls, LoopProgram, Program, Specs, Tensors, outside_host
+from nnc.core.dispatch import Call, Kernel, LoopCalls, LoopProgram, Program, Relocation, Specs, Tensors, outside_host
 from nnc.core.dtype import F16
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -76,6 +76,7 @@ class Draft:
     addresses: tuple[int, ...]
     reads: tuple[AddressRange, ...]
     writes: tuple[AddressRange, ...]
+    operands: int
 
     @property
     def is_fresh(self) -> bool:
@@ -85,7 +86,7 @@ class Draft:
     def launch(self, jit: Jit) -> Launch:
         """The launch of the loaded kernel."""
         native = jit.kernel(self.generator) if self.kernel is None else self.kernel.native()
-        return Launch(native, self.addresses, self.reads, self.writes)
+        return Launch(native, self.addresses, self.reads, self.writes, self.operands)
 
 
 @dataclass(slots=True)
@@ -215,7 +216,7 @@ class Assembly:
             addresses.append(taken.begin)
             writes.append(taken)
         words = (*addresses, *words_of(generator))
-        self.drafts.append(Draft(generator, kernel, words, reads, tuple(writes)))
+        self.drafts.append(Draft(generator, kernel, words, reads, tuple(writes), len(addresses)))
 
     def _workspace(self, size: int, planned: AddressRange | None) -> AddressRange:
         """The memory that the caller planned; other memory where strides make the kernel want more."""
@@ -260,9 +261,28 @@ class LlvmKernel(Uncopied):
     words: tuple[int, ...] = ()
     _native: NativeKernel | None = None
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
+    _alone: SingleLaunch | None = None
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
+        alone = self._alone
+        if alone is None or SETTINGS.debug or not self._run_alone(alone, inputs, outputs):
+            self._run(inputs, outputs, workspace)
+
+    def _run_alone(self, alone: SingleLaunch, inputs: Tensors, outputs: Tensors) -> bool:
+        """The short way of a small kernel without workspace; False where it does not fit the tensors."""
+        addresses = []
+        for tensor in (*inputs, *outputs):
+            if tensor is not None:
+                if not tensor.is_contiguous:
+                    return False
+                addresses.append(tensor.address)
+        if None in outputs:
+            return False
+        alone.run((*addresses, *self.words))
+        return True
+
+    def _run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
         if (self.workspace_bytes and not enough) or not self.takes(inputs, outputs):
             assemble([Call(self, inputs, outputs, workspace)])()
@@ -272,7 +292,10 @@ class LlvmKernel(Uncopied):
         if SETTINGS.debug:
             held = [_extent(tensor) for tensor in operands if tensor is not None]
             check_owned(held, [Call(self, inputs, outputs, workspace)])
-        self._launch(SETTINGS.worker_count()).run((*addresses, *self.words))
+        launch = self._launch(SETTINGS.worker_count())
+        launch.run((*addresses, *self.words))
+        if launch.is_alone and not self.workspace_bytes:
+            self._alone = launch
 
     def takes(self, inputs: Tensors, outputs: Tensors) -> bool:
         """True when the kernel runs on these tensors as they are, and nothing beside it has to be done."""
@@ -322,15 +345,25 @@ def assemble(calls: Sequence[Call]) -> Program:
         ranges = (span for launch in launches for span in (*launch.reads, *launch.writes))
         check_owned(ranges, calls, [memory.data for memory in assembly.memory])
     program = NativeProgram(assembly.engine.pool, launches, SETTINGS.worker_count())
-    kept, checks = (tuple(calls), assembly.memory), tuple(assembly.checks)
+    return AssembledProgram(program, tuple(assembly.checks), (tuple(calls), assembly.memory))
 
-    def run() -> None:
-        assert kept
-        program.run()
-        for check in checks:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AssembledProgram:
+    """A native program with the checks behind it, and what it keeps alive."""
+
+    program: NativeProgram
+    checks: tuple[IndexCheck, ...]
+    kept: object
+
+    def __call__(self) -> None:
+        self.program.run()
+        for check in self.checks:
             check()
 
-    return run
+    def relocation(self, spans: Sequence[tuple[int, int]]) -> Relocation:
+        """Operands inside the spans move."""
+        return self.program.relocation(spans)
 
 
 def assemble_loop(calls: LoopCalls) -> LoopProgram | None:

@@ -26,12 +26,14 @@ repeat/   what runs again
 check/    reads in a plan, and writes of a run in debug mode
 build     a planned graph as a concrete one
 compiled  what runs: tensors over one arena, a concrete graph
+moving    the same over other tensors at each run
 lower     from what a caller asks to that
 """
 
 from nnc.symbolic.compiler.compiled import Arena, Compiled
 from nnc.symbolic.compiler.lower import compile
+from nnc.symbolic.compiler.moving import MovingProgram
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
 
-__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "compile"]
+__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "MovingProgram", "compile"]

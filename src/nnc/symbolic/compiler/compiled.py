@@ -295,7 +295,7 @@ class Compiled(Uncopied):
     def run(self, stream: Stream | None = None) -> Signal | None:
         """Execute once; with a stream, return at once with the signal that fires at the end."""
         concrete = self.allocate()
-        self._take_turn()
+        self.take_turn()
         self.begun = not self._announced
         return concrete.run(stream)
 
@@ -319,8 +319,8 @@ class Compiled(Uncopied):
 
         return self.exclusively(turn)
 
-    def _take_turn(self) -> None:
-        """SymbolError for inputs that were not written since the last run in this arena; their bytes are others' now.
+    def take_turn(self) -> None:
+        """What comes before each run: SymbolError for inputs that were not written since the last one in this arena.
 
         An input that is also an output keeps its value as long as no other program runs.
         """

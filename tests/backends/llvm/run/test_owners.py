@@ -22,7 +22,7 @@ S = spec([16])
 def astray() -> Tensor:
     """A tensor that says it lies where other memory is, as a copied address would."""
     other = np.zeros(64, np.uint8)
-    return Tensor(S, Storage(np.zeros(64, np.uint8), "", int(other.ctypes.data)))
+    return Tensor(S, Storage.owned(np.zeros(64, np.uint8), int(other.ctypes.data), 64))
 
 
 @pytest.mark.parametrize("place", ["input", "output"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -37,16 +38,22 @@ EVERYBODY, FIRST = -1, 0
 WINDOW = 64
 
 Words = NDArray[np.int64]
+# Steps, their number, workers, the stop flag, scratch memory, its stride, words: slots side by side.
+_RUN_SLOTS = struct.Struct("=7q")
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel with the addresses it runs on; `reads` and `writes` are the memory it touches, workspace included."""
+    """A kernel with the addresses it runs on; `reads` and `writes` are the memory it touches, workspace included.
+
+    The first `operands` of the addresses are of memory; what is behind them are words of the kernel's own.
+    """
 
     kernel: NativeKernel
     addresses: tuple[int, ...]
     reads: tuple[AddressRange, ...]
     writes: tuple[AddressRange, ...]
+    operands: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +223,9 @@ class ControlBlock:
         if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
             # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
             self._words.append(_step_words(2 * count))
-        self.slots[interpreter.STEPS] = table
-        self.slots[interpreter.COUNT] = count
-        self.slots[interpreter.WORKERS] = workers
-        self.slots[interpreter.WORDS] = self._words[-1].address
-        self.slots[interpreter.SCRATCH] = self._scratch.address
-        self.slots[interpreter.STRIDE] = stride // 8
+        # In one call: one by one takes as long as a small kernel.
+        words = (table, count, workers, 0, self._scratch.address, stride // 8, self._words[-1].address)
+        _RUN_SLOTS.pack_into(self._memory.data.data, 8 * interpreter.STEPS, *words)
 
 
 class WorkerPool(Uncopied):
@@ -349,9 +353,28 @@ class NativeProgram(Uncopied):
         # Owners of every address in the table: the code of the kernels, the interpreter's is the pool's.
         self._kept = (table, addresses, branches, tuple(launch.kernel for launch in launches))
         self.table, self.addresses = int(table.ctypes.data), int(addresses.ctypes.data)
+        self._entries = addresses
+        self._operands = [launch.operands for launch in launches]
+        self._words = [len(launch.addresses) for launch in launches]
         self.steps = len(steps)
         self.barriers = sum(flags)
         self.scratch = max((launch.kernel.scratch for launch in launches), default=0)
+
+    def relocation(self, spans: Sequence[tuple[int, int]]) -> Callable[[Sequence[int]], None]:
+        """What moves operands inside these spans of addresses to where the spans begin from now on."""
+        starts = np.cumsum([0, *self._words[:-1]])
+        places = [start + at for start, count in zip(starts, self._operands, strict=True) for at in range(count)]
+        found = np.array(places, dtype=np.int64)
+        begins, ends = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
+        at = self._entries[found]
+        inside = (begins[:, None] <= at) & (at < ends[:, None])
+        which, column = np.nonzero(inside)
+        offsets, target, addresses = at[column] - begins[which], found[column], self._entries
+
+        def move(bases: Sequence[int]) -> None:
+            addresses[target] = np.array(bases, dtype=np.int64)[which] + offsets
+
+        return move
 
     def run(self) -> None:
         """Run all steps and return when the last one is done."""
@@ -374,12 +397,36 @@ class SingleLaunch(Uncopied):
         self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         rows = [(s.function, 0, s.items, not alone and index > 0, s.owner) for index, s in enumerate(steps)]
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
+        self._free: list[_LaunchTable] = []
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is a matter of one worker, however many there are."""
+        return self._workers == 1
 
     def run(self, addresses: Sequence[int]) -> None:
         """Run the kernel on operands at `addresses`."""
-        if not len(self._rows):
+        count = len(self._rows)
+        if not count:
             return
-        arguments = np.array(addresses, dtype=np.int64)
-        table = self._rows.copy()
-        table[:, 1] = arguments.ctypes.data
-        self._pool.run(int(table.ctypes.data), len(table), self._workers, self._scratch)
+        try:
+            table = self._free.pop()
+        except IndexError:
+            table = _LaunchTable(self._rows, len(addresses))
+        table.pack_into(table.buffer, 0, *addresses)
+        self._pool.run(table.address, count, self._workers, self._scratch)
+        self._free.append(table)
+
+
+class _LaunchTable:
+    """The steps of a launch and the addresses that they read, for one run at a time."""
+
+    __slots__ = ("address", "buffer", "pack_into", "rows")
+
+    def __init__(self, rows: Words, count: int) -> None:
+        arguments: Words = np.empty(count, dtype=np.int64)
+        self.buffer = arguments.data
+        self.pack_into = struct.Struct(f"={count}q").pack_into
+        self.rows = rows.copy()
+        self.rows[:, 1] = arguments.ctypes.data
+        self.address = int(self.rows.ctypes.data)

@@ -1,0 +1,83 @@
+"""Compiled graphs whose given and bound tensors are others at each run, without anything being built.
+
+A graph is laid out once, over stand-ins. What lies in these moves to where the tensors of a run are: of a native
+program some addresses are stored, a call of another backend gets other tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from nnc.concrete import ConcreteGraph
+from nnc.concrete.run import Fixed
+from nnc.core.dispatch import Call, Relocatable
+from nnc.core.settings import SETTINGS
+from nnc.core.tensor import Tensor
+from nnc.core.uncopied import Uncopied
+from nnc.symbolic.compiler.compiled import Compiled
+from nnc.symbolic.ir import Symbol
+
+Step = Callable[[Sequence[Tensor]], None]
+
+
+class MovingProgram(Uncopied):
+    """`run(tensors)` = rebind(symbols to tensors).run(), in microseconds where there are neither loops nor branches."""
+
+    instead: ClassVar[str] = "compile() again"
+
+    def __init__(self, compiled: Compiled, symbols: Sequence[Symbol]) -> None:
+        self.compiled = compiled
+        self.symbols = tuple(symbols)
+        self._bound: Compiled | None = None
+        self._laid_out: ConcreteGraph | None = None
+        self._steps: tuple[Step, ...] | None = None
+
+    def run(self, tensors: Sequence[Tensor]) -> None:
+        """Run on these contiguous tensors of the symbols, which have their specs."""
+        if SETTINGS.debug or not self.compiled.exclusively(lambda: self._run_moved(tensors)):
+            self.compiled.rebind(dict(zip(self.symbols, tensors, strict=True))).run()
+
+    def _run_moved(self, tensors: Sequence[Tensor]) -> bool:
+        if self._bound is None:
+            stand_ins = {symbol: Tensor.empty(symbol.spec) for symbol in self.symbols}
+            self._bound = self.compiled.rebind(stand_ins)
+        concrete = self._bound.allocate()
+        if concrete is not self._laid_out:
+            fixed = concrete.fixed_steps()
+            places = [self._bound.tensor(symbol) for symbol in self.symbols]
+            self._steps = None if fixed is None else tuple(_step(one, places) for one in fixed)
+            self._laid_out = concrete
+        if self._steps is None:
+            return False
+        self._bound.take_turn()
+        for step in self._steps:
+            step(tensors)
+        return True
+
+
+def _step(fixed: Fixed, places: Sequence[Tensor]) -> Step:
+    """A program that goes where the tensors are."""
+    program: object = fixed.program
+    if isinstance(program, Relocatable):
+        move = program.relocation([(place.address, place.address + place.spec.nbytes) for place in places])
+
+        def run(tensors: Sequence[Tensor]) -> None:
+            move([tensor.address for tensor in tensors])
+            fixed.program()
+
+        return run
+    numbers = {id(place.storage): number for number, place in enumerate(places)}
+    return lambda tensors: _call_all(fixed.calls, numbers, tensors)
+
+
+def _call_all(calls: Sequence[Call], numbers: Mapping[int, int], tensors: Sequence[Tensor]) -> None:
+    def moved(tensor: Tensor | None) -> Tensor | None:
+        number = None if tensor is None else numbers.get(id(tensor.storage))
+        if tensor is None or number is None:
+            return tensor
+        new = tensors[number]
+        return Tensor(tensor.spec, new.storage, new.offset + tensor.offset, tensor.strides)
+
+    for call in calls:
+        call.kernel.run(tuple(map(moved, call.inputs)), tuple(map(moved, call.outputs)), call.workspace)
