@@ -20,7 +20,6 @@ from functools import update_wrapper
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import dtype_of
@@ -42,7 +41,7 @@ from nnc.errors import SymbolError, UsageError
 from nnc.ops.copy import contiguous
 from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic import compile as compile_graph
-from nnc.symbolic.compiler import Arena
+from nnc.symbolic.compiler import Arena, MovingProgram
 from nnc.symbolic.passes import simplify
 
 P = ParamSpec("P")
@@ -69,17 +68,14 @@ class _Recorded:
     """
 
     compiled: Compiled
+    moving: MovingProgram
     inputs: tuple[Symbol, ...]
+    outputs: tuple[Symbol, ...]
     results: tuple[Any, ...]
     structure: Structure
     constants: Mapping[Symbol, Tensor]
     source: SymbolicGraph
     keys: Mapping[Symbol, TensorKey]
-
-    @property
-    def outputs(self) -> tuple[Symbol, ...]:
-        """What the program computes."""
-        return tuple(dict.fromkeys(one for one in self.results if isinstance(one, Symbol)))
 
 
 class CompiledFunction(Uncopied, Generic[P, R]):
@@ -103,9 +99,9 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
-        tensors = program.compiled.exclusively(lambda: self._run(program, arrays))
+        tensors = self._run(program, arrays)
         graph = _graph_of(arrays)
-        if graph.recording and any(isinstance(one, Variable) and one.key is not None for one in arrays):
+        if graph.recording and any(type(one) is Variable and one.key is not None for one in arrays):
             values = dict(zip(tensors, _append(graph, program, arrays, tensors), strict=True))
         else:
             values = {symbol: Variable(graph, tensor, None) for symbol, tensor in tensors.items()}
@@ -173,35 +169,31 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         self, trace: FunctionTrace, inputs: tuple[Symbol, ...], results: tuple[Any, ...], structure: Structure
     ) -> _Recorded:
         """What the function did as a program, and as it was before passes changed it."""
-        outputs = [one for one in results if isinstance(one, Symbol)]
+        outputs = tuple(dict.fromkeys(one for one in results if isinstance(one, Symbol)))
         copy = trace.graph.duplicate()
         keys = {symbol: copy.tensors[symbol.key] for symbol in (*inputs, *trace.constants, *outputs)}
         simplify(trace.graph, outputs, backend=self.options.backend)
         compiled = compile_graph(
             trace.graph,
             outputs,
-            given=trace.constants,
+            given={**trace.constants, **dict.fromkeys(inputs)},
+            bind=dict.fromkeys(outputs),
             backend=self.options.backend,
             memory_limit=self.options.memory_limit,
             autotune=self.options.autotune,
             deterministic=self.options.deterministic,
         )
-        return _Recorded(
-            compiled.in_arena_of(self._arena), inputs, results, structure, trace.constants, copy.graph, keys
-        )
+        compiled = compiled.in_arena_of(self._arena)
+        moving = MovingProgram(compiled, inputs, outputs)
+        return _Recorded(compiled, moving, inputs, outputs, results, structure, trace.constants, copy.graph, keys)
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> dict[Symbol, Tensor]:
-        """Each output in memory of its own."""
-        compiled = program.compiled
-        for symbol, value in zip(program.inputs, arrays, strict=True):
-            compiled.write(symbol, _elements(value))
-        if program.outputs:
-            compiled.run()
-        tensors = {}
-        for symbol in program.outputs:
-            tensors[symbol] = Tensor.empty(symbol.spec, pool=self._pool)
-            tensors[symbol].copy_from(compiled.tensor(symbol).numpy())
-        return tensors
+        """Each output in memory of its own, computed from the arrays where they are."""
+        given = [_contiguous(value) for value in arrays]
+        made = [Tensor.empty(symbol.spec, pool=self._pool) for symbol in program.outputs]
+        if made:
+            program.moving.run((*given, *made))
+        return dict(zip(program.outputs, made, strict=True))
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -312,14 +304,16 @@ def _result(trace: FunctionTrace, value: Tree) -> Tree:
     return symbol if is_written else trace.symbol(contiguous(value))
 
 
-def _elements(value: Tree) -> NDArray[np.generic]:
+def _contiguous(value: Tree) -> Tensor:
+    """The elements in row-major order, where they are or in a copy."""
     if isinstance(value, TensorSpec):
         got, need = f"the spec {value}", "an array: specs are for memory()"
         raise UsageError("compile", got=got, need=need, origin=caller_origin())
-    if isinstance(value, Variable | Tensor | TracedValue):
-        return value.numpy()
-    array = np.asarray(value)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if type(value) is not Variable and not isinstance(value, Tensor):
+        array = np.asarray(value)
+        return Tensor.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape))
+    tensor = value if isinstance(value, Tensor) else value.tensor
+    return tensor if tensor.is_contiguous else tensor.clone()
 
 
 def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:

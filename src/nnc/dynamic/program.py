@@ -98,7 +98,7 @@ def gradient_program(part: Part, computation: Computation, backend: str, arena: 
     compiled = compile(graph, results, given=dict.fromkeys(given), bind=dict.fromkeys(fresh), backend=backend)
     numbers = {mapped[key]: number for key, number in computation.numbers.items()}
     execs = graph.needed_for([symbol.key for symbol in results], numbers)
-    program = MovingProgram(compiled.in_arena_of(arena), (*given, *fresh))
+    program = MovingProgram(compiled.in_arena_of(arena), given, fresh)
     return GradientProgram(graph, program, numbers, given, fresh, results, execs)
 
 

@@ -1,7 +1,8 @@
 """Compiled graphs whose given and bound tensors are others at each run, without anything being built.
 
 A graph is laid out once, over stand-ins. What lies in these moves to where the tensors of a run are: of a native
-program some addresses are stored, a call of another backend gets other tensors.
+program some addresses are stored, a call of another backend gets other tensors. Where there are loops or branches, the
+values go to the stand-ins and come from them.
 """
 
 from __future__ import annotations
@@ -22,38 +23,50 @@ Step = Callable[[Sequence[Tensor]], None]
 
 
 class MovingProgram(Uncopied):
-    """`run(tensors)` = rebind(symbols to tensors).run(), in microseconds where there are neither loops nor branches."""
+    """`run(tensors)` = rebind(symbols to tensors).run(), for tensors `given` and then `written`, in microseconds."""
 
     instead: ClassVar[str] = "compile() again"
 
-    def __init__(self, compiled: Compiled, symbols: Sequence[Symbol]) -> None:
+    def __init__(self, compiled: Compiled, given: Sequence[Symbol], written: Sequence[Symbol]) -> None:
         self.compiled = compiled
-        self.symbols = tuple(symbols)
+        self.symbols = (*given, *written)
+        self._given = len(given)
         self._bound: Compiled | None = None
+        self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
         self._steps: tuple[Step, ...] | None = None
 
     def run(self, tensors: Sequence[Tensor]) -> None:
         """Run on these contiguous tensors of the symbols, which have their specs."""
-        if SETTINGS.debug or not self.compiled.exclusively(lambda: self._run_moved(tensors)):
+        if SETTINGS.debug:
             self.compiled.rebind(dict(zip(self.symbols, tensors, strict=True))).run()
+        else:
+            self.compiled.exclusively(lambda: self._run_moved(tensors))
 
-    def _run_moved(self, tensors: Sequence[Tensor]) -> bool:
+    def _run_moved(self, tensors: Sequence[Tensor]) -> None:
         if self._bound is None:
             stand_ins = {symbol: Tensor.empty(symbol.spec) for symbol in self.symbols}
             self._bound = self.compiled.rebind(stand_ins)
         concrete = self._bound.allocate()
         if concrete is not self._laid_out:
             fixed = concrete.fixed_steps()
-            places = [self._bound.tensor(symbol) for symbol in self.symbols]
-            self._steps = None if fixed is None else tuple(_step(one, places) for one in fixed)
+            self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
+            self._steps = None if fixed is None else tuple(_step(one, self._places) for one in fixed)
             self._laid_out = concrete
         if self._steps is None:
-            return False
+            self._run_copied(self._bound, tensors)
+            return
         self._bound.take_turn()
         for step in self._steps:
             step(tensors)
-        return True
+
+    def _run_copied(self, bound: Compiled, tensors: Sequence[Tensor]) -> None:
+        pairs = [*zip(self._places, tensors, strict=True)]
+        for place, tensor in pairs[: self._given]:
+            place.copy_from(tensor.numpy())
+        bound.run()
+        for place, tensor in pairs[self._given :]:
+            tensor.copy_from(place.numpy())
 
 
 def _step(fixed: Fixed, places: Sequence[Tensor]) -> Step:
