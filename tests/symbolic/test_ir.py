@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,17 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import I32
 from nnc.core.spec import spec
-from nnc.errors import ArityError, CycleError, GraphError, ShapeError, SymbolError, UnknownKeyError
+from nnc.errors import (
+    ArgumentError,
+    ArityError,
+    CycleError,
+    GraphError,
+    ShapeError,
+    SymbolError,
+    UnknownKeyError,
+    UsageError,
+)
+from nnc.graph import Arena, DictStorage
 from nnc.ops.copy import COPY
 from nnc.ops.pointwise import ADD, EXP
 from nnc.ops.rules import NoAttrs
@@ -538,3 +549,25 @@ def test_an_exec_of_many_inputs_is_appended_in_linear_work(
     monkeypatch.setattr(SymbolicGraph, "root", lambda self, key: asked.append(key) or root(self, key))
     ops.concatenate(inputs, 0)
     assert len(asked) <= 10 * count
+
+
+WRONG: tuple[Any, ...] = (None, "x", [1], {}, 1.5, object(), -1, 99, 2**70, float("nan"), (1,), b"k")
+
+
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+def test_what_is_called_often_says_what_is_wrong_in_our_own_words_too(value: Any) -> None:
+    graph = SymbolicGraph()
+    graph.input(spec([2]))
+    for call in (graph.symbol, graph.root, graph.region, graph.writers, graph.readers, graph.label, graph.own):
+        with pytest.raises(UsageError):
+            call(value)
+    with pytest.raises(ArgumentError, match="need a TensorSymbol"):
+        graph.add_tensor(value)
+    if value is not None:
+        with pytest.raises(ArgumentError, match="need something to call or None"):
+            graph.observed(value)
+    arena: Arena[int, str] = Arena(int, storage=DictStorage)
+    for call in (arena.require, arena.remove, arena.__getitem__):
+        with pytest.raises(UnknownKeyError):
+            call(value)
+    assert value not in arena

@@ -199,8 +199,12 @@ class Arena(Generic[K, D]):
     @frequent
     def require(self, key: K) -> None:
         """Raise UnknownKeyError unless the key lives."""
-        if key not in self._storage:
-            raise self.unknown(key)
+        try:
+            if key in self._storage:
+                return
+        except TypeError:
+            pass
+        raise self.unknown(key)
 
     def unknown(self, key: int) -> UnknownKeyError:
         """The error for a key that does not live here: it was removed, or this arena never made it."""
@@ -231,7 +235,10 @@ class Arena(Generic[K, D]):
             raise self.unknown(key) from None
 
     def __contains__(self, key: object) -> bool:
-        return key in self._storage
+        try:
+            return key in self._storage
+        except TypeError:
+            return False
 
     def __len__(self) -> int:
         return len(self._storage)

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NewType, Self
 
-from nnc.arguments import explained, frequent
+from nnc.arguments import checked, explained, frequent, shown
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.errors import CycleError, GraphError, ShapeError, SymbolError, UsageError
+from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.products import gemm
@@ -142,6 +142,8 @@ class SymbolicGraph:
     @frequent
     def add_tensor(self, record: TensorSymbol) -> TensorKey:
         """Append a record of a symbol, whose root, if it is an alias, is of this graph."""
+        if not isinstance(record, TensorSymbol):
+            raise ArgumentError("add_tensor", got=f"record={shown(record)}", need="a TensorSymbol")
         key = self.tensors.new(record)
         for _, observer in self._observers:
             if observer is not None:
@@ -309,6 +311,7 @@ class SymbolicGraph:
         return exec_key
 
     @frequent
+    @checked
     @contextmanager
     def observed(self, execs: Observer | None = None, tensors: TensorObserver | None = None) -> Iterator[None]:
         """Inside, `execs` is told each exec that is appended, and `tensors` each symbol that is made."""
