@@ -1,0 +1,71 @@
+"""The documentation as a site: `python docs/site/build.py [FOLDER]`, by default `build/site`; warnings are errors.
+
+The guides, the records of decisions and the reference pages, which are made from docstrings, are laid out as in the
+checkout, so that links between them hold; links to source files stay text.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reference import PACKAGES, page
+from sphinx.cmd.build import build_main
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parents[1]
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def lay_out(source: Path) -> None:
+    """All that Sphinx reads."""
+    for name in DOCUMENTS:
+        _copy(CHECKOUT / name, source / name)
+    for found in sorted((CHECKOUT / "docs").rglob("*")):
+        if found.is_file() and HERE not in found.parents and found.suffix in (".md", ".svg", ".png"):
+            _copy(found, source / found.relative_to(CHECKOUT))
+    shutil.copytree(HERE, source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc", "__pycache__"))
+    records = sorted(path.stem for path in (CHECKOUT / "docs" / "design").glob("*.md"))
+    _write(source / "docs" / "design" / "index.md", _contents("Records of decisions", records))
+    _write(source / "reference" / "index.md", _contents("Reference", PACKAGES))
+    for name in PACKAGES:
+        _write(source / "reference" / f"{name}.md", page(name))
+
+
+def _contents(title: str, names: tuple[str, ...] | list[str]) -> str:
+    return "\n".join([f"# {title}", "", "```{toctree}", ":maxdepth: 1", "", *names, "```", ""])
+
+
+def _copy(path: Path, target: Path) -> None:
+    """A file; in a document, links to what is no page of the site become text."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix != ".md":
+        shutil.copy(path, target)
+        return
+
+    def kept(link: re.Match[str]) -> str:
+        place = (path.parent / link[2]).resolve()
+        is_page = place.suffix == ".md" and ("docs" in place.parts or place.name in DOCUMENTS)
+        return link[0] if is_page and place.is_file() else link[1]
+
+    text = path.read_text(encoding="utf-8")
+    _write(target, re.sub(r"(?<!!)\[([^\]\n]+)\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", kept, text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def main(folder: Path) -> int:
+    """Build the site into `folder`; Sphinx's exit code."""
+    with TemporaryDirectory() as name:
+        lay_out(Path(name))
+        return int(build_main(["-W", "--keep-going", "-n", "-q", "-b", "html", name, str(folder)]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKOUT / "build" / "site"))

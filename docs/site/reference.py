@@ -1,0 +1,93 @@
+"""Reference pages from docstrings: one page a public package, every public name once, with its signature and its text.
+
+Docstrings are written as people read them in a terminal: paragraphs, `code`, formulas and tables indented by four
+spaces, doctests. That is almost Markdown; what Markdown would take for its own outside of code is escaped.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+PACKAGES = (
+    "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.zoo", "nnc.ops", "nnc.dynamic", "nnc.symbolic", "nnc.symbolic.passes",
+    "nnc.symbolic.text", "nnc.concrete", "nnc.onnx", "nnc.planning", "nnc.graph", "nnc.errors",
+)  # fmt: skip
+# `re` takes them for its own where they stand.
+_SPECIAL = re.compile(r"([\\*_<>\[\]#$|~{}])")
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Those of `__all__`, or the classes and functions that the module defines; without modules."""
+    listed = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    ]
+    return sorted(name for name in listed if not name.startswith("_") and not inspect.ismodule(getattr(module, name)))
+
+
+def page(name: str) -> str:
+    """The page of a package."""
+    module = import_module(name)
+    lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
+    for member in public_names(module):
+        lines += _entry(member, getattr(module, member))
+    return "\n".join(lines) + "\n"
+
+
+def _entry(name: str, value: object) -> Iterator[str]:
+    yield f"## {_plain(name)}"
+    yield ""
+    if callable(value):
+        yield from ("```text", _signature(name, value), "```", "")
+    own = inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
+    yield markdown(own or f"A {type(value).__name__}: `{_without_addresses(str(value))[:200]}`.")
+    yield ""
+    if inspect.isclass(value):
+        for method, function in vars(value).items():
+            inner = function.fget if isinstance(function, property) else getattr(function, "__func__", function)
+            if not method.startswith("_") and inspect.isfunction(inner) and inspect.getdoc(inner):
+                kind = "" if isinstance(function, property) else _signature(method, inner)
+                yield f"**{_plain(method)}** {f'`{kind}`' if kind else ''}"
+                yield ""
+                yield markdown(inspect.getdoc(inner) or "")
+                yield ""
+
+
+def _signature(name: str, value: object) -> str:
+    try:
+        shown = str(inspect.signature(value))
+    except (ValueError, TypeError):
+        return f"{name}(…)"
+    # Annotations are text.
+    return _without_addresses(name + re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown))
+
+
+def _without_addresses(text: str) -> str:
+    """They differ from run to run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+def markdown(text: str) -> str:
+    """A docstring as Markdown: code spans and indented lines as they are, doctests fenced, the rest escaped."""
+    lines, result, fenced = text.splitlines(), list[str](), False
+    for line in lines:
+        starts = line.startswith(">>>")
+        if starts and not fenced:
+            result.append("```python")
+        elif fenced and not line.strip():
+            result.append("```")
+        fenced = starts or (fenced and bool(line.strip()))
+        result.append(line if fenced or line.startswith("    ") else _escaped(line))
+    return "\n".join([*result, *(["```"] if fenced else [])])
+
+
+def _escaped(line: str) -> str:
+    parts = re.split(r"(`[^`]*`)", line)
+    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)

@@ -1,0 +1,56 @@
+"""The site's reference pages: every public name of every public package stands there once."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPECIFICATION = importlib.util.spec_from_file_location("site_reference", ROOT / "docs" / "site" / "reference.py")
+assert SPECIFICATION is not None
+assert SPECIFICATION.loader is not None
+REFERENCE = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(REFERENCE)
+
+# Rooms inside, and those whose names the package above hands on.
+NOT_PUBLIC = {
+    "nnc.backends", "nnc.cli", "nnc.core", "nnc.nn.layers", "nnc.onnx.exports", "nnc.symbolic.compiler",
+    "nnc.symbolic.control",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFERENCE.PACKAGES)
+def test_every_public_name_has_an_entry(name: str) -> None:
+    page = REFERENCE.page(name)
+    titles = [title.replace("\\", "") for title in re.findall(r"^## (.*)$", page, re.MULTILINE)]
+    assert titles == REFERENCE.public_names(import_module(name))
+    assert " at 0x" not in page
+
+
+def test_every_public_package_has_a_page() -> None:
+    source = ROOT / "src"
+    packages = {
+        ".".join(path.parent.relative_to(source).parts)
+        for path in (source / "nnc").rglob("__init__.py")
+        if "__all__" in path.read_text()
+    }
+    hidden = {name for name in packages if any(name == one or name.startswith(f"{one}.") for one in NOT_PUBLIC)}
+    assert packages - hidden - set(REFERENCE.PACKAGES) == set()
+
+
+def test_docstrings_become_markdown() -> None:
+    text = "f: a*b_c and `x*y`\n\n    z = a*b\n\n>>> f(1)\n[2]\n\nAfter <it>."
+    assert REFERENCE.markdown(text) == (
+        "f: a\\*b\\_c and `x*y`\n\n    z = a*b\n\n```python\n>>> f(1)\n[2]\n```\n\nAfter \\<it\\>."
+    )
+
+
+def test_a_module_without_a_list_of_names_shows_what_it_defines() -> None:
+    module = ModuleType("made")
+    exec("def shown(): ...\ndef _hidden(): ...\nimport re\n", vars(module))
+    assert REFERENCE.public_names(module) == ["shown"]
