@@ -16,9 +16,12 @@ def test_a_planted_problem_is_dense_and_fixed_by_its_number(seed: int) -> None:
     assert 0.5 * CAPACITY < lower_bound(problem) <= CAPACITY
 
 
-@pytest.mark.parametrize("seed", [3, 19, 20, 21, 26, 31])
+@pytest.mark.parametrize("seed", [3, 19, 20, 21, 25, 26, 31])
 def test_planted_problems_are_solved_in_a_few_thousand_nodes(seed: int) -> None:
-    """A slice of those that `benchmarks/planner.py` counts; the limit is one of nodes, the same on every machine."""
+    """A slice of those that `benchmarks/planner.py` counts; the limit is one of nodes, the same on every machine.
+
+    25 took more than 260,000 before the search jumped back over decisions that had nothing to do with a dead end.
+    """
     problem = planted(seed)
     plan = solve(problem, capacity=CAPACITY, places=4_000, time_limit=None)
     assert plan.arena_bytes <= CAPACITY

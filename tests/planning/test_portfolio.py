@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import SOLVERS, Block, Interference, Problem, faults, lower_bound, read_csv, solve
-from nnc.planning.instance import Effort, Instance
-from nnc.planning.portfolio import PORTFOLIO, ROWS
+from nnc.planning.instance import Effort, ExpiredError, Instance
+from nnc.planning.portfolio import PORTFOLIO, ROWS, SolverRow
 
 DATA = Path(__file__).parent / "data"
 GENERAL = [row.name for row in ROWS if len(row.takes) == 3]
@@ -175,6 +175,27 @@ def test_orders_stop_at_the_deadline(name: str) -> None:
     count = 7_000
     instance = Instance([0] * count, [1] * count, list(range(1, count + 1)), [3] * count)
     assert SOLVERS[name](instance, Effort(deadline=0.0)).offsets is None
+
+
+@pytest.mark.parametrize("row", PORTFOLIO, ids=lambda row: row.name)
+def test_no_solver_goes_on_for_long_behind_the_deadline(row: SolverRow) -> None:
+    """Pairs that interfere are listed, and the like, a bounded number at a time between looks at the clock."""
+    count = 3_000
+    instance = Instance([0] * count, [1] * count, list(range(1, count + 1)), [3] * count)
+    try:
+        solution = row.solver(instance, Effort(deadline=0.0))
+    except ExpiredError:
+        return
+    assert solution.offsets is None
+
+
+def test_very_many_blocks_have_a_plan_before_solvers_that_take_long_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last resort once began at the deadline, and took as long again for a million blocks."""
+    monkeypatch.setattr("nnc.planning.portfolio.MOST_TO_WAIT", 3)
+    asked = []
+    monkeypatch.setattr("nnc.planning.portfolio._is_worth_its_time", lambda state, *_: asked.append(state.solver))
+    solve(Problem(tuple(Block(str(i), 3, 0, 1) for i in range(4))))
+    assert set(asked) == {"slots"}
 
 
 def test_a_solver_is_not_asked_for_more_blocks_than_it_is_quick_for() -> None:

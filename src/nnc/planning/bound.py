@@ -31,12 +31,11 @@ def proven_bytes(problem: Problem, witness: Witness) -> int:
 
 def witnesses(problem: Problem) -> dict[str, Witness]:
     """For each kind of memory the blocks that prove its part of the bound."""
-    members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
-    for i, block in enumerate(problem.blocks):
-        if problem.takes_bytes(i):
-            members[block.memory].append(i)
     together = _peak if problem.interference is None else _heaviest_clique
-    proofs = {memory: [together(problem, blocks), _highest_pin(problem, blocks)] for memory, blocks in members.items()}
+    proofs = {
+        memory: [together(problem, blocks), _highest_pin(problem, blocks)]
+        for memory, blocks in problem.members().items()
+    }
     return {memory: max(each, key=lambda witness: proven_bytes(problem, witness)) for memory, each in proofs.items()}
 
 

@@ -58,6 +58,10 @@ class Instance:
         return max(map(int.__add__, offsets, self.size), default=0)
 
 
+class ExpiredError(Exception):
+    """The deadline passed where a solver has nothing yet to give back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How far to go: stop at an arena of `target` bytes or when the clock passes `deadline`; `seed` for random choices.
@@ -76,6 +80,11 @@ class Effort:
     def expired(self) -> bool:
         """Whether the deadline has passed."""
         return self.deadline is not None and perf_counter() >= self.deadline
+
+    def check(self) -> None:
+        """Raise `ExpiredError` where the deadline has passed; to the portfolio the solver has then found nothing."""
+        if self.expired:
+            raise ExpiredError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from nnc.arguments import checked
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import arrays
 from nnc.planning.bound import proven_bytes, witnesses
-from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Effort, Solver
+from nnc.planning.instance import COMPANIONS, EXPLICIT, PINNED, Effort, ExpiredError, Solver
 from nnc.planning.plan import Plan, Witness
 from nnc.planning.problem import Problem
 from nnc.planning.solvers import greedy, sweep
@@ -28,6 +28,8 @@ from nnc.planning.solvers.whole_slots import slots
 
 PORTFOLIO_NAME = "portfolio"
 LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
+# From so many blocks on the last resort comes first: its pass takes seconds, which are not left when all others failed.
+MOST_TO_WAIT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,10 @@ def smallest_plan(
         targets = {memory: max(bound, capacity) for memory, bound in bounds.items()}
     deadline = None if time_limit is None else begin + time_limit
     states = [State(part) for part in normalize(problem)]
+    if solver == PORTFOLIO_NAME and deadline is not None:
+        for state in states:
+            if state.part.instance.count > MOST_TO_WAIT:
+                _advance(state, LAST_RESORT, Effort())
     for row in _rows(solver, states):
         for state in states:
             effort = Effort(targets[state.part.memory], deadline, seed, state.arena, places)
@@ -187,7 +193,10 @@ def _advance(state: State, row: SolverRow, effort: Effort) -> None:
     instance = state.part.instance
     if instance.needs - row.takes:
         return
-    solution = row.solver(instance, effort)
+    try:
+        solution = row.solver(instance, effort)
+    except ExpiredError:
+        return
     state.proven = max(state.proven, solution.proven)
     if solution.offsets is None:
         return

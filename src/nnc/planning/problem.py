@@ -173,6 +173,16 @@ class Problem:
         block = self.blocks[i]
         return block.size > 0 and (self.interference is not None or not block.empty)
 
+    def members(self) -> dict[str, list[int]]:
+        """For each kind of memory the blocks that take bytes there, all in one pass."""
+        found: dict[str, list[int]] = {}
+        by_lives = self.interference is None
+        for i, block in enumerate(self.blocks):
+            row = found.setdefault(block.memory, [])
+            if block.size > 0 and not (by_lives and block.lower == block.upper):
+                row.append(i)
+        return found
+
     def _check(self, *indices: int) -> None:
         for i in indices:
             try:

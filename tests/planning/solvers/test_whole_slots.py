@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from itertools import combinations
 from random import Random
 
@@ -7,13 +8,28 @@ import pytest
 
 from nnc.planning import Block, Interference, Problem, faults, solve
 from nnc.planning.instance import Effort, Instance
-from nnc.planning.solvers.whole_slots import slots
+from nnc.planning.solvers.whole_slots import FreeSlots, slots
 
 
 def test_a_block_takes_the_smallest_free_slot_that_holds_it() -> None:
     """Of the slots of 8 and 4 bytes the last block takes the second; nothing holds 9 bytes."""
     instance = Instance([0, 0, 1, 1], [1, 1, 2, 2], [8, 4, 3, 9], [1, 1, 1, 1])
     assert slots(instance, Effort()).offsets == [0, 8, 8, 12]
+
+
+def test_free_slots_are_those_of_a_sorted_list() -> None:
+    """More sizes than a word has bits, so that the smallest that holds a size is often in a later word."""
+    draw = Random(1)
+    sizes = draw.sample(range(1, 10**6), 3_000)
+    free, listed = FreeSlots(sizes), list[tuple[int, int]]()
+    for turn in range(3_000):
+        if draw.random() < 0.5:
+            free.give(size := draw.choice(sizes), turn)
+            insort(listed, (size, turn))
+        else:
+            size = draw.randrange(1_100_000)
+            place = bisect_left(listed, (size, 0))
+            assert free.take(size) == (listed.pop(place) if place < len(listed) else None)
 
 
 @pytest.mark.parametrize("seed", range(30))

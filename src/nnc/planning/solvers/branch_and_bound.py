@@ -15,8 +15,17 @@ The rules that cut the tree:
     lowest first       otherwise the lowest section is decided, so that nothing can come to lie under what is placed
     equal blocks       where one is refuted, so are those of the same life, size and alignment that stand beside it
     equal lives        of two blocks of one life that lie on each other, the lower one has the lower rank
-    parts              where no block that is left crosses, the rest falls into parts that are searched one by one;
-                       if one is refuted, the search returns to the decision that cut it off, past all other parts
+    parts              where no block that is left crosses, the rest falls into parts that are searched one by one
+    backjumping        a node that died did so for reasons, the decisions that its `least` follow from; the search
+                       returns to the last of them, past all decisions that have nothing to do with it
+
+Of four decisions in a row three were about other sections than the one that dies: of 49 planted problems that 5 s did
+not solve without backjumping, 3 s with it solve 15. Reasons are sets of decisions, bits of the row `why[i]` of words:
+
+    placed             `least[i]` is the top of what decision d placed: d, and why `i` cannot lie under it
+    barred             why it was refuted at its ground, that it leans on what is left, and the next line
+    leaning            the reasons of each that is left, and the decision of each that is placed, that it might rest on
+    section bound      the reasons of all blocks that are left in the section
 
 All state is integers and flat arrays of them, so that `grow` can be translated to native code as it stands.
 """
@@ -29,7 +38,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import TypeAlias
 
-from nnc.planning.instance import Instance
+from nnc.planning.instance import Effort, Instance
 from nnc.planning.solvers.normalize import conflicts, totals
 
 Cells: TypeAlias = "array[int]"
@@ -37,11 +46,12 @@ Cells: TypeAlias = "array[int]"
 FOUND, REFUTED, STOPPED, FULL = range(4)
 NONE = -1
 NEVER = 1 << 62
-BLOCK, PART_OF, BLOCKS_FROM, SECTIONS_FROM, PARTS_FROM, BARS, PARENT = range(7)
-FRAME = 7  # cells of a frame: a block placed, where what it changed begins, the bars and the decision before it
-FIRST, LAST, OWNER, NEXT, FULLEST = range(5)
-PART = 5  # cells of a part: its sections, the decision that cut it off, the part to search after it, its most bytes
-BLOCK_NOTE = 3  # block, least, ground
+BLOCK, PART_OF, BLOCKS_FROM, SECTIONS_FROM, PARTS_FROM, BARS = range(6)
+FRAME = 6  # cells of a frame: a block placed, where what it changed begins, the bars before it
+FIRST, LAST, NEXT, FULLEST = range(4)
+PART = 4  # cells of a part: its sections, the part to search after it, its most bytes
+BLOCK_NOTE = 3  # block, least, ground; then the words of its reasons
+WORD = 62  # bits of a set of decisions in one cell
 SECTION_NOTE = 6  # section, total, low, choice, ways, topmost
 
 
@@ -52,6 +62,8 @@ class SearchTree:
     The first `many[s]` cells of a section's row of `crossing` are the blocks that are left in it; `slots` says where
     in these rows a block is, one cell per section of its life. What is placed changes places with the last one left,
     so that taking it back is no more than counting it again.
+    `why` has a row of `words` cells per block, `level[i]` is the decision that placed it; `deaths[s]` counts, over all
+    searches of the tree, the nodes that died in the section.
     `choice[s]` is the first supported block at `low[s]` by rank, `ways[s]` how many there are, plus one where the
     section can do without; `topmost[s]` was placed last; `bridges[s]` blocks left live on both sides of its start.
     """
@@ -82,19 +94,23 @@ class SearchTree:
     is_raised: Cells
     changed: Cells
     is_changed: Cells
+    deaths: Cells
     noted_block: Cells
     noted_section: Cells
     block_notes: Cells
     section_notes: Cells
     frames: Cells
     parts: Cells
+    why: Cells
+    conflict: Cells
+    level: Cells
     count: int = field(default=0, init=False)
     sections: int = field(default=0, init=False)
     capacity: int = field(default=0, init=False)
     nodes: int = field(default=0, init=False)
     alive: int = field(default=0, init=False)
     part: int = field(default=0, init=False)
-    decision: int = field(default=0, init=False)
+    words: int = field(default=0, init=False)
     bars: int = field(default=0, init=False)
     depth: int = field(default=0, init=False)
     stamp: int = field(default=0, init=False)
@@ -117,7 +133,7 @@ def grow(s: SearchTree, limit: int) -> int:
     while True:
         if s.alive == 1 and s.part == NONE:
             return FOUND
-        if s.block_room - s.block_notes_end < s.count * BLOCK_NOTE:
+        if s.block_room - s.block_notes_end < s.count * (BLOCK_NOTE + s.words):
             return FULL
         if s.section_room - s.section_notes_end < s.sections * SECTION_NOTE:
             return FULL
@@ -126,17 +142,19 @@ def grow(s: SearchTree, limit: int) -> int:
         if s.alive == 1:
             block = choose_block(s)
             if is_out_of_order(s, block) == 1:
+                blame(s, s.topmost[s.lower[block]])
                 bar(s, block)
             elif s.nodes >= limit:
                 return STOPPED
             else:
                 s.nodes += 1
                 place(s, block)
-        elif s.decision == NONE:
-            return REFUTED
         else:
+            block = take_back(s)
+            if block == NONE:
+                return REFUTED
             s.alive = 1
-            bar(s, take_back(s))
+            bar(s, block)
 
 
 def choose_block(s: SearchTree) -> int:
@@ -177,6 +195,14 @@ def is_out_of_order(s: SearchTree, block: int) -> int:
     return 1
 
 
+def blame(s: SearchTree, block: int) -> int:
+    """The conflict is with where the block was placed, alone."""
+    for word in range(s.words):
+        s.conflict[word] = 0
+    s.conflict[s.level[block] // WORD] = 1 << s.level[block] % WORD
+    return 0
+
+
 def place(s: SearchTree, block: int) -> int:
     """Put the block on its ground, for good."""
     frame = s.depth * FRAME
@@ -186,8 +212,7 @@ def place(s: SearchTree, block: int) -> int:
     s.frames[frame + SECTIONS_FROM] = s.section_notes_end
     s.frames[frame + PARTS_FROM] = s.parts_end
     s.frames[frame + BARS] = s.bars
-    s.frames[frame + PARENT] = s.decision
-    s.decision = s.depth
+    s.level[block] = s.depth
     s.depth += 1
     s.stamp += 1
     s.left[block] = 0
@@ -235,11 +260,46 @@ def lift_neighbours(s: SearchTree, block: int, top: int) -> int:
                 note_block(s, i)
                 s.ground[i] = ground
                 if s.least[i] < ground:
+                    stand_on(s, i, block)
                     rise(s, i, ground)
                 elif s.least[i] == ground:
                     change_lowest(s, i)
             if s.bars > 0 and s.least[i] > s.ground[i]:
-                rise(s, i, support(s, i))
+                lean(s, i, support(s, i))
+    return 0
+
+
+def stand_on(s: SearchTree, block: int, under: int) -> int:
+    """The reasons why the block is above the placed one: where that is, and why there is no room under it."""
+    why = block * s.words
+    if s.size[block] > s.offset[under]:
+        for word in range(s.words):
+            s.why[why + word] = 0
+    s.why[why + s.level[under] // WORD] |= 1 << s.level[under] % WORD
+    return 0
+
+
+def lean(s: SearchTree, block: int, place: int) -> int:
+    """The block rests on one that is left, at `place` or higher, for the reasons of all that it could rest on lower."""
+    if place <= s.least[block]:
+        return 0
+    note_block(s, block)
+    for at in range(s.neighbour_from[block], s.neighbour_from[block + 1]):
+        i = s.neighbours[at]
+        if s.size[i] < place:  # those that are not smaller cannot be lower
+            if s.left[i] == 1:
+                merge(s, block, i)
+            else:
+                s.why[block * s.words + s.level[i] // WORD] |= 1 << s.level[i] % WORD
+    rise(s, block, place)
+    return 0
+
+
+def merge(s: SearchTree, block: int, other: int) -> int:
+    """Add the reasons of the other block."""
+    to, of = block * s.words, other * s.words
+    for word in range(s.words):
+        s.why[to + word] |= s.why[of + word]
     return 0
 
 
@@ -267,6 +327,8 @@ def rise(s: SearchTree, block: int, place: int) -> int:
         return 0
     if place > s.capacity - s.size[block]:
         s.alive = 0
+        for word in range(s.words):
+            s.conflict[word] = s.why[block * s.words + word]
         return 0
     note_block(s, block)
     change_lowest(s, block)
@@ -311,7 +373,7 @@ def settle(s: SearchTree) -> int:
             for at in range(s.neighbour_from[block], s.neighbour_from[block + 1]):
                 i = neighbours[at]
                 if ground[i] < least[i] and least[i] < top and left[i] == 1:
-                    rise(s, i, support(s, i))
+                    lean(s, i, support(s, i))
     while s.changed_end > 0:
         s.changed_end -= 1
         section = s.changed[s.changed_end]
@@ -343,14 +405,25 @@ def look(s: SearchTree, section: int) -> int:
                 best = i
     highest = s.capacity - s.total[section]
     if low > highest:
-        s.alive = 0
-        return 0
+        s.deaths[section] += 1
+        return die_of_all(s, start, start + s.many[section])
     note_section(s, section)
     s.low[section] = low
     s.choice[section] = best
     s.ways[section] = count + 1
     if leaning == 0 and second > highest and is_spent(s, section, low, highest) == 1:
         s.ways[section] = count
+    return 0
+
+
+def die_of_all(s: SearchTree, start: int, end: int) -> int:
+    """The node is dead, for the reasons of all blocks in these slots."""
+    s.alive = 0
+    for word in range(s.words):
+        reasons = 0
+        for at in range(start, end):
+            reasons |= s.why[s.crossing[at] * s.words + word]
+        s.conflict[word] = reasons
     return 0
 
 
@@ -375,6 +448,8 @@ def bar(s: SearchTree, block: int) -> int:
     for at in range(s.neighbour_from[block], s.neighbour_from[block + 1]):
         i = s.neighbours[at]
         if s.left[i] == 1 and s.least[i] == place and s.ground[i] == place and is_equal(s, block, i) == 1:
+            note_block(s, i)
+            merge(s, i, block)
             raise_off(s, i)
     settle(s)
     return 0
@@ -382,7 +457,10 @@ def bar(s: SearchTree, block: int) -> int:
 
 def raise_off(s: SearchTree, block: int) -> int:
     """The block rises from its ground onto one that is left."""
-    rise(s, block, max(support(s, block), align(s, block, s.least[block] + 1)))
+    note_block(s, block)
+    for word in range(s.words):
+        s.why[block * s.words + word] |= s.conflict[word]
+    lean(s, block, max(support(s, block), align(s, block, s.least[block] + 1)))
     return 0
 
 
@@ -396,9 +474,13 @@ def is_equal(s: SearchTree, one: int, other: int) -> int:
 
 
 def take_back(s: SearchTree) -> int:
-    """Undo the decision that failed and all after it; the block that it had placed."""
+    """Undo the last decision among the reasons and all after it; the block that it had placed, `NONE` for none."""
+    level = last_reason(s)
+    if level == NONE:
+        return NONE
+    s.conflict[level // WORD] ^= 1 << level % WORD
     block = NONE
-    while s.depth > s.decision:
+    while s.depth > level:
         s.depth -= 1
         frame = s.depth * FRAME
         block = s.frames[frame + BLOCK]
@@ -412,8 +494,21 @@ def take_back(s: SearchTree) -> int:
     s.parts_end = s.frames[frame + PARTS_FROM]
     s.bars = s.frames[frame + BARS]
     s.part = s.frames[frame + PART_OF]
-    s.decision = s.frames[frame + PARENT]
     return block
+
+
+def last_reason(s: SearchTree) -> int:
+    """The latest decision in the conflict."""
+    word = s.words - 1
+    while word >= 0 and s.conflict[word] == 0:
+        word -= 1
+    if word < 0:
+        return NONE
+    bit, reasons = 0, s.conflict[word]
+    while reasons > 1:
+        reasons = reasons >> 1
+        bit += 1
+    return word * WORD + bit
 
 
 def note_block(s: SearchTree, block: int) -> int:
@@ -424,15 +519,19 @@ def note_block(s: SearchTree, block: int) -> int:
         s.block_notes[at] = block
         s.block_notes[at + 1] = s.least[block]
         s.block_notes[at + 2] = s.ground[block]
-        s.block_notes_end += BLOCK_NOTE
+        for word in range(s.words):
+            s.block_notes[at + BLOCK_NOTE + word] = s.why[block * s.words + word]
+        s.block_notes_end += BLOCK_NOTE + s.words
     return 0
 
 
 def restore_blocks(s: SearchTree, start: int) -> int:
     """Blocks as they were when the notes ended at `start`."""
     while s.block_notes_end > start:
-        s.block_notes_end -= BLOCK_NOTE
+        s.block_notes_end -= BLOCK_NOTE + s.words
         at = s.block_notes_end
+        for word in range(s.words):
+            s.why[s.block_notes[at] * s.words + word] = s.block_notes[at + BLOCK_NOTE + word]
         s.least[s.block_notes[at]] = s.block_notes[at + 1]
         s.ground[s.block_notes[at]] = s.block_notes[at + 2]
     return 0
@@ -486,7 +585,6 @@ def cut(s: SearchTree) -> int:
         else:
             section = add_piece(s, section, last)
     if s.parts_end - start == PART:
-        s.parts[start + OWNER] = s.parts[s.part + OWNER]
         s.parts[start + NEXT] = following
         s.part = start
         return 0
@@ -497,8 +595,6 @@ def cut(s: SearchTree) -> int:
         following = piece
         piece = emptiest(s, start)
     s.part = following
-    if following != NONE:
-        s.decision = s.parts[following + OWNER]
     return 0
 
 
@@ -510,7 +606,6 @@ def add_piece(s: SearchTree, first: int, last: int) -> int:
         section += 1
     s.parts[s.parts_end + FIRST] = first
     s.parts[s.parts_end + LAST] = section
-    s.parts[s.parts_end + OWNER] = s.depth - 1
     s.parts[s.parts_end + FULLEST] = fullest
     s.parts_end += PART
     return section
@@ -530,8 +625,8 @@ def emptiest(s: SearchTree, start: int) -> int:
 # ---- what is not
 
 
-def make_tree(instance: Instance) -> SearchTree:
-    """The tree of a plain instance; `plant` sets it up for each search."""
+def make_tree(instance: Instance, effort: Effort | None = None) -> SearchTree:
+    """The tree of a plain instance; `plant` sets it up for each search. Raises `ExpiredError` at the deadline."""
     count, sections = instance.count, instance.steps
     crossing: list[list[int]] = [[] for _ in range(sections)]
     for i in range(count):
@@ -539,25 +634,40 @@ def make_tree(instance: Instance) -> SearchTree:
             crossing[section].append(i)
     lives = [upper - lower for lower, upper in zip(instance.lower, instance.upper, strict=True)]
     of_blocks = ("rank", "least", "ground", "left", "offset", "raised", "is_raised", "noted_block")
-    of_sections = ("many", "low", "choice", "ways", "topmost", "bridges", "changed", "is_changed", "noted_section")
+    of_sections = (
+        "many",
+        "low",
+        "choice",
+        "ways",
+        "topmost",
+        "bridges",
+        "changed",
+        "is_changed",
+        "deaths",
+        "noted_section",
+    )
+    words = count // WORD + 1
     sizes = {
         **dict.fromkeys(of_blocks, count),
         **dict.fromkeys(of_sections, sections + 1),
         "slots": sum(lives),
         "frames": (count + 1) * FRAME,
-        "block_notes": 4 * count * BLOCK_NOTE,
+        "block_notes": 4 * count * (BLOCK_NOTE + words),
         "section_notes": 4 * sections * SECTION_NOTE,
         "parts": 2 * (sections + 1) * PART,
+        "why": count * words,
+        "conflict": words,
+        "level": count,
     }
     cells = {name: array("q", bytes(8 * many)) for name, many in sizes.items()}
     for name in ("lower", "upper", "size", "alignment"):
         cells[name] = array("q", getattr(instance, name))
     cells["total"] = array("q", totals(instance))
-    cells["neighbour_from"], cells["neighbours"] = _rows(conflicts(instance))
+    cells["neighbour_from"], cells["neighbours"] = _rows(conflicts(instance, effort))
     cells["crossing_from"], cells["crossing"] = _rows(crossing)
     cells["slots_from"] = array("q", accumulate(lives, initial=0))
     tree = SearchTree(**cells)
-    tree.count, tree.sections = count, sections
+    tree.count, tree.sections, tree.words = count, sections, words
     for i in range(count):
         move_bridges(tree, i, 1)
     for section, row in enumerate(crossing):
@@ -605,7 +715,8 @@ def plant(tree: SearchTree, order: Sequence[int], capacity: int) -> None:
         tree.rank[block] = place
     tree.capacity, tree.nodes, tree.alive, tree.stamp, tree.bars = capacity, 0, 1, 1, 0
     tree.depth = tree.block_notes_end = tree.section_notes_end = 0
-    tree.part, tree.decision, tree.parts_end = 0, NONE, PART
-    tree.parts[:PART] = array("q", (0, sections, NONE, NONE, 0))
+    tree.why[:] = array("q", bytes(8 * count * tree.words))
+    tree.part, tree.parts_end = 0, PART
+    tree.parts[:PART] = array("q", (0, sections, NONE, 0))
     for section in range(sections):
         change(tree, section)

@@ -12,7 +12,7 @@ from math import lcm
 from nnc.errors import PlanningError
 from nnc.planning import arrays
 from nnc.planning.instance import Effort, Instance, Solution, Solver
-from nnc.planning.solvers.normalize import conflicts, totals
+from nnc.planning.solvers.normalize import conflicts, degrees, totals
 
 Order = Callable[[Instance], list[int]]
 LARGEST_FOR_LISTS = 6_000
@@ -38,7 +38,7 @@ def by_breadth(instance: Instance) -> list[int]:
 
 def by_conflicts(instance: Instance) -> list[int]:
     """Most interference first, then larger."""
-    degree = [len(row) for row in conflicts(instance)]
+    degree = degrees(instance)
     return sorted(range(instance.count), key=lambda i: (-degree[i], -instance.size[i], i))
 
 
@@ -72,7 +72,7 @@ def first_fit(order: Order) -> Solver:
                 return Solution(arrays.first_fit_in_arrays(instance, order(instance), effort.deadline))
             if effort.deadline is not None:
                 return Solution(None)
-        return Solution(place(instance, order(instance), conflicts(instance), effort, tightest=False))
+        return Solution(place(instance, order(instance), conflicts(instance, effort), effort, tightest=False))
 
     return solver
 
@@ -81,7 +81,7 @@ def best_fit(order: Order) -> Solver:
     """The solver that puts each block, in `order`, into the tightest free gap between placed blocks."""
 
     def solver(instance: Instance, effort: Effort) -> Solution:
-        return Solution(place(instance, order(instance), conflicts(instance), effort, tightest=True))
+        return Solution(place(instance, order(instance), conflicts(instance, effort), effort, tightest=True))
 
     return solver
 

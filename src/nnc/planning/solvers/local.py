@@ -18,7 +18,7 @@ PLACEMENTS = 100_000
 def local_search(instance: Instance, effort: Effort) -> Solution:
     """At most `PLACEMENTS` blocks, or `effort.places`, are placed in all; random choices come from the seed alone."""
     draw = Random(effort.seed)
-    neighbours = conflicts(instance)
+    neighbours = conflicts(instance, effort)
     order = by_size(instance)
     best = place(instance, order, neighbours, effort, tightest=False)
     if best is None:

@@ -6,11 +6,14 @@ is alive at one of these too, so overlap between them is overlap anywhere.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 
 from nnc.errors import PlanningError
-from nnc.planning.instance import Instance
+from nnc.planning.instance import Effort, Instance
 from nnc.planning.problem import Problem, bits
+
+CHECK_EVERY = 256  # so many rows are up to a million pairs of the largest instances that pairs are listed for
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,10 @@ class Subproblem:
 
 def normalize(problem: Problem) -> list[Subproblem]:
     """The instances that solve `problem` together: a plan of each, side by side in time, is a plan of the whole."""
-    members: dict[str, list[int]] = {memory: [] for memory in problem.memories}
-    companions = {block for group in problem.companions for block in group}
-    for i, block in enumerate(problem.blocks):
-        if i in companions or problem.takes_bytes(i):
-            members[block.memory].append(i)
+    members = problem.members()
+    for block in sorted(block for group in problem.companions for block in group):
+        if not problem.takes_bytes(block):
+            insort(members[problem.blocks[block].memory], block)
     parts = []
     for memory, blocks in members.items():
         if not blocks:
@@ -69,7 +71,7 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
     return Instance(
         lower,
         upper,
-        [block.reserved if problem.takes_bytes(i) else 0 for i, block in zip(blocks, chosen, strict=True)],
+        [block.reserved if problem.interference is not None or not block.empty else 0 for block in chosen],
         [block.alignment for block in chosen],
         pinned,
         tuple(groups),
@@ -157,13 +159,28 @@ def totals(instance: Instance) -> list[int]:
     return [alive := alive + step for step in change[:-1]]
 
 
-def conflicts(instance: Instance) -> list[list[int]]:
-    """`conflicts[i]` = the blocks that interfere with block `i`, ascending."""
+def degrees(instance: Instance) -> list[int]:
+    """How many blocks interfere with each: those born before it dies, less those dead before it is born."""
+    if instance.rows is not None:
+        return [row.bit_count() for row in instance.rows]
+    lower, upper = instance.lower, instance.upper
+    alive = [i for i in range(instance.count) if instance.size[i] and lower[i] < upper[i]]
+    births, deaths = sorted(lower[i] for i in alive), sorted(upper[i] for i in alive)
+    found = [0] * instance.count
+    for i in alive:
+        found[i] = bisect_left(births, upper[i]) - bisect_right(deaths, lower[i]) - 1
+    return found
+
+
+def conflicts(instance: Instance, effort: Effort | None = None) -> list[list[int]]:
+    """`conflicts[i]` = the blocks that interfere with block `i`, ascending; raises `ExpiredError` at the deadline."""
     if instance.rows is not None:
         return [list(bits(row)) for row in instance.rows]
     found: list[list[int]] = [[] for _ in range(instance.count)]
     alive: list[int] = []
-    for i in sorted(range(instance.count), key=lambda i: (instance.lower[i], i)):
+    for turn, i in enumerate(sorted(range(instance.count), key=lambda i: (instance.lower[i], i))):
+        if effort is not None and turn % CHECK_EVERY == 0:
+            effort.check()
         if not instance.size[i] or instance.lower[i] == instance.upper[i]:
             continue
         alive = [j for j in alive if instance.upper[j] > instance.lower[i]]

@@ -25,7 +25,7 @@ def reference_coded(instance: Instance, effort: Effort) -> Solution:
     size = flow_sizes(instance)
     graph = AllocationGraph(size)
     before, after = precedence(instance)
-    neighbours = conflicts(instance)
+    neighbours = conflicts(instance, effort)
     degree = [len(row) for row in neighbours]
     left = _groups(instance, before)
     barred: set[Group] = set()

@@ -46,15 +46,23 @@ class Ranges:
                 self.chunks[chunk] = value
 
 
-def rank(instance: Instance, keys: str, *, in_steps: bool = False, noise: Sequence[int] | None = None) -> list[int]:
+def rank(
+    instance: Instance,
+    keys: str,
+    *,
+    in_steps: bool = False,
+    noise: Sequence[int] | None = None,
+    loads: Sequence[int] | None = None,
+) -> list[int]:
     """Blocks in the order of the letters `keys` (T, W, A, Z), largest first, then earlier births.
 
-    W and A count sections, or the steps of the problem. Every key of block `i` is multiplied by `noise[i]`.
+    W and A count sections, or the steps of the problem. T is the largest load of a section, `loads` instead of bytes
+    where given. Every key of block `i` is multiplied by `noise[i]`.
     """
     lives = [upper - lower for lower, upper in zip(instance.lower, instance.upper, strict=True)]
     width = (instance.lifetime if in_steps else []) or lives
     columns: dict[str, Callable[[], list[int]]] = {
-        "T": lambda: fullest(instance),
+        "T": lambda: fullest(instance, loads),
         "W": lambda: width,
         "A": lambda: [size * length for size, length in zip(instance.size, width, strict=True)],
         "Z": lambda: instance.size,
@@ -64,9 +72,9 @@ def rank(instance: Instance, keys: str, *, in_steps: bool = False, noise: Sequen
     return [entry[-1] for entry in sorted(zip(*negated, instance.lower, range(instance.count), strict=True))]
 
 
-def fullest(instance: Instance) -> list[int]:
-    """For each block the bytes alive in the fullest section of its life."""
-    ranges = Ranges(totals(instance))
+def fullest(instance: Instance, loads: Sequence[int] | None = None) -> list[int]:
+    """For each block the largest load of a section of its life: the bytes alive there, or one of `loads`."""
+    ranges = Ranges(list(loads or totals(instance)))
     return [ranges.highest(lower, upper) for lower, upper in zip(instance.lower, instance.upper, strict=True)]
 
 
