@@ -60,7 +60,7 @@ def test_a_checkpoint_gives_back_everything(saved: Path) -> None:
     model = model_of(seed=9)
     position = nn.load_checkpoint(saved, model)
     assert state(model) == state(original)
-    assert position == nn.Position(8, batches.state(), SIZE, draws=8)
+    assert position == nn.Position(8, batches.state(), SIZE, draws=8, sizes=original.sizes)
     assert position.batches == BatchState(1, 1, 8)
     assert nn.read_position(saved) == position
 

@@ -361,7 +361,7 @@ def test_a_frozen_step_does_no_work_on_weights() -> None:
     graph = step.compiled.planned.graph
     names = [graph.execs[key].command.op.name for key in graph.execs.toposort()]
     assert names == ["convolution", "relu", "convolution", "gemm"]
-    own = sum(symbol.spec.nbytes for symbol in model._plan("freeze", 1).frozen)
+    own = sum(symbol.spec.nbytes for symbol in model._plan(("freeze", 1, 0)).frozen)
     assert model.memory(1, "freeze").weights == own == step.compiled.memory().bound
     assert own < model.memory(1, "predict").weights
 

@@ -105,7 +105,7 @@ def test_no_epochs_are_no_training() -> None:
 def test_the_position_is_where_the_next_batch_is() -> None:
     model, batches = setting()
     model.fit(batches, epochs=5, stop=lambda: model.updates == 4)
-    assert nn.position_of(model, batches) == nn.Position(4, BatchState(2, 1, 4), 4, draws=4)
+    assert nn.position_of(model, batches) == nn.Position(4, BatchState(2, 1, 4), 4, draws=4, sizes=((4, 0), (2, 0)))
 
 
 def trained(model: nn.Model, batches: Batches) -> dict[str, bytes]:

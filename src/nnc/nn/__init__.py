@@ -12,7 +12,7 @@ from nnc.nn.callbacks import (
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.functional import Functional, Lambda
-from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope
+from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
 from nnc.nn.layers import (
     GELU,
     LSTM,
@@ -46,7 +46,7 @@ from nnc.nn.layers import (
     Upsample,
 )
 from nnc.nn.load_report import LoadReport
-from nnc.nn.losses import Loss, MeanSquaredError, SoftmaxCrossEntropy
+from nnc.nn.losses import Loss, MeanSquaredError, PointwiseLoss, SoftmaxCrossEntropy
 from nnc.nn.metrics import METRICS, Metric, top_k
 from nnc.nn.model import Evaluation, Model, ModelMemory
 from nnc.nn.optimizers import (
@@ -143,7 +143,9 @@ __all__ = [
     "SGD",
     "Tanh",
     "TransformerBlock",
+    "UpTo",
     "Upsample",
+    "PointwiseLoss",
     "load_checkpoint",
     "position_of",
     "read_position",

@@ -43,7 +43,8 @@ Facts = Mapping[str, object]
 class Position:
     """How far training has come: updates done, the next batch, and what optimizers and random layers count.
 
-    `since` is the update at which the optimizer began, and `draws` the number of training passes.
+    `since` is the update at which the optimizer began, `draws` the number of training passes, and `sizes` are the
+    examples and steps of programs that are compiled as they are (`Model.padding`).
     """
 
     updates: int
@@ -51,12 +52,13 @@ class Position:
     batch_size: int
     since: int = 0
     draws: int = 0
+    sizes: tuple[tuple[int, int], ...] = ()
 
 
 @checked
 def position_of(model: Model, batches: Batches | Passes) -> Position:
     """What a checkpoint must remember beside the tensors."""
-    return Position(model.updates, batches.state(), batches.size, model.since, model.draws)
+    return Position(model.updates, batches.state(), batches.size, model.since, model.draws, model.sizes)
 
 
 @checked
@@ -105,6 +107,7 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
             for name, tensor in wanted.items():
                 tensor.copy_from(file.tensors[name].numpy())
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
+            model.sizes = position.sizes
             model.accept_interrupted_update()
 
     model.exclusively(load)
@@ -201,7 +204,8 @@ def _facts(path: Path | str, metadata: Mapping[str, str]) -> tuple[str, Position
         facts = json.loads(metadata["nnc"])
         version, architecture, place = facts["version"], str(facts["architecture"]), facts["position"]
         state = BatchState(**{name: _count(place["batches"][name]) for name in BatchState.__slots__})
-        further = (_count(place["since"]), _count(place["draws"]))
+        sizes = tuple((_count(batch, least=1), _count(length)) for batch, length in place["sizes"])
+        further = (_count(place["since"]), _count(place["draws"]), sizes)
         position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1), *further)
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _foreign(path, "a safetensors file without a checkpoint's facts") from None

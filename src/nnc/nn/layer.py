@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import ClassVar, Generic, TypeVar
 
-from nnc.arguments import shown
+from nnc.arguments import Count, checked, shown
 from nnc.core.dtype import DType
 from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import Shape, TensorSpec
@@ -112,11 +112,19 @@ class Scope(Generic[T]):
         return f"{self.path}.{name}" if self.path else name
 
 
+@checked
+@dataclass(frozen=True, slots=True)
+class UpTo:
+    """A first axis of examples, such as time, of any size up to `most`: `Model(layer, (UpTo(128), 64))`."""
+
+    most: Count
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Input:
     """An input of a model: the shape of an example, and the element type (the model's where there is none)."""
 
-    shape: Shape
+    shape: tuple[int | UpTo, ...]
     dtype: DType | None = None
 
 

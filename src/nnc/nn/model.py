@@ -40,14 +40,16 @@ from nnc.nn.example_rules import ExampleRules
 from nnc.nn.functional import Functional
 from nnc.nn.initializers import generator_for
 from nnc.nn.interruption import UpdateMark
-from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope
+from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
 from nnc.nn.load_report import LoadReport
-from nnc.nn.losses import Loss, SoftmaxCrossEntropy
+from nnc.nn.losses import Loss, PointwiseLoss, SoftmaxCrossEntropy
 from nnc.nn.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimizers import Adam, Optimizer
+from nnc.nn.padding import EXACT, LARGE, SMALL, Built, obstacle, padded_size
 from nnc.nn.steps import (
     DRAWS,
     GRADIENT,
+    PADDED,
     SHARE,
     TRAINING,
     WITH_OUTPUTS,
@@ -55,7 +57,9 @@ from nnc.nn.steps import (
     PlannedStep,
     StepBuilder,
     Values,
+    each_of,
     optimizers_of,
+    shapes_at,
 )
 from nnc.nn.training import Callback, History, Listener, Passes, Run, callbacks_of
 from nnc.ops.operand import T
@@ -120,6 +124,8 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
+# A kind, how many examples, and the size of open axes.
+StepKey: TypeAlias = tuple[str, int, int]
 Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
 Data: TypeAlias = Batches | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
 FIT_FORMS = "fit(batches), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
@@ -158,7 +164,7 @@ class Model:
     def __init__(
         self,
         layer: Layer,
-        input_shape: Iterable[int | Input] | None = None,
+        input_shape: Iterable[int | UpTo | Input] | None = None,
         *,
         loss: Loss | Sequence[Loss] | None = None,
         optimizer: Optimizer | None = None,
@@ -199,7 +205,7 @@ class Model:
         self.autotune = autotune
         self.deterministic = deterministic
         self.specs: dict[str, ParameterSpec] = {}
-        self.outputs = tuple(replace(spec, shape=spec.shape[1:]) for spec in self._explore())
+        self.outputs = self._explore()
         self.output_shape = self.outputs[0].shape
         losses = (loss,) if isinstance(loss, Loss) else tuple(loss or [SoftmaxCrossEntropy() for _ in self.outputs])
         if len(losses) != len(self.outputs):
@@ -207,7 +213,7 @@ class Model:
             raise ArityError("Model", got=got, need="a loss for each output")
         self.losses = losses
         self.loss = losses[0]
-        self._rules = ExampleRules(tuple(spec.shape for spec in self.inputs), self.outputs, losses)
+        self.sizes: tuple[tuple[int, int], ...] = ()
         self.updates = self.since = self.draws = self._summed = 0
         self._mark = UpdateMark()
         self._tables: dict[str, dict[str, Tensor]] = {}
@@ -216,18 +222,23 @@ class Model:
     def _start(self) -> None:
         """What programs are kept in: for all steps one arena, as large as the largest of them needs."""
         self._arena = Arena(0)
-        self._steps: RecentlyUsed[tuple[str, int], ModelStep] = RecentlyUsed(_most_programs)
-        self._plans: RecentlyUsed[tuple[str, int], PlannedStep] = RecentlyUsed(_most_programs)
+        self._steps: RecentlyUsed[StepKey, ModelStep] = RecentlyUsed(_most_programs)
+        self._plans: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_most_programs)
         self._making = fork_safe_rlock()
+        self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(_most_programs)
+        self._met: dict[str, tuple[tuple[int, int], ...]] = {}
+        self._obstacles: dict[tuple[bool, int], str] = {}
 
-    def _input_specs(self, sizes: tuple[int | Input, ...]) -> tuple[TensorSpec, ...]:
-        """Of one input by its shape, or of each `Input`, without the batch."""
+    def _input_specs(self, sizes: tuple[int | UpTo | Input, ...]) -> tuple[TensorSpec, ...]:
+        """Of one input by its shape, or of each `Input`, without the batch; open axes are as large as they get."""
         inputs = [one for one in sizes if isinstance(one, Input)]
+        shapes = [one.shape for one in inputs] or [cast("tuple[int | UpTo, ...]", sizes)]
+        self.open = tuple(bool(shape) and isinstance(shape[0], UpTo) for shape in shapes)
         if not inputs:
-            return (TensorSpec(check_shape(cast("tuple[int, ...]", sizes), "input_shape"), self.input_dtype),)
+            return (TensorSpec(_largest(shapes[0], "input_shape"), self.input_dtype),)
         if len(inputs) < len(sizes):
             raise UsageError("Model", got=f"input_shape={shown(sizes)}", need="a shape, or an Input for each input")
-        return tuple(TensorSpec(check_shape(one.shape, "Input"), one.dtype or self.dtype) for one in inputs)
+        return tuple(TensorSpec(_largest(one.shape, "Input"), one.dtype or self.dtype) for one in inputs)
 
     @property
     def optimizer(self) -> Optimizer:
@@ -312,21 +323,120 @@ class Model:
 
     # ---- parameters
 
-    def _explore(self) -> tuple[TensorSpec, ...]:
-        """Build once on a batch of one: what tensors there are, and what comes out."""
+    def _explore(self, length: int = 0) -> tuple[TensorSpec, ...]:
+        """Build once on a batch of one: what tensors there are, and what comes out, without the batch."""
 
         def resolve(parameter: ParameterSpec) -> Symbol:
             self.specs.setdefault(parameter.path, parameter)
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
-        outputs = self.layer.build_many(Scope(resolve), self._input_symbols(graph))
-        return tuple(output.spec for output in outputs)
+        outputs = self.layer.build_many(Scope(resolve), self._input_symbols(graph, length))
+        return tuple(replace(output.spec, shape=output.shape[1:]) for output in outputs)
 
-    def _input_symbols(self, graph: SymbolicGraph) -> tuple[Symbol, ...]:
+    def _input_symbols(self, graph: SymbolicGraph, length: int = 0) -> tuple[Symbol, ...]:
         """Inputs for one example."""
-        specs = (replace(spec, shape=(1, *spec.shape)) for spec in self.inputs)
+        shapes = shapes_at(self.inputs, self.open, length)
+        specs = (replace(spec, shape=(1, *shape)) for spec, shape in zip(self.inputs, shapes, strict=True))
         return tuple(graph.input(spec, "input") for spec in specs)
+
+    def _rules_for(self, subject: str, inputs: Values) -> tuple[ExampleRules, int]:
+        """What examples are to be, and the size of their open axes, which is that of the first of them."""
+        length = 0
+        if any(self.open):
+            place = self.open.index(True)
+            array = as_array(each_of(subject, len(self.inputs), inputs)[place])
+            length, most = array.shape[1] if array.ndim > 1 else 0, self.inputs[place].shape[0]
+            if not 1 <= length <= most:
+                got, need = f"inputs {list(array.shape)}", f"[n, 1 to {most}, …]"
+                raise ShapeError(subject, got=got, need=need)
+        return self._rules_at(length), length
+
+    def _rules_at(self, length: int) -> ExampleRules:
+        found = self._rules.get(length)
+        if found is None:
+            outputs = self._explore(length) if length else self.outputs
+            made = ExampleRules(shapes_at(self.inputs, self.open, length), outputs, self.losses)
+            found = self._rules.put(length, made)
+        return found
+
+    # ---- open sizes
+
+    def padding(self, kind: str = "train") -> str:
+        """Why steps of this kind are compiled for each size there is, if they are; an empty text where they are not.
+
+        Else the first two sizes are compiled as they are, and any other runs in the program of the next power of two
+        (from 16), where what fills it up changes neither results, losses, scores nor statistics.
+        """
+        reasons = [self._obstacle(kind, axis) for axis in range(1 + any(self.open))]
+        return "; ".join(reason for reason in reasons if reason)
+
+    def _obstacle(self, kind: str, axis: int) -> str:
+        training = kind == "train"
+        if kind not in ("train", "evaluate", "predict"):
+            return f"{kind} steps take sizes as they are"
+        if kind != "predict" and not all(isinstance(loss, PointwiseLoss) for loss in self.losses):
+            return "a loss is no PointwiseLoss"
+        with self._making:
+            if (training, axis) not in self._obstacles:
+                builder = self._builder()
+                most = min((spec.shape[0] for spec, is_open in zip(self.inputs, self.open) if is_open), default=0)
+                if axis and most < LARGE:
+                    self._obstacles[training, axis] = f"there are at most {most} sizes"
+                else:
+
+                    def traced(size: int) -> Built:
+                        return builder.trace(training, *((2, size) if axis else (size, min(most, SMALL))))
+
+                    self._obstacles[training, axis] = obstacle(traced, axis)
+            return self._obstacles[training, axis]
+
+    def _fitting(self, kind: str, count: int, length: int) -> StepKey:
+        """The program for so many examples and steps: their own, or one that they are padded for."""
+        with self._making:
+            met = self.sizes if kind == "train" else self._met.get(kind, ())
+            if (count, length) in met:
+                return kind, count, length
+            if len(met) < EXACT:
+                met = (*met, (count, length))
+                if kind == "train":
+                    self.sizes = met
+                else:
+                    self._met[kind] = met
+                return kind, count, length
+        fixed, paced = bool(self._obstacle(kind, 0)), not length or bool(self._obstacle(kind, 1))
+        if fixed and paced:
+            return kind, count, length
+        most = min((spec.shape[0] for spec, is_open in zip(self.inputs, self.open) if is_open), default=0)
+        batch, steps = count if fixed else padded_size(count), length if paced else padded_size(length, most)
+        key = ("predict" if kind == "predict" else kind + PADDED, batch, steps)
+        if self.memory_limit is not None:
+            try:
+                self._plan(key)
+            except MemoryLimitError:
+                return kind, count, length
+        return key
+
+    def _padded(self, key: StepKey, examples: Arrays, count: int, length: int) -> Arrays:
+        """Inputs of a padded step: the last row and the last step again and again, and which places are real."""
+        kind, batch, steps = key
+        if PADDED not in kind and (batch, steps) == (count, length):
+            return examples
+        shapes = shapes_at(self.inputs, self.open, steps)
+        arrays = tuple(_filled(one, (batch, *shape)) for one, shape in zip(examples, shapes, strict=True))
+        if kind == "predict":
+            return arrays
+        real = np.zeros((batch, steps) if steps else (batch,), bool)
+        real[(slice(count), slice(length)) if steps else slice(count)] = True
+        return (*arrays, real, np.array(1.0 / (count * (length or 1))))
+
+    def _padded_targets(self, key: StepKey, targets: Arrays) -> Arrays:
+        kind, batch, steps = key
+        if PADDED not in kind:
+            return targets
+        outputs = self._rules_at(steps).outputs
+        shapes = (loss.target_shape((batch, *spec.shape)) for loss, spec in zip(self.losses, outputs, strict=True))
+        return tuple(_filled(one, shape) for one, shape in zip(targets, shapes, strict=True))
 
     def _state_specs(self) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
@@ -371,7 +481,7 @@ class Model:
 
     def _homes(self, kind: str) -> dict[str, Tensor]:
         """The tensors that a step of this kind reads and renews, by name."""
-        homes, family = self.tensors(), kind.removesuffix(WITH_OUTPUTS)
+        homes, family = self.tensors(), kind.partition("+")[0]
         if family in TRAINING:
             homes[DRAWS] = self._counter()
         if family in ("train", "apply"):
@@ -499,19 +609,19 @@ class Model:
     # ---- steps
 
     @explained
-    def training_step(self, batch: int) -> ModelStep:
+    def training_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled step of one update for `batch` examples; its results are the loss and the score."""
-        return self._step("train", batch)
+        return self._step(("train", batch, length))
 
     @explained
-    def evaluation_step(self, batch: int) -> ModelStep:
+    def evaluation_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled forward step with loss and score for `batch` examples."""
-        return self._step("evaluate", batch)
+        return self._step(("evaluate", batch, length))
 
     @explained
-    def prediction_step(self, batch: int) -> ModelStep:
+    def prediction_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled forward step for `batch` examples; its result is the output."""
-        return self._step("predict", batch)
+        return self._step(("predict", batch, length))
 
     @explained
     def freeze(self, batch: int) -> ModelStep:
@@ -520,7 +630,7 @@ class Model:
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
         happens to the model's tensors later does not reach the step.
         """
-        program = self._plan("freeze", batch)
+        program = self._plan(("freeze", batch, 0))
         before, tensors = program.beforehand, self.tensors()
         assert before is not None
         now = {symbol: tensors[path] for path, symbol in program.given.items()}
@@ -547,34 +657,37 @@ class Model:
         return replace(program.step, compiled=frozen)
 
     @explained
-    def memory(self, batch: int, kind: str = "train") -> ModelMemory:
-        """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated."""
-        if kind.removesuffix(WITH_OUTPUTS) not in KINDS:
+    def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
+        """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
+
+        Open axes are of size `length`, or as large as they get: the most that any length takes.
+        """
+        if kind.partition("+")[0] not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
-        program = self._plan(kind, batch)
+        program = self._plan((kind, batch, length))
         compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
         if kind == "freeze":
             return ModelMemory(statement, sum(one.spec.nbytes for one in program.frozen), 0, 0, budget, precision)
         arena, programs = self._largest_arena(), len(self._steps)
         weights = sum(row.spec.nbytes for row in self.specs.values())
-        if kind.removesuffix(WITH_OUTPUTS) not in ("train", "backward", "apply"):
+        if kind.partition("+")[0] not in ("train", "backward", "apply"):
             return ModelMemory(statement, weights, 0, 0, budget, precision, arena, programs)
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
         state = sum(spec.nbytes for spec in self._state_specs().values())
         return ModelMemory(statement, weights, gradients, state, budget, precision, arena, programs)
 
-    def _step(self, kind: str, batch: int) -> ModelStep:
+    def _step(self, key: StepKey) -> ModelStep:
         """The planned step over the model's tensors."""
-        return self._steps.get((kind, batch)) or self._make_step(kind, batch)
+        return self._steps.get(key) or self._make_step(key)
 
-    def _make_step(self, kind: str, batch: int) -> ModelStep:
+    def _make_step(self, key: StepKey) -> ModelStep:
         with self._making:
-            program = self._plan(kind, batch)
-            homes = self._homes(kind)
+            program = self._plan(key)
+            homes = self._homes(key[0])
             bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
             step = replace(program.step, compiled=bound.in_arena_of(self._arena))
-            kept = self._steps.put((kind, batch), step)
+            kept = self._steps.put(key, step)
             self._arena.nbytes = self._largest_arena()
             return kept
 
@@ -582,33 +695,33 @@ class Model:
         """Bytes of the arena that all steps share."""
         return max((step.compiled.memory().arena for step in self._steps.values()), default=0)
 
-    def _plan(self, kind: str, batch: int) -> PlannedStep:
+    def _plan(self, key: StepKey) -> PlannedStep:
         """The step without tensors: its memory is known, none of it is there."""
-        if batch < 1:
-            raise ShapeError("batch", got=f"batch size {batch}", need="batch size ≥ 1")
+        if key[1] < 1:
+            raise ShapeError("batch", got=f"batch size {key[1]}", need="batch size ≥ 1")
         with self._making:
-            found = self._plans.get((kind, batch))
-            return self._plans.put((kind, batch), self._within_limit(kind, batch)) if found is None else found
+            found = self._plans.get(key)
+            return self._plans.put(key, self._within_limit(*key)) if found is None else found
 
-    def _within_limit(self, kind: str, batch: int) -> PlannedStep:
+    def _within_limit(self, kind: str, batch: int, length: int) -> PlannedStep:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
         try:
-            return self._builder().build(kind, batch, self.precision)
+            return self._builder().build(kind, batch, self.precision, length)
         except MemoryLimitError as error:
             if self.allowed_precision is None:
-                self._advise(error, kind, batch)
+                self._advise(error, kind, batch, length)
                 raise
             refused = error
         try:
-            return self._builder().build(kind, batch, self.allowed_precision)
+            return self._builder().build(kind, batch, self.allowed_precision, length)
         except MemoryLimitError as error:
             raise min(refused, error, key=lambda one: one.smallest) from None
 
-    def _advise(self, error: MemoryLimitError, kind: str, batch: int) -> None:
+    def _advise(self, error: MemoryLimitError, kind: str, batch: int, length: int) -> None:
         """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
         if self.precision is None and self.dtype is F32:
             free = replace(self._builder(), memory_limit=None)
-            enough = free.build(kind, batch, BF16).step.compiled.memory().arena
+            enough = free.build(kind, batch, BF16, length).step.compiled.memory().arena
             if enough < error.smallest:
                 error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"
 
@@ -617,6 +730,7 @@ class Model:
             self.layer,
             self.specs,
             self.inputs,
+            self.open,
             self.losses,
             self.optimizer,
             self.seed,
@@ -667,10 +781,14 @@ class Model:
     ) -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
         """`train_on_batch`, or `backward` without the update; with `outputs` the model's outputs are given too."""
         subject = "train_on_batch" if update else "backward"
-        examples = self._rules.checked_inputs(subject, inputs)
-        targets = self._rules.checked_targets(subject, target, len(examples[0]))
-        step = self._step(("train" if update else "backward") + (WITH_OUTPUTS if outputs else ""), len(examples[0]))
+        rules, length = self._rules_for(subject, inputs)
+        examples = rules.checked_inputs(subject, inputs)
+        count = len(examples[0])
+        targets = rules.checked_targets(subject, target, count)
+        key = self._fitting("train", count, length) if update and count else ("backward", count, length)
+        step = self._step((key[0] + (WITH_OUTPUTS if outputs else ""), *key[1:]))
         step.compiled.allocate()
+        examples, targets = self._padded(key, examples, count, length), self._padded_targets(key, targets)
 
         def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
             self._counter().copy_from(self.draws)
@@ -681,8 +799,10 @@ class Model:
                 self._check_finite(loss, others.pop(0))
             self.draws += 1
             self.updates += update
-            self._summed += 0 if update else len(examples[0])
-            return float(loss.item()), float(score.item()), tuple(np.array(one) for one in others)
+            self._summed += 0 if update else count
+            shapes = ((count, *spec.shape) for spec in rules.outputs)
+            real = tuple(np.array(one[_region(shape)]) for one, shape in zip(others, shapes))
+            return float(loss.item()), float(score.item()), real
 
         return self._whole(subject, step, run, done)
 
@@ -690,7 +810,7 @@ class Model:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""
         if not self._summed:
             raise UsageError("apply_gradients", got="no gradients", need="a call of backward before")
-        step = self._step("apply", 1)
+        step = self._step(("apply", 1, 0))
         step.compiled.allocate()
 
         def run() -> None:
@@ -796,8 +916,9 @@ class Model:
                 raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
             return Batches(data, size or 32, seed=seed)
         if targets is not None and not isinstance(data, Batches):
-            inputs = self._rules.checked_inputs("fit", cast("Values", data))
-            labels = self._rules.checked_targets("fit", targets, len(inputs[0]))
+            rules, _ = self._rules_for("fit", cast("Values", data))
+            inputs = rules.checked_inputs("fit", cast("Values", data))
+            labels = rules.checked_targets("fit", targets, len(inputs[0]))
             return Batches(Examples("arrays", _one_or_all(inputs), _one_or_all(labels)), size or 32, seed=seed)
         if isinstance(data, np.ndarray | Tensor) or not isinstance(data, Batches | Iterable):
             raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
@@ -812,10 +933,9 @@ class Model:
         if data is None:
             return None
         inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
-        examples = self._rules.checked_inputs("validation_data", inputs)
-        return _one_or_all(examples), _one_or_all(
-            self._rules.checked_targets("validation_data", targets, len(examples[0]))
-        )
+        rules, _ = self._rules_for("validation_data", inputs)
+        examples = rules.checked_inputs("validation_data", inputs)
+        return _one_or_all(examples), _one_or_all(rules.checked_targets("validation_data", targets, len(examples[0])))
 
     @checked
     def evaluate(
@@ -823,21 +943,24 @@ class Model:
     ) -> Evaluation:
         """Mean loss and score over all examples, and metrics of the first output; DataError where there are none."""
         loss = score = 0.0
-        examples = self._rules.checked_inputs("evaluate", inputs)
+        rules, length = self._rules_for("evaluate", inputs)
+        examples = rules.checked_inputs("evaluate", inputs)
         count = len(examples[0])
-        targets = self._rules.checked_targets("evaluate", target, count)
+        targets = rules.checked_targets("evaluate", target, count)
         tally = Tally(metrics_of(metrics))
         if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
         for start, stop in _spans(count, batch_size):
-            step = self._step("evaluate" + (WITH_OUTPUTS if tally.metrics else ""), stop - start)
-            part, wanted = _rows(examples, start, stop), _rows(targets, start, stop)
-            results = partial(step.run, _one_or_all(part), _one_or_all(wanted))
+            key = self._fitting("evaluate", stop - start, length)
+            step = self._step((key[0] + (WITH_OUTPUTS if tally.metrics else ""), *key[1:]))
+            wanted = _rows(targets, start, stop)
+            part = self._padded(key, _rows(examples, start, stop), stop - start, length)
+            results = partial(step.run, _one_or_all(part), _one_or_all(self._padded_targets(key, wanted)))
             batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
             if tally.metrics:
-                tally.add(outputs[0], wanted[0])
+                tally.add(outputs[0][_region((stop - start, *rules.outputs[0].shape))], wanted[0])
         return Evaluation(loss / count, score / count, count, tally.values())
 
     @checked
@@ -850,23 +973,45 @@ class Model:
     @checked
     def predict_all(self, inputs: Values, batch_size: Count = 256) -> tuple[NDArray[np.generic], ...]:
         """Each of the outputs for every example."""
-        examples = self._rules.checked_inputs("predict", inputs)
+        rules, length = self._rules_for("predict", inputs)
+        examples = rules.checked_inputs("predict", inputs)
         count = len(examples[0])
-        results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in self.outputs)
+        results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in rules.outputs)
         for start, stop in _spans(count, batch_size):
-            step = self._step("predict", stop - start)
-            work = partial(_predict, step, _rows(examples, start, stop), _rows(results, start, stop))
-            self.between_updates("predict", work)
+            key = self._fitting("predict", stop - start, length)
+            step = self._step(key)
+            part = self._padded(key, _rows(examples, start, stop), stop - start, length)
+            self.between_updates("predict", partial(_predict, step, part, _rows(results, start, stop)))
         return results
 
 
 # What a copy of a model does not take along.
-_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making"})
+_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making", "_rules", "_met", "_obstacles"})
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
     for result, view in zip(results, step.views(_one_or_all(examples)), strict=True):
-        result[...] = view
+        result[...] = view[_region(result.shape)]
+
+
+def _region(shape: Shape) -> tuple[slice, ...]:
+    """The first places of each axis: what is real of something padded."""
+    return tuple(slice(size) for size in shape)
+
+
+def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
+    """The array with its last rows, and last steps, again and again up to this shape."""
+    widths = [(0, size - own) for size, own in zip(shape, array.shape, strict=True)]
+    return np.pad(array, widths, mode="edge") if any(after for _, after in widths) else array
+
+
+def _largest(sizes: Iterable[int | UpTo], what: str) -> Shape:
+    """The shape, open axes as large as they get."""
+    first, *others = tuple(sizes) or (None,)
+    if any(isinstance(size, UpTo) for size in others):
+        raise ShapeError(what, got=f"{list(others)} behind the first axis", need="one open axis, the first")
+    whole = () if first is None else (first.most if isinstance(first, UpTo) else first, *others)
+    return check_shape(cast("tuple[int, ...]", whole), what)
 
 
 def _one_or_all(arrays: Arrays) -> Columns:

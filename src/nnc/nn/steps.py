@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import shown
 from nnc.concrete import TuneOptions
 from nnc.core.command import AnyCommand
-from nnc.core.dtype import F16, I64, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.dtype import BOOL, F16, I64, DType
+from nnc.core.spec import Shape, TensorSpec
 from nnc.errors import ArityError
 from nnc.nn.guard import gradient_norm, guarded
 from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope
-from nnc.nn.losses import Loss
+from nnc.nn.losses import Loss, PointwiseLoss
 from nnc.nn.optimizers import Optimizer
+from nnc.nn.padding import Built
 from nnc.ops import add, affine, cast, multiply, sum_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.minimization import Minimized, steering_dtype, update_by
@@ -33,6 +34,8 @@ Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 F16_LOSS_SCALE = 1024.0
 # Behind the name of a kind: the step gives the model's outputs too, after the loss and the score.
 WITH_OUTPUTS = "+outputs"
+# Behind that: rows and steps fill up the size, and are left out of loss and score.
+PADDED = "+padded"
 # The number of training passes so far, which random layers draw by.
 DRAWS = "draws"
 # What gradients that were summed over examples are multiplied with to be their mean.
@@ -92,11 +95,12 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepBuilder:
-    """What steps of a model are made of; `inputs` have shapes without the batch."""
+    """What steps of a model are made of; `inputs` have shapes without the batch, the first axis `open` for some."""
 
     layer: Layer
     specs: Mapping[str, ParameterSpec]
     inputs: tuple[TensorSpec, ...]
+    open: tuple[bool, ...]
     losses: tuple[Loss, ...]
     optimizer: Optimizer
     seed: int
@@ -110,36 +114,56 @@ class StepBuilder:
     autotune: TuneOptions | bool
     deterministic: bool
 
-    def build(self, kind: str, batch: int, precision: DType | None) -> PlannedStep:
-        """The planned step of this kind for `batch` examples."""
+    def build(self, kind: str, batch: int, precision: DType | None, length: int = 0) -> PlannedStep:
+        """The planned step of this kind for `batch` examples, whose open axes are of size `length`.
+
+        A kind that ends with `PADDED` has two inputs more: which places are real, and 1 / their number.
+        """
         graph = SymbolicGraph(kind)
         given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
         if kind == "apply":
             return self._applied(graph, given, precision)
-        inputs = self.input_symbols(graph, batch)
+        inputs = self.input_symbols(graph, batch, length)
         renewed: dict[str, Symbol] = {}
-        family = kind.removesuffix(WITH_OUTPUTS)
+        family, padded = kind.partition("+")[0], PADDED in kind
         outputs = self._outputs(graph, given, inputs, renewed if family in TRAINING else None)
-        if kind == "predict":
+        if family == "predict":
             return self._program(graph, given, (inputs, (), outputs), {}, precision)
         if kind == "freeze":
             return self._frozen(graph, given, inputs, outputs, precision)
         targets = tuple(self._target(graph, *pair) for pair in zip(self.losses, outputs, strict=True))
         triples = tuple(zip(self.losses, outputs, targets, strict=True))
-        loss = sum_of(*(one.build(output, target) for one, output, target in triples))
-        results: tuple[Symbol, ...] = (loss, triples[0][0].score(*triples[0][1:]))
+        if padded:
+            real = graph.input(TensorSpec((batch, length) if length else (batch,), BOOL), "real")
+            share = graph.input(TensorSpec((), steering_dtype(self.dtype)), SHARE)
+            inputs = (*inputs, real, share)
+            pairs = [_pointwise(one).build_padded(output, target, real, share) for one, output, target in triples]
+            results: tuple[Symbol, ...] = (sum_of(*(loss for loss, _ in pairs)), pairs[0][1])
+        else:
+            loss = sum_of(*(one.build(output, target) for one, output, target in triples))
+            results = (loss, triples[0][0].score(*triples[0][1:]))
         carry: Mapping[Symbol, Symbol] = {}
         if family == "train":
             carry, results = self._trained(graph, given, renewed, results, precision)
         elif family == "backward":
             carry, results = self._summed(graph, given, renewed, results, batch, precision)
-        results = (*results, *outputs) if kind.endswith(WITH_OUTPUTS) else results
+        results = (*results, *outputs) if WITH_OUTPUTS in kind else results
         return self._program(graph, given, (inputs, targets, results), carry, precision)
 
-    def input_symbols(self, graph: SymbolicGraph, batch: int) -> tuple[Symbol, ...]:
+    def trace(self, training: bool, batch: int, length: int) -> Built:
+        """The layer's graph alone."""
+        graph = SymbolicGraph("trace")
+        given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        renewed: dict[str, Symbol] = {}
+        inputs = self.input_symbols(graph, batch, length)
+        outputs = self._outputs(graph, given, inputs, renewed if training else None)
+        return Built(graph, outputs, tuple(renewed.values()))
+
+    def input_symbols(self, graph: SymbolicGraph, batch: int, length: int = 0) -> tuple[Symbol, ...]:
         """The inputs of a batch."""
         names = ["input"] if len(self.inputs) == 1 else [f"input{number}" for number in range(len(self.inputs))]
-        specs = (replace(spec, shape=(batch, *spec.shape)) for spec in self.inputs)
+        shapes = ((batch, *shape) for shape in shapes_at(self.inputs, self.open, length))
+        specs = (replace(spec, shape=shape) for spec, shape in zip(self.inputs, shapes, strict=True))
         return tuple(graph.input(spec, name) for spec, name in zip(specs, names, strict=True))
 
     def _outputs(
@@ -335,6 +359,17 @@ def each_of(subject: str, count: int, values: Values) -> tuple[ArrayLike, ...]:
         got = f"{len(values)} values" if isinstance(values, tuple | list) else shown(values)
         raise ArityError(subject, got=got, need=f"a tuple of {count}, one for each of the model's")
     return tuple(values)
+
+
+def shapes_at(inputs: tuple[TensorSpec, ...], open: tuple[bool, ...], length: int) -> tuple[Shape, ...]:
+    """Shapes of examples whose open axes are of this size; 0 stands for the largest."""
+    pairs = zip(inputs, open, strict=True)
+    return tuple((length, *spec.shape[1:]) if is_open and length else spec.shape for spec, is_open in pairs)
+
+
+def _pointwise(loss: Loss) -> PointwiseLoss:
+    assert isinstance(loss, PointwiseLoss)
+    return loss
 
 
 def _loss_scale(precision: DType | None) -> float:
