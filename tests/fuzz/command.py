@@ -15,10 +15,11 @@ from tests.fuzz.files.campaign import run_campaign as run_file_campaign
 from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs, smallest
 from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
+from tests.fuzz.interleavings.campaign import run_campaign as run_interleaving_campaign
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
 
-OF_ALL = ("calls", "files", "interrupts", "threads", *CAMPAIGNS)
+OF_ALL = ("calls", "files", "interrupts", "interleavings", "threads", *CAMPAIGNS)
 
 
 def main() -> int:
@@ -42,6 +43,8 @@ def main() -> int:
         return _calls(options)
     if options.campaign == "files":
         return _files(options)
+    if options.campaign == "interleavings":
+        return _interleavings(options)
     if options.campaign == "threads":
         return _threads(options)
     return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
@@ -65,6 +68,12 @@ def _files(options: argparse.Namespace) -> int:
 def _interrupts(options: argparse.Namespace) -> int:
     tell = partial(print, file=sys.stderr, flush=True)
     report = run_interrupt_campaign(options.first, options.count, options.workers, tell)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _interleavings(options: argparse.Namespace) -> int:
+    report = run_interleaving_campaign(options.first, options.count, options.workers)
     print(report)
     return 1 if report.failures else 0
 

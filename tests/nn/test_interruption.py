@@ -150,6 +150,14 @@ def test_gradients_that_were_half_added_are_not_applied(backend: str) -> None:
         net.apply_gradients()
 
 
+def test_a_model_that_shares_the_tensors_may_predict_in_the_middle_of_an_update() -> None:
+    net, calling = model("llvm")
+    other, seen = net.share(), []
+    calling.backward = lambda: seen.append(other.predict(X).shape)
+    net.train_on_batch(X, Y)
+    assert seen == [(8, 2)]
+
+
 def test_what_there_is_can_be_gone_on_with() -> None:
     net, calling = model("llvm")
     calling.backward = fail
