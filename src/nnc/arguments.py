@@ -17,7 +17,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -77,24 +77,30 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a call: of the parameters by position and by name, and of those behind `*` and `**`."""
+    """The rules of a call: of parameters by position, of which there are `places`, by name, and behind `*` and `**`."""
 
-    positional: tuple[tuple[str, Rule], ...]
+    positional: tuple[tuple[int, str, Rule], ...]
+    places: int
     named: Mapping[str, Rule]
     more: tuple[str, Rule] | None = None
     others: Rule | None = None
 
-    def pairs(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[tuple[str, Rule, object]]:
-        """(parameter, rule, value) for each argument that a parameter takes."""
-        for (name, rule), value in zip(self.positional, args, strict=False):
-            yield name, rule, value
+    def broken(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[str, Rule, object] | None:
+        """(parameter, rule, value) of the first argument that breaks its rule. Doors ask each time: no generator."""
+        count = len(args)
+        for place, name, rule in self.positional:
+            if place < count and not rule.test(args[place]):
+                return name, rule, args[place]
         if self.more is not None:
-            for value in args[len(self.positional) :]:
-                yield *self.more, value
+            name, rule = self.more
+            for value in args[self.places :]:
+                if not rule.test(value):
+                    return name, rule, value
         for name, value in kwargs.items():
             found = self.named.get(name, self.others)
-            if found is not None:
-                yield name, found, value
+            if found is not None and not found.test(value):
+                return name, found, value
+        return None
 
 
 # ---- doors
@@ -179,11 +185,11 @@ def _once(make: Callable[[], Rules]) -> Callable[[], Rules]:
 
 def _fault(subject: str, rules: Rules, args: tuple[object, ...], kwargs: Mapping[str, object]) -> ArgumentError | None:
     """The first argument that breaks its rule, as an error."""
-    for name, rule, value in rules.pairs(args, kwargs):
-        if not rule.test(value):
-            fix = _fix(rule, value)
-            return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=fix, origin=_origin())
-    return None
+    broken = rules.broken(args, kwargs)
+    if broken is None:
+        return None
+    name, rule, value = broken
+    return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=_fix(rule, value), origin=_origin())
 
 
 def shown(value: object) -> str:
@@ -230,7 +236,8 @@ def _hints(source: Any) -> dict[str, Any]:
 
 
 def _rules_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> Rules:
-    positional: list[tuple[str, Rule]] = []
+    positional: list[tuple[int, str, Rule]] = []
+    places = 0
     named: dict[str, Rule] = {}
     more: tuple[str, Rule] | None = None
     others: Rule | None = None
@@ -243,8 +250,10 @@ def _rules_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> Rules:
         else:
             named[name] = rule
             if parameter.kind is not parameter.KEYWORD_ONLY:
-                positional.append((name, rule))
-    return Rules(tuple(positional), named, more, others)
+                # What may be anything is not asked.
+                positional += [(places, name, rule)] if rule is not ANYTHING else []
+                places += 1
+    return Rules(tuple(positional), places, named, more, others)
 
 
 ANYTHING = Rule(lambda value: True, "anything")

@@ -968,11 +968,14 @@ class Model:
         """The output for every example."""
         if len(self.outputs) > 1:
             raise ArityError("predict", got=f"{len(self.outputs)} outputs", need="one output", fix="use predict_all")
-        return self.predict_all(inputs, batch_size)[0]
+        return self._predict_all(inputs, batch_size)[0]
 
     @checked
     def predict_all(self, inputs: Values, batch_size: Count = 256) -> tuple[NDArray[np.generic], ...]:
         """Each of the outputs for every example."""
+        return self._predict_all(inputs, batch_size)
+
+    def _predict_all(self, inputs: Values, batch_size: int) -> tuple[NDArray[np.generic], ...]:
         rules, length = self._rules_for("predict", inputs)
         examples = rules.checked_inputs("predict", inputs)
         count = len(examples[0])

@@ -66,17 +66,12 @@ class ModelStep:
 
         Nobody else runs in the arena until they are read if that is within `compiled.exclusively`.
         """
-        self._write(self.inputs, inputs)
+        given = each_of("step", len(self.inputs), inputs)
         if self.targets:
             if target is None:
                 raise ArityError("step", got="inputs alone", need="a target too")
-            self._write(self.targets, target)
-        self.compiled.run()
-        return tuple(self.compiled.tensor(symbol).numpy() for symbol in self.results)
-
-    def _write(self, symbols: tuple[Symbol, ...], values: Values) -> None:
-        for symbol, value in zip(symbols, each_of("step", len(symbols), values), strict=True):
-            self.compiled.write(symbol, value)
+            given = (*given, *each_of("step", len(self.targets), target))
+        return self.compiled.views(zip((*self.inputs, *self.targets), given, strict=True), self.results)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
@@ -219,6 +219,9 @@ class Compiled(Uncopied):
     def tensor(self, symbol: Symbol) -> Tensor:
         """The tensor that holds `symbol`; SymbolError when the plan gives it no memory."""
         self.allocate()
+        return self._found(symbol)
+
+    def _found(self, symbol: Symbol) -> Tensor:
         key = self._own(symbol)
         if self.planned.graph.root(key) not in self._tensors:
             raise SymbolError(
@@ -311,13 +314,20 @@ class Compiled(Uncopied):
                     fix="list it in outputs",
                 )
 
-        def turn() -> tuple[np.ndarray, ...]:
-            for symbol, value in values.items():
-                self._write(symbol, value)
-            self.run()
-            return tuple(np.array(self.tensor(symbol).numpy()) for symbol in outputs)
+        return self.exclusively(lambda: tuple(map(np.array, self._views(values.items(), outputs))))
 
-        return self.exclusively(turn)
+    def views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
+        """Write `values`, run, and return arrays over the memory of `outputs`, whose next run writes over them.
+
+        Nobody else runs in the arena until they are read if that is within `exclusively`.
+        """
+        return self.exclusively(lambda: self._views(values, outputs))
+
+    def _views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
+        for symbol, value in values:
+            self._write(symbol, value)
+        self.run()
+        return tuple(self._found(symbol).numpy() for symbol in outputs)
 
     def take_turn(self) -> None:
         """What comes before each run: SymbolError for inputs that were not written since the last one in this arena.

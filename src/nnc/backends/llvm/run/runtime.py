@@ -209,6 +209,7 @@ class ControlBlock:
         self.slots = self._memory.words
         self.slots[interpreter.PLACES] = self._places.ctypes.data
         self.slots[interpreter.PROCESSORS] = len(processors)
+        self._prepared: tuple[int, ...] = ()
 
     @property
     def address(self) -> int:
@@ -217,6 +218,11 @@ class ControlBlock:
 
     def prepare(self, table: int, count: int, workers: int, scratch: int) -> None:
         """Say what the next run is: `count` steps at address `table` on `workers` workers with `scratch` bytes each."""
+        prepared = (table, count, workers, scratch)
+        # A loop says itself where the tables of its halves are, so table 0 is never what was said before.
+        if prepared == self._prepared and table:
+            return
+        self._prepared = prepared
         stride = aligned(scratch)
         if stride * workers > self._scratch.nbytes:
             self._scratch = ZeroedMemory.allocate(stride * workers)
