@@ -1,4 +1,4 @@
-"""`nnc plan` and `nnc run` on a small ONNX file."""
+"""`nnc plan`, `run`, `inspect`, `verify`, `bench`, `convert` and `finetune` on a small ONNX file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pytest
 from tests.onnx.test_runner import DENSE, W
 
 from nnc.cli.main import main
+from nnc.cli.verify import _difference
+from nnc.core.serialize import load_tensors, save_tensors
+from nnc.nn.zoo import network
+from nnc.onnx import load
 
 
 @pytest.fixture
@@ -57,4 +61,105 @@ def test_run_with_random_inputs(file: Path, capsys: pytest.CaptureFixture[str]) 
 )
 def test_wrong_options_are_one_line(file: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(file), *wrong]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_inspect_says_what_is_in_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(file), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["inputs"] == {"x": "float32[n, 4]"}
+    assert facts["operators"] == {"MatMul": 1, "Relu": 1}
+    assert (facts["elements"], facts["weight_bytes"], facts["unsupported"]) == (W.size, W.nbytes, [])
+    assert main(["inspect", str(file)]) == 0
+    assert "MatMul 1" in capsys.readouterr().out
+
+
+def test_verify_compares_the_ways_with_the_reference(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(file), "--size", "n=2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert set(facts["relative_differences"]) >= {"llvm", "llvm without passes", "llvm in poisoned memory"}
+    assert facts["equal"]
+    assert max(facts["relative_differences"].values()) <= 1e-5
+
+
+def test_verify_is_exit_code_1_beyond_what_is_asked_for(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnc.cli.verify._difference", lambda want, got: 0.5)
+    assert main(["verify", str(file), "--size", "n=2"]) == 1
+    assert "relative difference of 5.00e-01" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "difference"),
+    [([1.0, 2.0], [1.0, 3.0], 0.5), ([np.nan], [np.nan], 0.0), ([1.0], [np.nan], np.inf), ([[1.0]], [1.0], np.inf)],
+)
+def test_differences_are_relative_to_the_largest_element(want: object, got: object, difference: float) -> None:
+    assert _difference(np.array(want), np.array(got)) == difference
+
+
+def test_bench_measures_runs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(file), "--size", "n=2", "--runs", "2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["seconds"] > 0
+    assert facts["arena_bytes"] > 0
+    assert main(["bench", str(file), "--size", "n=2", "--against", "nobody"]) == 2
+
+
+def test_plan_of_training_keeps_within_a_limit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["plan", str(file), "--size", "n=100", "--train", "--json"]
+    assert main(command) == 0
+    arena = json.loads(capsys.readouterr().out)["arena_bytes"]
+    assert main([*command, "--limit", "1MB"]) == 0
+    assert json.loads(capsys.readouterr().out)["arena_bytes"] == arena > 100 * 7 * 4
+    assert main([*command, "--limit", "10B"]) == 2
+
+
+def test_convert_goes_from_a_network_to_onnx_and_to_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = network("digits")
+    save_tensors(tmp_path / "digits.safetensors", model.tensors())
+    path = tmp_path / "digits.onnx"
+    assert main(["convert", str(tmp_path / "digits.safetensors"), str(path), "--network", "digits", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bytes"] == path.stat().st_size
+    x = np.ones((2, 8, 8, 1), np.float32)
+    np.testing.assert_allclose(load(path).run({"x": x})["y"], model.predict(x), rtol=1e-4)
+    assert main(["convert", str(path), str(tmp_path / "again.onnx"), "--size", "batch=2"]) == 0
+    np.testing.assert_allclose(load(tmp_path / "again.onnx").run({"x": x})["y"], model.predict(x), rtol=1e-4)
+    assert main(["convert", str(path), str(tmp_path / "tensors.safetensors")]) == 0
+    assert set(load_tensors(tmp_path / "tensors.safetensors").tensors) >= set(model.tensors())
+    assert main(["convert", str(path), str(tmp_path / "model.h5")]) == 2
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "folders"])
+def test_finetune_learns_a_new_head(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((60, 4)).astype(np.float32)
+    y = (x @ W).argmax(1)
+    (tmp_path / "dense.onnx").write_bytes(DENSE.SerializeToString())
+    data = tmp_path / f"data.{kind}"
+    if kind == "npz":
+        np.savez(data, x=x, y=y)
+    elif kind == "csv":
+        np.savetxt(data, np.column_stack([x, y]), delimiter=",")
+    else:
+        for place, (row, label) in enumerate(zip(x, y, strict=True)):
+            (data / str(label)).mkdir(parents=True, exist_ok=True)
+            np.save(data / str(label) / f"{place}.npy", row)
+    target = tmp_path / "tuned.onnx"
+    command = ["finetune", str(tmp_path / "dense.onnx"), "--data", str(data), "--head", "p", "--classes", "3"]
+    options = ["--epochs", "40", "--rate", "0.02", "--limit", "100KB", "--output", str(target), "--json"]
+    assert main([*command, *options]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["accuracy"] >= 0.8
+    assert facts["arena_bytes"] <= 100_000
+    assert np.asarray(load(target).run({"x": x})["y"]).shape == (60, 3)
+
+
+@pytest.mark.parametrize("wrong", ["nothing.npz", "empty"])
+def test_finetune_says_what_is_wrong_with_the_data(
+    wrong: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    command = ["finetune", str(file), "--data", str(tmp_path / wrong), "--head", "p", "--classes", "3"]
+    assert main(command) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -18,7 +18,12 @@ from typing import Annotated
 import typer
 
 from nnc import __version__
+from nnc.cli.bench import bench
+from nnc.cli.convert import convert
+from nnc.cli.coverage import onnx_coverage
 from nnc.cli.doctor import doctor
+from nnc.cli.finetune import finetune
+from nnc.cli.inspect import inspect
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
 from nnc.cli.plan import plan
@@ -26,6 +31,7 @@ from nnc.cli.predict import predict
 from nnc.cli.run import run
 from nnc.cli.terminal import complain
 from nnc.cli.train import train
+from nnc.cli.verify import verify
 from nnc.cli.viz import viz
 from nnc.core.origin import inherited_origin
 from nnc.core.settings import SETTINGS
@@ -35,7 +41,9 @@ PIPE_CLOSED = 1
 USAGE = 2
 INTERNAL = 70
 
-COMMANDS: tuple[Callable[..., int], ...] = (train, predict, run, plan, viz, memplan, ops, doctor)
+COMMANDS: tuple[Callable[..., int], ...] = (
+    train, predict, run, plan, viz, inspect, verify, bench, finetune, convert, memplan, ops, onnx_coverage, doctor,
+)  # fmt: skip
 
 
 def _print_version(wanted: bool) -> None:

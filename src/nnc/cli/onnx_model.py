@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Protocol
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from nnc.errors import UsageError
+from nnc.errors import BackendError, UsageError
 from nnc.symbolic import Compiled, MemoryStatement
+from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.generic]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file, operator set 7 or newer.")]
@@ -23,6 +25,8 @@ class LoadedModel(Protocol):
     """What commands use of `nnc.onnx.OnnxModel`."""
 
     sizes: Mapping[str, int]
+    passes: tuple[Pass, ...]
+    outputs: tuple[str, ...]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array | list[Array] | None]:
         """The outputs by name."""
@@ -33,18 +37,51 @@ class LoadedModel(Protocol):
     def compiled(self, **sizes: int) -> Compiled:
         """The program of a run."""
 
+    def example_shape(self) -> tuple[int, ...]:
+        """The shape of the first input without its first axis."""
+
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, which take no memory."""
 
 
-def load(path: Path, sizes: Sequence[str] | None, backend: str) -> LoadedModel:
-    """The model of a file; UsageError where the extra is absent."""
+class Session(Protocol):
+    """What commands use of `onnxruntime.InferenceSession`."""
+
+    def run(self, names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs of these names."""
+
+
+def extra(name: str = "nnc.onnx") -> ModuleType:
+    """The module that needs the extra; UsageError where that is absent."""
     try:
-        module = import_module("nnc.onnx")
+        return import_module(name)
     except ImportError as error:
         raise UsageError("onnx", got=str(error), need="the extra onnx", fix="pip install 'nnc[onnx]'") from None
-    model: LoadedModel = module.load(path, dict(map(_size, sizes or ())), backend=backend)
+
+
+def load(path: Path, sizes: Sequence[str] | None, backend: str) -> LoadedModel:
+    """The model of a file; UsageError where the extra is absent."""
+    model: LoadedModel = extra().load(path, dict(map(_size, sizes or ())), backend=backend)
     return model
+
+
+def random_feeds(model: LoadedModel) -> dict[str, Array]:
+    """Elements in 0..1 for every input, the same at each call."""
+    generator = np.random.default_rng(0)
+    return {name: generator.random(one.shape).astype(one.dtype) for name, one in model.placeholders().items()}
+
+
+def peer_session(path: Path, threads: int) -> Session:
+    """onnxruntime's session on the CPU, which prints nothing; BackendError where it does not take the file."""
+    peer = import_module("onnxruntime")
+    options = peer.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, threads
+    try:
+        session: Session = peer.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its own exceptions have no other root
+        reason = " ".join(str(error).split())
+        raise BackendError("onnxruntime", got=f"{path.name}: {reason}", need="a file that it takes") from None
+    return session
 
 
 def named(option: str, text: str) -> tuple[str, str]:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnc.cli.onnx_model import ModelFile, Sizes, load
+from nnc.cli.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import add_row, complain, count, output, table, write_json
+from nnc.nn import MeanSquaredError, Model
+from nnc.symbolic import MemoryStatement
 
+Train = Annotated[bool, typer.Option("--train", help="A step of training all weights, within the limit if it can be.")]
 Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Exit code 1 if more is needed.")]
 
 
 def plan(
-    model: ModelFile, size: Sizes = None, limit: Limit = None, backend: BackendName = "", json: AsJson = False
+    model: ModelFile,
+    size: Sizes = None,
+    train: Train = False,
+    limit: Limit = None,
+    backend: BackendName = "",
+    json: AsJson = False,
 ) -> int:
-    """Say how many bytes a run of an ONNX model takes; nothing of it is allocated.
+    """Say how many bytes a run (or a step of training) of an ONNX model takes; nothing of it is allocated.
 
     nnc plan model.onnx --size batch=8 --limit 512MB
     """
-    statement = load(model, size, backend).memory()
+    loaded = load(model, size, backend)
+    statement = _training(model, loaded, limit, backend) if train else loaded.memory()
     facts = {
         "arena_bytes": statement.arena,
         "lower_bound_bytes": statement.lower_bound,
@@ -42,3 +52,12 @@ def plan(
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1
     return 0
+
+
+def _training(path: Path, loaded: LoadedModel, limit: int | None, backend: str) -> MemoryStatement:
+    """A step of Adam on the mean squared error of the first output; the batch is the first size of the input."""
+    module = extra()
+    shape = next(iter(loaded.placeholders().values())).shape
+    body = module.OnnxLayer(module.read(path))
+    trained = Model(body, shape[1:], loss=MeanSquaredError(), memory_limit=limit, backend=backend)
+    return trained.memory(shape[0]).step

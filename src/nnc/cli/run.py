@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, named
+from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.errors import FormatError, UsageError
@@ -35,9 +35,7 @@ def run(
     loaded = load(model, size, backend)
     feeds = {name: _array(path) for name, path in (named("--input", text) for text in input or ())}
     if random:
-        generator = np.random.default_rng(0)
-        for name, like in loaded.placeholders().items():
-            feeds.setdefault(name, generator.random(like.shape).astype(like.dtype))
+        feeds = random_feeds(loaded) | feeds
     began = time.perf_counter()
     results = {name: np.asarray(value) for name, value in loaded.run(feeds).items() if value is not None}
     seconds = time.perf_counter() - began

@@ -46,6 +46,14 @@ class OnnxFile:
         functions = list(self.functions.values())
         return onnx.helper.make_model(self.graph, opset_imports=imports, functions=functions, ir_version=self.ir)
 
+    def itemsize(self, tensor: onnx.TensorProto) -> int:
+        """Bytes of an element as NumPy has it; 0 for text and types that are none."""
+        try:
+            twin = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        except KeyError:
+            return 0
+        return 0 if twin.kind == "O" else int(twin.itemsize)
+
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
         return array_of(tensor, self.folder)
@@ -136,6 +144,14 @@ class Schema(Protocol):
         self, version: int, node: bytes, types: list[bytes], /
     ) -> bytes:
         """The body for this node."""
+
+
+def kind_name(number: int) -> str:
+    """What NumPy calls an element type of ONNX; `?` for one that there is not."""
+    try:
+        return str(onnx.helper.tensor_dtype_to_np_dtype(number))
+    except KeyError:
+        return "?"
 
 
 def schema_of(operator: str, opset: int, domain: str) -> Schema | None:

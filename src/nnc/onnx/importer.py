@@ -70,6 +70,8 @@ class OnnxImporter:
     weights: dict[str, tuple[Symbol, Array]] = field(default_factory=dict)
     constants: dict[Symbol, Array] = field(default_factory=dict)
     nodes: int = 0
+    _tensors: dict[int, tuple[onnx.TensorProto, OnnxValue]] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
     outermost: SymbolicGraph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,11 +109,20 @@ class OnnxImporter:
     def run(self, graph: onnx.GraphProto, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
         """The outputs of `graph`, whose inputs are in `scope`."""
         for tensor in graph.initializer:
-            scope[tensor.name] = OnnxValue(self.file.array(tensor), weight=tensor.name)
+            scope[tensor.name] = self.tensor(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
             raise FormatError("onnx", got=f"sparse tensor {sparse.values.name}", need="dense tensors")
         self.execute((decode(node, self.file.opsets) for node in ordered(graph.node)), scope)
         return [self._named(one.name, scope) for one in graph.output]
+
+    def tensor(self, message: onnx.TensorProto, name: str) -> OnnxValue:
+        """The value of a tensor of the file: one, however often a loop comes by it; a name that is taken grows."""
+        if id(message) not in self._tensors:
+            while name and name in self._taken:
+                name += "_"
+            self._taken.add(name)
+            self._tensors[id(message)] = (message, OnnxValue(self.file.array(message), weight=name))
+        return self._tensors[id(message)][1]
 
     def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
         """Node after node; what they write goes into `scope`."""

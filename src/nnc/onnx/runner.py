@@ -111,12 +111,23 @@ class OnnxModel:
         """Zeros for every input, which take no memory; UsageError names a dimension that is open still."""
         return {name: _placeholder(name, one, {**self.sizes, **sizes}) for name, one in self.inputs.items()}
 
+    def example_shape(self) -> tuple[int, ...]:
+        """The shape of the first input without its first axis, the batch; UsageError names what else is open."""
+        name, info = next(iter(self.inputs.items()))
+        dims = info.type.tensor_type.shape.dim
+        if not dims:
+            raise UsageError("onnx", got=f"input {name} without axes", need="a batch of examples")
+        batch = {dims[0].dim_param or f"{name}.0": 1}
+        return _placeholder(name, info, {**self.sizes, **batch}).shape[1:]
+
     def graph(
         self, **sizes: int
     ) -> tuple[SymbolicGraph, dict[str, Symbol], dict[str, tuple[Symbol, Array]], tuple[Symbol, ...]]:
         """The symbolic graph for these open dimensions, before any pass: inputs, weights with their values, outputs."""
         importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
-        return importer.graph, inputs, importer.weights, tuple(importer.operand(one) for one in outputs)
+        results = tuple(importer.operand(one) for one in outputs)
+        constants = {f"constant_{place}": pair for place, pair in enumerate(importer.constants.items())}
+        return importer.graph, inputs, {**importer.weights, **constants}, results
 
     def _check(self, arrays: Mapping[str, object]) -> None:
         inputs = self.inputs
@@ -236,18 +247,25 @@ def _again(data: bytes, sizes: Mapping[str, int], backend: str) -> OnnxModel:
 
 def check_supported(file: OnnxFile) -> None:
     """BackendError with every operator of the file that has no row and no body, and its nodes."""
+    missing = unsupported(file)
+    if missing:
+        got = "; ".join(
+            f"{name} ({', '.join(nodes[:4])}{', …' if len(nodes) > 4 else ''})" for name, nodes in missing.items()
+        )
+        raise BackendError("onnx", got=got, need="operators of nnc.onnx.ROWS", fix="see docs/onnx.md")
+
+
+def unsupported(file: OnnxFile) -> dict[str, list[str]]:
+    """The operators of a file that have no row and no body, with the names of their nodes."""
     missing: dict[str, list[str]] = {}
     graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(one.node for one in file.functions.values())]
     while graphs:
         for node in graphs.pop():
             graphs.extend(one.g.node for one in node.attribute if one.type == onnx.AttributeProto.GRAPH)
             if not _is_served(file, node):
-                missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(node.name or node.output[0])
-    if missing:
-        got = "; ".join(
-            f"{name} ({', '.join(nodes[:4])}{', …' if len(nodes) > 4 else ''})" for name, nodes in missing.items()
-        )
-        raise BackendError("onnx", got=got, need="operators of nnc.onnx.ROWS", fix="see docs/onnx.md")
+                label = node.name or next(iter(node.output), "")
+                missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(label)
+    return missing
 
 
 def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:

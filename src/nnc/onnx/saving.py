@@ -10,17 +10,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 import onnx
 from nnc.core.replacement import Chunk, write_atomically
-from nnc.core.spec import TensorSpec
 from nnc.errors import BackendError, UsageError
+from nnc.nn.layer import Scope
 from nnc.nn.model import Model
 from nnc.onnx.exporter import BATCHES, IR_VERSION, OPSET, ExportOperand, OnnxWriter, number_of
 from nnc.onnx.exports import EXPORTS
@@ -33,6 +34,7 @@ from nnc.symbolic import Symbol, SymbolicGraph
 MOST_INSIDE = (1 << 31) - (1 << 24)
 ALIGNMENT = 64
 BATCH = "batch"
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,7 @@ class ExportedGraph:
 def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str], *, external: bool = False) -> None:
     """Write an ONNX file of operator set 18: the prediction of a `Model`, from `x` to `y` with open batch, or a graph.
 
+    Further inputs are `x1`, `x2`, …, and outputs likewise.
     An `OnnxModel` is written as it was read. With `external` the tensors go into a file beside it, which happens by
     itself beyond 2 GB. BackendError lists everything that has no form in ONNX, with its nodes.
     """
@@ -59,6 +62,12 @@ def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str]
         _write(Path(path), *_merged([source]), external=external)
 
 
+def exported(model: OnnxModel, **sizes: int) -> ExportedGraph:
+    """The graph of a file for fixed sizes, in our operators."""
+    graph, inputs, tensors, results = model.graph(**sizes)
+    return ExportedGraph(graph, inputs, dict(zip(model.outputs, results, strict=True)), tensors)
+
+
 def _of_model(model: Model) -> list[ExportedGraph]:
     """The same network for two batches."""
     values = {path: tensor.numpy() for path, tensor in model.tensors().items()}
@@ -67,10 +76,17 @@ def _of_model(model: Model) -> list[ExportedGraph]:
 
 def _for_batch(model: Model, batch: int, values: Mapping[str, Array]) -> ExportedGraph:
     graph = SymbolicGraph("model")
-    x = graph.input(TensorSpec((batch, *model.input_shape), model.input_dtype), "x")
+    wide = [replace(one, shape=(batch, *one.shape)) for one in model.inputs]
+    inputs = {name: graph.input(one, name) for name, one in _numbered("x", wide)}
     tensors = {path: graph.input(row.spec, path) for path, row in model.specs.items()}
-    y = model.apply(x, tensors)
-    return ExportedGraph(graph, {"x": x}, {"y": y}, {path: (one, values[path]) for path, one in tensors.items()})
+    scope: Scope[Symbol] = Scope(lambda parameter: tensors[parameter.path])
+    outputs = dict(_numbered("y", model.layer.build_many(scope, tuple(inputs.values()))))
+    return ExportedGraph(graph, inputs, outputs, {path: (one, values[path]) for path, one in tensors.items()})
+
+
+def _numbered(name: str, values: Iterable[K]) -> list[tuple[str, K]]:
+    """x, x1, x2, …"""
+    return [(f"{name}{place or ''}", value) for place, value in enumerate(values)]
 
 
 def _apart(model: OnnxModel) -> tuple[onnx.ModelProto, dict[str, Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -23,7 +24,8 @@ Scope = Mapping[str, OnnxValue]
 def _constant(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     (name, value), *_ = node.attributes.items() or [("", None)]
     if isinstance(value, onnx.TensorProto):
-        return [OnnxValue(importer.file.array(value))]
+        # Single numbers are options of other nodes, and nothing that is trained.
+        return [importer.tensor(value, node.outputs[0] if math.prod(value.dims) > 1 else "")]
     kinds = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
     if name in ("value_string", "value_strings"):
         return [OnnxValue(np.array(value, object))]

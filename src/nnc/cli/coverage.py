@@ -1,0 +1,34 @@
+"""nnc onnx-coverage: which of ONNX's own node tests pass."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nnc.cli.onnx_model import extra
+from nnc.cli.options import AsJson, BackendName
+from nnc.cli.terminal import Json, add_row, count, output, table, write_json
+from nnc.errors import UsageError
+
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The page docs/onnx-operators.md.")]
+
+
+def onnx_coverage(backend: BackendName = "", json: AsJson = False, markdown: AsMarkdown = False) -> int:
+    """Run the node tests of the installed ONNX package: how many pass, are refused, or are wrong."""
+    if json and markdown:
+        raise UsageError("onnx-coverage", got="--json and --markdown", need="one of them", fix="leave one out")
+    coverage = extra("nnc.onnx.coverage")
+    found = coverage.outcomes(backend)
+    if markdown:
+        typer.echo(coverage.page(found), nl=False)
+        return 0
+    totals: dict[str, Json] = coverage.totals(found)
+    if json:
+        write_json(totals)
+        return 0
+    rows = table("ONNX node tests", "outcome", "tests", numbers=("tests",))
+    for name, number in totals.items():
+        add_row(rows, name, count(number) if isinstance(number, int) else "")
+    output().print(rows)
+    return 0

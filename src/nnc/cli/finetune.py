@@ -1,0 +1,133 @@
+"""nnc finetune: an ONNX model with another head, trained within a limit and saved as one."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from nnc.cli.onnx_model import Array, ModelFile, Sizes, extra, load
+from nnc.cli.options import AsJson, bytes_of
+from nnc.cli.terminal import plain, write_json
+from nnc.errors import DataError, FormatError
+from nnc.nn import Adam, Cosine, Dense, Flatten, Model, Progress, Sequential
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        metavar="PATH", help="x and y in a .npz, rows with the label last in a .csv, or a folder of .npy per class."
+    ),
+]
+Head = Annotated[str, typer.Option(metavar="TENSOR", help="The tensor of the file that the new head reads.")]
+Classes = Annotated[int, typer.Option(min=2, help="Classes of the new head.")]
+Trainable = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="Weights that are trained, * for all (default).")
+]
+Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="The limit on the arena of a step.")]
+Epochs = Annotated[int, typer.Option(min=1, max=100_000, help="Times through the data.")]
+Batch = Annotated[int, typer.Option(min=1, max=1 << 20, help="Examples of each update.")]
+Rate = Annotated[float, typer.Option(min=0.0, help="The first rate; it falls to 0.")]
+Target = Annotated[Path | None, typer.Option("--output", metavar="FILE.onnx", help="Default: MODEL-finetuned.onnx.")]
+# Every so many examples one is kept for the test.
+TEST_EVERY = 5
+
+
+def finetune(
+    model: ModelFile,
+    data: Data,
+    head: Head,
+    classes: Classes,
+    limit: Limit = None,
+    trainable: Trainable = None,
+    size: Sizes = None,
+    epochs: Epochs = 5,
+    batch: Batch = 32,
+    rate: Rate = 1e-3,
+    target: Target = None,
+    json: AsJson = False,
+) -> int:
+    """Train an ONNX model with a new head of CLASSES on data, within a limit on memory, and save it as ONNX.
+
+    nnc finetune model.onnx --data digits.npz --head features --classes 10 --limit 300MB
+    """
+    module = extra()
+    x, y = examples(data, load(model, size, "").example_shape())
+    if y.size and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise DataError("--data", got=f"labels {y.min()}..{y.max()}", need=f"0..{classes - 1}")
+    body = module.OnnxLayer(module.read(model), head, tuple(trainable or ("*",)))
+    updates = epochs * -(-len(y) // batch)
+    layers = Sequential(body, Flatten(), Dense(classes))
+    trained = Model(layers, x.shape[1:], optimizer=Adam(Cosine(rate, updates)), memory_limit=limit)
+    memory = trained.memory(batch)
+    sys.stderr.write(plain(f"known before the first step: {memory.total} B, arena {memory.step.arena} B") + "\n")
+    test = np.arange(len(y)) % TEST_EVERY == 0
+
+    def told(progress: Progress) -> None:
+        if progress.epoch_done:
+            line = f"epoch {progress.epoch + 1}/{epochs}  loss {progress.loss:.4f}  accuracy {progress.score:.2%}"
+            sys.stderr.write(line + "\n")
+
+    trained.fit(x[~test], y[~test], epochs=epochs, batch_size=batch, callbacks=(told,))
+    score = trained.evaluate(x[test], y[test]).score
+    place = target or model.with_name(f"{model.stem}-finetuned.onnx")
+    module.save(trained, place)
+    if json:
+        write_json(
+            {"accuracy": score, "arena_bytes": memory.step.arena, "total_bytes": memory.total, "target": str(place)}
+        )
+    else:
+        sys.stdout.write(plain(f"accuracy {score:.4f} on {test.sum()} examples, saved as {place}") + "\n")
+    return 0
+
+
+def examples(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Inputs and labels of a file or a folder; DataError where they do not fit."""
+    if path.is_dir():
+        x, y = _folders(path)
+    elif path.suffix == ".csv":
+        x, y = _rows(path, shape)
+    else:
+        x, y = _archive(path)
+    if len(x) != len(y) or len(y) < TEST_EVERY or x.shape[1:] != shape:
+        got = f"inputs {list(x.shape)} and labels {list(y.shape)}"
+        raise DataError("--data", got=got, need=f"as many of both, at least {TEST_EVERY}, inputs {list(shape)} each")
+    return np.ascontiguousarray(x, np.float32), y.astype(np.int64)
+
+
+def _archive(path: Path) -> tuple[Array, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return found["x"], found["y"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError("--data", got=f"{path}: {error}", need="a .npz file with x and y") from None
+
+
+def _rows(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    with path.open(newline="", encoding="utf-8") as file:
+        try:
+            table = np.array([[float(cell) for cell in row] for row in csv.reader(file) if row])
+            return table[:, :-1].reshape(-1, *shape), table[:, -1].astype(np.int64)
+        except (ValueError, IndexError) as error:
+            raise FormatError("--data", got=f"{path}: {error}", need="rows of numbers, the label last") from None
+
+
+def _folders(path: Path) -> tuple[Array, Array]:
+    """One folder per class, in order of name; examples of the classes in turns, so that each part has all."""
+    classes = sorted(one for one in path.iterdir() if one.is_dir())
+    files = sorted(
+        (place, label, file)
+        for label, one in enumerate(classes)
+        for place, file in enumerate(sorted(one.glob("*.npy")))
+    )
+    if not files:
+        raise DataError("--data", got=f"{path} without classes", need="a folder of .npy files for each class")
+    try:
+        return np.stack([np.load(file, allow_pickle=False) for _, _, file in files]), np.array(
+            [one for _, one, _ in files]
+        )
+    except ValueError as error:
+        raise FormatError("--data", got=f"{path}: {error}", need="arrays of one shape") from None

@@ -1,0 +1,98 @@
+"""nnc verify: an ONNX model computed in several ways, beside the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, peer_session, random_feeds
+from nnc.cli.options import AsJson
+from nnc.cli.terminal import Json, add_row, complain, output, table, write_json
+from nnc.core.settings import SETTINGS
+from nnc.errors import BackendError
+
+Most = Annotated[float, typer.Option(min=0.0, help="Exit code 1 beyond this relative difference.")]
+Outputs = Mapping[str, "Array | list[Array] | None"]
+
+
+def verify(model: ModelFile, size: Sizes = None, most: Most = 1e-3, json: AsJson = False) -> int:
+    """Compare LLVM, LLVM without passes, LLVM in poisoned memory and onnxruntime with the reference, on random inputs.
+
+    nnc verify model.onnx --size batch=2
+    """
+    feeds = random_feeds(load(model, size, ""))
+
+    def ours(backend: str, *, passes: bool = True) -> Outputs:
+        loaded = load(model, size, backend)
+        if not passes:
+            loaded.passes = ()
+        return loaded.run(feeds)
+
+    def poisoned() -> Outputs:
+        with _debug():
+            return ours("llvm")
+
+    ways: dict[str, Callable[[], Outputs]] = {
+        "llvm": lambda: ours("llvm"),
+        "llvm without passes": lambda: ours("llvm", passes=False),
+        "llvm in poisoned memory": poisoned,
+    }
+    refused = ""
+    if find_spec("onnxruntime") is not None:
+        try:
+            session = peer_session(model, 0)
+            names = load(model, size, "").outputs
+            ways["onnxruntime"] = lambda: dict(zip(names, session.run(names, feeds), strict=True))
+        except BackendError as error:
+            refused = str(error)
+    expected = ours("reference")
+    found: dict[str, float] = {}
+    for name, way in ways.items():
+        found[name] = max((_difference(expected[one], value) for one, value in way().items()), default=0.0)
+    worst = max(found.values())
+    if json:
+        facts: dict[str, Json] = dict(found)
+        write_json({"relative_differences": facts, "most": most, "equal": worst <= most, "refused": refused})
+    else:
+        rows = table(model.name, "way", "relative difference", numbers=("relative difference",))
+        for name, value in found.items():
+            add_row(rows, name, f"{value:.2e}")
+        output().print(rows)
+        if refused:
+            complain(refused)
+    if not worst <= most:
+        complain(f"verify: got a relative difference of {worst:.2e}; need at most {most:g}. Fix: report the model")
+        return 1
+    return 0
+
+
+def _difference(want: object, got: object) -> float:
+    """max |got - want| / max |want|; infinite for another shape, and where one is no number and the other is."""
+    if isinstance(want, list) and isinstance(got, list):
+        return max(map(_difference, want, got), default=0.0) if len(want) == len(got) else np.inf
+    if want is None or got is None:
+        return 0.0 if want is got else np.inf
+    a, b = np.asarray(want), np.asarray(got)
+    if a.shape != b.shape or a.dtype.kind in "OSU":
+        return 0.0 if np.array_equal(a, b) else np.inf
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not np.isfinite(a[~same]).all() or not np.isfinite(b[~same]).all():
+        return np.inf
+    largest = np.abs(a[np.isfinite(a)]).max(initial=1e-9)
+    return float(np.abs(a - b)[~same].max(initial=0.0) / largest)
+
+
+@contextmanager
+def _debug() -> Iterator[None]:
+    """Memory that is not-a-number wherever nobody wrote, for as long as it is open."""
+    before, SETTINGS.debug = SETTINGS.debug, True
+    try:
+        yield
+    finally:
+        SETTINGS.debug = before
