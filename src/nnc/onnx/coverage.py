@@ -69,17 +69,24 @@ def outcome(case: TestCase, backend: str = "") -> Outcome:
         for inputs, outputs in case.data_sets or ():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                results = runner.run(inputs)
-                expected = _elements(outputs)
-                narrow = [TOLERANCE[F16] for one in expected if getattr(one, "dtype", None) in NARROW]
-                rtol = max([case.rtol, *(one.relative for one in narrow)])
-                atol = max([case.atol, *(one.absolute for one in narrow)])
-                Runner.assert_similar_outputs(expected, results, rtol=rtol, atol=atol)
+                difference = _difference(case, _elements(outputs), runner.run(inputs))
+            if difference:
+                return Outcome(WRONG, difference)
     except UsageError as error:
         return Outcome(REFUSED, str(error))
-    except AssertionError as error:
-        return Outcome(WRONG, " ".join(str(error).split())[:200])
     return Outcome(PASSED)
+
+
+def _difference(case: TestCase, expected: Sequence[Any], results: Sequence[Any]) -> str:
+    """What the suite finds different; TypeError is what it says of sequences that it cannot compare."""
+    narrow = [TOLERANCE[F16] for one in expected if getattr(one, "dtype", None) in NARROW]
+    rtol = max([case.rtol, *(one.relative for one in narrow)])
+    atol = max([case.atol, *(one.absolute for one in narrow)])
+    try:
+        Runner.assert_similar_outputs(expected, results, rtol=rtol, atol=atol)
+    except (AssertionError, TypeError) as error:
+        return " ".join(str(error).split())[:200]
+    return ""
 
 
 def _elements(outputs: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
-from nnc.onnx.file import TWINS, OnnxFile, dtype_named, read, schema_of
+from nnc.onnx.file import MOST_BYTES, TWINS, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
@@ -344,4 +344,7 @@ def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int])
             )
     if any(size < 0 for size in shape):
         raise FormatError(f"input {name}", got=f"shape {shape}", need="sizes ≥ 0")
-    return np.broadcast_to(np.zeros((), dtype_named(tensor.elem_type).numpy), shape)
+    spec = TensorSpec(tuple(shape), dtype_named(tensor.elem_type))
+    if spec.nbytes > MOST_BYTES:
+        raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
+    return np.broadcast_to(np.zeros((), spec.dtype.numpy), shape)

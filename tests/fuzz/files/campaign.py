@@ -17,7 +17,6 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tests.fuzz.files.kinds import KINDS
-from tests.fuzz.files.mutation import mutated
 from tests.fuzz.limits import Overtime, describe, time_limit
 
 from nnc.errors import NncError, VerificationError
@@ -60,7 +59,7 @@ def read_file(seed: int, report: Report) -> None:
     """Write the file of a seed, read it, and count what came out."""
     random = Random(seed)
     kind = KINDS[seed % len(KINDS)]
-    content = mutated(random, random.choice(kind.whole()))
+    content = kind.mutate(random, random.choice(kind.whole()))
     began = time.perf_counter()
     with TemporaryDirectory(prefix="nnc-fuzz-") as folder, warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from tests.fuzz.files.mutation import mutated
+from tests.fuzz.files.onnx_models import mutated_model, onnx_models, read_onnx
 
 from nnc import nn, ops, planning
 from nnc.concrete import CountBelow, TuneCache
@@ -25,11 +28,12 @@ from nnc.symbolic.text import dump, parse
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file: the name it has, the bytes of whole ones, and what reads it."""
+    """A kind of file: the name it has, the bytes of whole ones, what reads it, and what goes wrong with it."""
 
     name: str
     whole: Callable[[], tuple[bytes, ...]]
     read: Callable[[Path], object]
+    mutate: Callable[[Random, bytes], bytes] = mutated
 
 
 def _written(write: Callable[[Path], object]) -> bytes:
@@ -150,4 +154,5 @@ KINDS: tuple[Kind, ...] = (
     Kind("graph as text", graph_texts, lambda place: dump(parse(place.read_text("utf-8", "replace")))),
     Kind("autotune", autotune_files, _read_autotune),
     Kind("plan", plan_files, _read_plan),
+    Kind("ONNX", onnx_models, read_onnx, mutated_model),
 )
