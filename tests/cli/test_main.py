@@ -38,7 +38,7 @@ def test_help_lists_the_commands(call, arguments: list[str]) -> None:
         assert f" {command} " in ran.out
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in main.COMMANDS])
+@pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in main.COMMANDS])
 def test_every_command_has_help(call, command: str) -> None:
     ran = call(command, "--help")
     assert (ran.code, ran.err) == (0, "")
