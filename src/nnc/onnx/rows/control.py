@@ -14,9 +14,10 @@ from nnc.core.dtype import I64
 from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
 from nnc.onnx.node import OnnxNode, Unknown
+from nnc.onnx.rows.loops import UNROLLED, repeated, scan_of
 from nnc.symbolic import Symbol, case_of
 
-MOST_ITERATIONS = 4096
+MOST_UNROLLED = 4096
 Inputs = Sequence[OnnxValue | None]
 Scope = Mapping[str, OnnxValue]
 
@@ -107,10 +108,14 @@ def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     carried = [_present(one, node) for one in inputs[2:]]
     names = [one.name for one in body.input]
     stacked: list[list[OnnxValue]] = [[] for _ in body.output[1 + len(carried) :]]
+    if _is_native(most, condition):
+        native = repeated(importer, node, body, most, condition, carried, scope)
+        if native is not None:
+            return native
     count = 0
     while (most is None or count < most) and _holds(condition, node):
-        if count >= MOST_ITERATIONS:
-            raise ShapeError(node.label, got=f"more than {MOST_ITERATIONS} iterations", need="fewer")
+        if count >= MOST_UNROLLED:
+            raise ShapeError(node.label, got=f"more than {MOST_UNROLLED} iterations", need="fewer")
         inner = dict(scope)
         flag = OnnxValue(np.array(True)) if condition is None else condition
         inner.update(zip(names, [OnnxValue(np.array(count, np.int64)), flag, *carried]))
@@ -123,6 +128,11 @@ def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
         *carried,
         *(_stack(importer, rows, body.output[1 + len(carried) + place]) for place, rows in enumerate(stacked)),
     ]
+
+
+def _is_native(most: int | None, condition: OnnxValue | None) -> bool:
+    """Whether a loop is tried as one of ours: where its condition depends on data, or it has many iterations."""
+    return (condition is not None and condition.array is None) or (most is not None and most > UNROLLED)
 
 
 def _known_integer(inputs: Inputs, place: int, node: OnnxNode) -> int | None:
@@ -177,8 +187,13 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     out_axes = _numbers(node, "scan_output_axes", outputs)
     out_backward = _numbers(node, "scan_output_directions", outputs)
     count = _dimensions(sequences[0], node)[into[0]]
-    if count > MOST_ITERATIONS:
-        raise ShapeError(node.label, got=f"{count} iterations", need=f"at most {MOST_ITERATIONS}")
+    if count > UNROLLED:
+        pick = partial(_picked, importer, sequences, into, backward, count)
+        native = scan_of(importer, body, count, states, pick, scope)
+        if native is not None:
+            return [*native[: len(states)], *_laid(native[len(states) :], out_axes, out_backward)]
+    if count > MOST_UNROLLED:
+        raise ShapeError(node.label, got=f"{count} iterations", need=f"at most {MOST_UNROLLED}")
     stacked: list[list[OnnxValue]] = [[] for _ in range(outputs)]
     for step in range(count):
         rows = [
@@ -197,6 +212,37 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
         *states,
         *(_stack(importer, rows, body.output[offset + place], out_axes[place]) for place, rows in enumerate(ordered)),
     ]
+
+
+def _picked(
+    importer: OnnxImporter,
+    sequences: Sequence[OnnxValue],
+    axes: Sequence[int],
+    backward: Sequence[int],
+    count: int,
+    step: Symbol,
+) -> list[OnnxValue]:
+    """Each sequence at a step that a loop counts."""
+    rows = []
+    for value, axis, back in zip(sequences, axes, backward, strict=True):
+        x = importer.operand(value)
+        index = ops.reshape(step * -1 + (count - 1) if back else step, (1,))
+        row = ops.index_select(x, index, axis % x.spec.rank)
+        shape = [size for one, size in enumerate(x.shape) if one != axis % x.spec.rank]
+        rows.append(OnnxValue(symbol=ops.reshape(row, shape)))
+    return rows
+
+
+def _laid(rows: Sequence[OnnxValue], axes: Sequence[int], backward: Sequence[int]) -> list[OnnxValue]:
+    """Rows along axis 0 as outputs of a Scan want them."""
+    results = []
+    for value, axis, back in zip(rows, axes, backward, strict=True):
+        assert value.symbol is not None
+        y = ops.flip(value.symbol, 0) if back else value.symbol
+        order = [*range(1, y.spec.rank)]
+        order.insert(axis % y.spec.rank, 0)
+        results.append(OnnxValue(symbol=ops.transpose(y, tuple(order)), sources=value.sources))
+    return results
 
 
 def _numbers(node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
