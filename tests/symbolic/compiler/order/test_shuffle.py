@@ -47,9 +47,9 @@ def test_a_stretch_has_the_bytes_that_it_has_in_the_whole_order() -> None:
         turned = tuple(reversed(profile.order[start:stop]))
         whole = (*profile.order[:start], *turned, *profile.order[stop:])
         found, expected = profile.stretch(start, turned), alive_by_definition(whole, uses)
-        assert [*profile.during[:start], *found, *profile.during[stop:]] == expected
+        assert found.during.tolist() == expected
         profile.put(start, turned, found)
-        assert (tuple(profile.order), profile.during) == (whole, expected)
+        assert (tuple(profile.order), profile.lives) == (whole, Profile(whole, uses).lives)
 
 
 def alive_by_definition(order: Order, uses: Uses) -> list[int]:

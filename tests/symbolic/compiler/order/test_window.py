@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nnc import ops
 from nnc.core.spec import spec
 from nnc.symbolic import ExecKey, SymbolicGraph
-from nnc.symbolic.compiler.order.uses import Uses, peak_bytes, uses_of
+from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes, uses_of
 from nnc.symbolic.compiler.order.window import best_stretch
 
 Before = dict[ExecKey, set[ExecKey]]
@@ -35,9 +35,9 @@ def program(steps: list[tuple[int, int, int]]) -> tuple[tuple[ExecKey, ...], Use
 def test_a_whole_graph_gets_the_best_order_there_is(steps: list[tuple[int, int, int]]) -> None:
     execs, uses, before = program(steps)
     lowest = min(peak_bytes(order, uses) for order in all_orders(before))
-    found = best_stretch(execs, 0, len(execs), uses, before, 1 << 40)
+    found = best_stretch(Profile(execs, uses), 0, len(execs), before, 1 << 40)
     assert peak_bytes(found, uses) == lowest
-    assert best_stretch(execs, 0, len(execs), uses, before, lowest) == ()
+    assert best_stretch(Profile(execs, uses), 0, len(execs), before, lowest) == ()
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -45,7 +45,7 @@ def test_a_whole_graph_gets_the_best_order_there_is(steps: list[tuple[int, int, 
 def test_a_stretch_in_the_middle_raises_nothing(steps: list[tuple[int, int, int]]) -> None:
     execs, uses, before = program(steps)
     peak = peak_bytes(execs, uses)
-    best = best_stretch(execs, 2, 7, uses, before, peak + 1)
+    best = best_stretch(Profile(execs, uses), 2, 7, before, peak + 1)
     order = (*execs[:2], *best, *execs[7:])
     place = {key: step for step, key in enumerate(order)}
     assert place.keys() == set(execs)

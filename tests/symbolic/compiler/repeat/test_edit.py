@@ -28,7 +28,7 @@ def test_edits_cost_what_the_edited_schedules_cost() -> None:
             trial = edited(now, gone, position, steps)
             assert trial is not None
             now = ReplaySchedule(made, trial.steps)
-            assert trial.during.tolist() == now.during.tolist()
+            assert trial.bytes.during.tolist() == now.bytes.during.tolist()
             assert (trial.peak, trial.extra) == (now.peak, now.extra)
 
 
@@ -36,7 +36,7 @@ def test_a_step_in_front_of_its_reader() -> None:
     trial = edited(ReplaySchedule(simple(), range(4)), (), 3, (0,))
     assert trial is not None
     assert list(trial.steps) == [0, 1, 2, 0, 3]
-    assert trial.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
+    assert trial.bytes.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
     assert trial.extra == 10
 
 
@@ -54,7 +54,7 @@ def test_a_first_run_moves_where_nothing_depends_on_its_place() -> None:
         trial = moved(now, place, position)
         assert trial is not None
         assert list(trial.steps) == steps
-        assert trial.during.tolist() == ReplaySchedule(made, steps).during.tolist()
+        assert trial.bytes.during.tolist() == ReplaySchedule(made, steps).bytes.during.tolist()
         assert trial.extra == 0
     assert moved(now, 3, 1) is None
     assert moved(now, 0, 2) is None

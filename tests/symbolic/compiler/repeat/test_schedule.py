@@ -13,7 +13,7 @@ def test_values_live_to_their_last_use() -> None:
     found = ReplaySchedule(simple(), range(4))
     assert found.repeats == [False] * 4
     assert found.lives == [[(0, 0)], [(0, 3)], [(1, 2)], [(2, 3)], [(3, 3)]]
-    assert found.during.tolist() == [8, 8 + 4, 8 + 4 + 2, 8 + 2 + 1]
+    assert found.bytes.during.tolist() == [8, 8 + 4, 8 + 4 + 2, 8 + 2 + 1]
     assert found.extra == 0
 
 
@@ -22,8 +22,8 @@ def test_a_step_that_runs_again_makes_a_second_version() -> None:
     assert found.repeats == [False, False, False, True, False]
     assert found.lives[1] == [(0, 1), (3, 4)]
     assert [found.version(1, position) for position in (1, 4)] == [0, 1]
-    assert found.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
-    assert found.through.tolist() == [0, 8, 4, 2, 2 + 8]
+    assert found.bytes.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
+    assert found.bytes.through.tolist() == [0, 8, 4, 2, 2 + 8]
     assert found.extra == 10
 
 
@@ -32,13 +32,13 @@ def test_what_lives_to_the_end_keeps_its_first_version() -> None:
     lasting = [False, True, False, False, True]
     found = ReplaySchedule(replace(simple(), lasting=lasting, scratch=[3, 0, 0, 0]), (0, 1, 0, 2, 3))
     assert found.lives[1] == [(0, 4)]
-    assert found.during.tolist() == [8 + 3, 8 + 4, 8 + 4 + 8 + 3, 8 + 4 + 2, 8 + 2 + 1]
+    assert found.bytes.during.tolist() == [8 + 3, 8 + 4, 8 + 4 + 8 + 3, 8 + 4 + 2, 8 + 2 + 1]
 
 
 def test_outputs_that_take_over_memory_are_not_counted_twice() -> None:
     shared = replace(simple(), pairs=[(), (), ((2, 3),), ()], nbytes=[0, 8, 4, 4, 1])
-    assert ReplaySchedule(shared, range(4)).during.tolist() == [8, 12, 12, 13]
-    assert ReplaySchedule(shared, (0, 1, 2, 1, 2, 3)).shared.tolist() == [0, 0, 4, 0, 4, 0]
+    assert ReplaySchedule(shared, range(4)).bytes.during.tolist() == [8, 12, 12, 13]
+    assert ReplaySchedule(shared, (0, 1, 2, 1, 2, 3)).bytes.shared.tolist() == [0, 0, 4, 0, 4, 0]
 
 
 def test_what_is_made_piece_by_piece_lives_from_its_first_piece() -> None:

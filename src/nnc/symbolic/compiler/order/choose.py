@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from nnc.symbolic.compiler.order.shuffle import search_order
-from nnc.symbolic.compiler.order.uses import Uses, bytes_by_step, peak_bytes
+from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes
 from nnc.symbolic.compiler.order.window import best_stretch
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
@@ -241,9 +241,8 @@ class _Greedy:
 def _improve(order: tuple[ExecKey, ...], uses: Uses, before: Before, enough: int) -> tuple[ExecKey, ...]:
     """Rearrange stretches around a peak above `enough` as long as that lowers it, or leaves fewer steps at it."""
     for _ in range(ROUNDS):
-        during = bytes_by_step(order, uses)
-        peak = max(during, default=0)
-        better = next(_lower(order, during.index(peak), peak, uses, before), None) if peak > enough else None
+        profile = Profile(order, uses)
+        better = next(_lower(profile, before), None) if profile.bytes.peak > enough else None
         if better is None:
             break
         order = better
@@ -262,11 +261,10 @@ def _least_bytes(key: ExecKey, uses: Uses) -> int:
     return alone + uses.scratch.get(key, 0)
 
 
-def _lower(
-    order: tuple[ExecKey, ...], step: int, peak: int, uses: Uses, before: Before
-) -> Iterator[tuple[ExecKey, ...]]:
-    """Orders that stay below the peak in the stretch around `step`: centred, mostly in front of it, mostly behind."""
+def _lower(profile: Profile, before: Before) -> Iterator[tuple[ExecKey, ...]]:
+    """Orders that stay below the peak in the stretch around it: centred, mostly in front of it, mostly behind."""
+    order, step = profile.order, profile.bytes.at_peak
     for start in dict.fromkeys(max(step - share * STRETCH // 4, 0) for share in (2, 3, 1)):
-        best = best_stretch(order, start, start + STRETCH, uses, before, peak)
+        best = best_stretch(profile, start, start + STRETCH, before, profile.bytes.peak)
         if best:
             yield (*order[:start], *best, *order[start + STRETCH :])

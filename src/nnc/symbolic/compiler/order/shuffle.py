@@ -27,19 +27,18 @@ def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order
     generator = random.Random(SEED)
     profile = Profile(order, uses)
     for _ in range(MOVES):
-        peak = max(profile.during, default=0)
-        if peak <= enough:
+        now = profile.bytes
+        if now.peak <= enough:
             break
-        step = profile.during.index(peak)
+        step = now.at_peak
         start = max(step - generator.randrange(REACH), 0)
         stop = min(step + 1 + generator.randrange(REACH), len(order))
         part = tuple(profile.order[start:stop])
         moved = _put_off(part, before) if generator.randrange(2) else _hurry(part, before)
         if moved == part:
             continue
-        found, known = profile.stretch(start, moved), profile.during[start:stop]
-        # What lies outside of the stretch has the same bytes in both.
-        if (max(found), found.count(peak)) <= (peak, known.count(peak)):
+        found = profile.stretch(start, moved)
+        if (found.peak, (found.during == now.peak).sum()) <= (now.peak, (now.during == now.peak).sum()):
             profile.put(start, moved, found)
     return tuple(profile.order)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.symbolic.compiler.order.inplace import Pair, shareable
+from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
 
@@ -53,83 +54,55 @@ def uses_of(
 
 
 class Profile:
-    """An order and the bytes alive during each of its steps; an output that may take over a dying input's memory does.
-
-    Bytes outside a stretch of the order do not depend on how the stretch is arranged.
-    """
+    """An order, the first and the last step of each root in it, and the bytes alive; `kept` ones live on behind it."""
 
     def __init__(self, order: Sequence[ExecKey], uses: Uses) -> None:
         self.uses = uses
         self.order = list(order)
-        self._touched = {key: uses.touched(key) for key in order}
-        self._first: dict[TensorKey, int] = {}
-        self._last: dict[TensorKey, int] = {}
-        self._place(0, order)
-        self._alive = [0]
-        self.during = self._walk(0, order, self._alive)
+        self.touched = {key: uses.touched(key) for key in order}
+        self.lives: dict[TensorKey, Span] = {}
+        for step, key in enumerate(order):
+            for root in self.touched[key]:
+                self.lives[root] = (self.lives.get(root, (step, step))[0], step)
+        self.lives.update((root, (self.lives[root][0], len(order))) for root in uses.kept & self.lives.keys())
+        own = [uses.scratch.get(key, 0) for key in order]
+        shared = [self._shared(step, key, self.lives) for step, key in enumerate(order)]
+        self.bytes = LiveBytes(((uses.nbytes[root], (life,)) for root, life in self.lives.items()), own, shared)
 
-    def stretch(self, start: int, part: Sequence[ExecKey]) -> list[int]:
-        """The bytes alive during each step if the order were `part` from `start` on; `part` holds the execs there."""
-        return self._walk(start, part, [self._alive[start]])
+    def stretch(self, start: int, part: Sequence[ExecKey]) -> LiveBytes:
+        """The bytes alive if the order were `part` from `start` on; `part` holds the execs there."""
+        uses, now, stop = self.uses, self.bytes, start + len(part)
+        lives = self._lives_in(start, part)
+        changes = ((root, life, self.lives[root]) for root, life in lives.items())
+        moved = [(uses.nbytes[root], new, old) for root, new, old in changes if new != old]
+        values = ((sign * nbytes, (life,)) for nbytes, *both in moved for sign, life in zip((1, -1), both, strict=True))
+        own, shared = now.own.copy(), now.shared.copy()
+        own[start:stop] = [uses.scratch.get(key, 0) for key in part]
+        shared[start:stop] = [self._shared(step, key, lives) for step, key in enumerate(part, start)]
+        return LiveBytes(values, own, shared, (now.through, now.born))
 
-    def put(self, start: int, part: Sequence[ExecKey], during: Sequence[int]) -> None:
+    def put(self, start: int, part: Sequence[ExecKey], found: LiveBytes) -> None:
         """Let the order be `part` from `start` on, with the bytes that `stretch` found."""
-        alive = [self._alive[start]]
-        self._walk(start, part, alive)
-        self._alive[start : start + len(alive)] = alive
+        self.lives.update(self._lives_in(start, part))
         self.order[start : start + len(part)] = part
-        self.during[start : start + len(part)] = during
-        self._place(start, part)
+        self.bytes = found
 
-    def _place(self, start: int, part: Sequence[ExecKey]) -> None:
-        """Note the first and the last step of each root, where these are in the stretch."""
-        stop = start + len(part)
-        roots = {root for key in part for root in self._touched[key]}
-        ends = {root: self._last.get(root, -1) for root in roots}
-        begins = {root for root in roots if self._first.get(root, stop) >= start}
+    def _lives_in(self, start: int, part: Sequence[ExecKey]) -> dict[TensorKey, Span]:
+        """The lives of the roots that the stretch touches: what is used outside of it as well goes on there."""
+        stop, inside = start + len(part), dict[TensorKey, Span]()
         for step, key in enumerate(part, start):
-            for root in self._touched[key]:
-                if root in begins:
-                    self._first[root] = step
-                    begins.remove(root)
-                if ends[root] < stop:
-                    self._last[root] = step
+            for root in self.touched[key]:
+                inside[root] = (inside.get(root, (step, step))[0], step)
+        both = ((root, self.lives[root], life) for root, life in inside.items())
+        return {
+            root: (life[0] if old[0] >= start else old[0], life[1] if old[1] < stop else old[1])
+            for root, old, life in both
+        }
 
-    def _walk(self, start: int, part: Sequence[ExecKey], alive: list[int]) -> list[int]:
-        """The bytes during each step of the stretch; those behind each are appended to `alive`."""
-        uses, stop = self.uses, start + len(part)
-        last = {root: step for step, key in enumerate(part, start) for root in self._touched[key]}
-        born: set[TensorKey] = set()
-        during = []
-        for step, key in enumerate(part, start):
-            touched = self._touched[key]
-            fresh = {root for root in touched if self._first[root] >= start and root not in born}
-            dying = {
-                root for root in touched if last[root] == step and self._last[root] < stop and root not in uses.kept
-            }
-            born |= fresh
-            grown = alive[-1] + sum(uses.nbytes[root] for root in fresh)
-            during.append(grown + uses.scratch.get(key, 0) - _shared(uses, key, fresh, dying))
-            alive.append(grown - sum(uses.nbytes[root] for root in dying))
-        return during
-
-
-def bytes_by_step(order: Sequence[ExecKey], uses: Uses) -> list[int]:
-    """Bytes alive during each step of an order."""
-    return Profile(order, uses).during
+    def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
+        return shared_bytes(self.uses.pairs[key], self.uses.nbytes.__getitem__, lambda root: (lives[root],), step)
 
 
 def peak_bytes(order: Sequence[ExecKey], uses: Uses) -> int:
     """max over steps of the bytes alive."""
-    return max(bytes_by_step(order, uses), default=0)
-
-
-def _shared(uses: Uses, key: ExecKey, fresh: set[TensorKey], dying: set[TensorKey]) -> int:
-    shared = 0
-    sources, targets = set(dying), set(fresh)
-    for source, target in uses.pairs[key]:
-        if source in sources and target in targets:
-            sources.remove(source)
-            targets.remove(target)
-            shared += uses.nbytes[source]
-    return shared
+    return Profile(order, uses).bytes.peak

@@ -6,10 +6,11 @@ bytes alive depend only on which execs are done, so a state is a set;  cost of a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnc.symbolic.compiler.order.uses import Uses
+from nnc.symbolic.compiler.order.live_bytes import Span, shared_bytes
+from nnc.symbolic.compiler.order.uses import Profile
 from nnc.symbolic.ir import ExecKey, TensorKey
 
 # So many sets of finished execs are looked at before a stretch is given up.
@@ -37,13 +38,13 @@ class _Touch:
 
 
 def best_stretch(
-    order: Sequence[ExecKey], start: int, stop: int, uses: Uses, before: Mapping[ExecKey, set[ExecKey]], peak: int
+    profile: Profile, start: int, stop: int, before: Mapping[ExecKey, set[ExecKey]], peak: int
 ) -> tuple[ExecKey, ...]:
-    """`order[start:stop]` rearranged to stay as far below `peak` bytes as it can; empty when nothing below is found."""
-    keys = order[start:stop]
-    touches = _touches(order, start, stop, uses, before)
-    full = (1 << len(keys)) - 1
-    waiting: list[tuple[int, int, int, int, tuple[int, ...]]] = [(0, 0, 0, _alive_before(order, start, uses), ())]
+    """Steps [start, stop) rearranged to stay as far below `peak` bytes as they can; empty if nothing below is found."""
+    keys = profile.order[start:stop]
+    touches = _touches(profile, start, stop, before)
+    full, there = (1 << len(keys)) - 1, int(profile.bytes.through[start])
+    waiting: list[tuple[int, int, int, int, tuple[int, ...]]] = [(0, 0, 0, there, ())]
     seen: set[int] = set()
     while waiting and len(seen) < STATES:
         highest, _, done, alive, path = heapq.heappop(waiting)
@@ -62,48 +63,34 @@ def best_stretch(
     return ()
 
 
-def _alive_before(order: Sequence[ExecKey], start: int, uses: Uses) -> int:
-    """Bytes that the execs in front of the stretch leave behind for it and for later."""
-    later = {root for key in order[start:] for root in uses.touched(key)} | uses.kept
-    return sum(uses.nbytes[root] for root in {root for key in order[:start] for root in uses.touched(key)} & later)
-
-
 def _run(touch: _Touch, bit: int, done: int, alive: int) -> tuple[int, int]:
     """Bytes alive during the exec and behind it."""
-    grown = freed = shared = 0
-    born, dies = [], []
+    grown = freed = 0
+    lives: list[tuple[Span]] = []
     for root in touch.roots:
         fresh = not root.alive and not root.users & done
         last = root.ends and not root.users & ~(done | bit)
         grown += root.nbytes if fresh else 0
         freed += root.nbytes if last else 0
-        born.append(fresh)
-        dies.append(last)
-    for source, target in touch.pairs:
-        if dies[source] and born[target]:
-            shared += touch.roots[source].nbytes
-            dies[source] = born[target] = False
+        lives.append(((0 if fresh else -1, 0 if last else 1),))
+    pairs = touch.pairs if grown and freed else ()
+    shared = shared_bytes(pairs, lambda place: touch.roots[place].nbytes, lives.__getitem__, 0)
     return alive + grown + touch.scratch - shared, alive + grown - freed
 
 
-def _touches(
-    order: Sequence[ExecKey], start: int, stop: int, uses: Uses, before: Mapping[ExecKey, set[ExecKey]]
-) -> list[_Touch]:
-    keys = order[start:stop]
+def _touches(profile: Profile, start: int, stop: int, before: Mapping[ExecKey, set[ExecKey]]) -> list[_Touch]:
+    uses, keys = profile.uses, profile.order[start:stop]
     bits = {key: 1 << place for place, key in enumerate(keys)}
     users: dict[TensorKey, int] = {}
     for key in keys:
-        for root in uses.touched(key):
+        for root in profile.touched[key]:
             users[root] = users.get(root, 0) | bits[key]
-    earlier = {root for key in order[:start] for root in uses.touched(key)} & users.keys()
-    later = {root for key in order[stop:] for root in uses.touched(key)} & users.keys()
-    roots = {
-        root: _Root(mask, uses.nbytes[root], root in earlier, root not in later and root not in uses.kept)
-        for root, mask in users.items()
-    }
+    stop = start + len(keys)
+    lives = ((root, mask, *profile.lives[root]) for root, mask in users.items())
+    roots = {root: _Root(mask, uses.nbytes[root], first < start, last < stop) for root, mask, first, last in lives}
     touches = []
     for key in keys:
-        touched = uses.touched(key)
+        touched = profile.touched[key]
         places = {root: place for place, root in enumerate(touched)}
         first = sum(bits[source] for source in before[key] if source in bits)
         pairs = tuple((places[source], places[target]) for source, target in uses.pairs[key])

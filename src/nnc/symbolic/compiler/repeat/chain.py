@@ -64,7 +64,7 @@ class Chain:
 
 def chain_schedules(program: Program) -> list[tuple[Step, ...]]:
     """The runs of a chain for ever higher peaks and ever less work; none for what is no chain."""
-    turns = ReplaySchedule(program, range(len(program.reads))).through.argsort(kind="stable")[::-1][:TURNS]
+    turns = ReplaySchedule(program, range(len(program.reads))).bytes.through.argsort(kind="stable")[::-1][:TURNS]
     found = [chain for turn in turns if (chain := _chain_of(program, int(turn))) is not None]
     if not found:
         return []

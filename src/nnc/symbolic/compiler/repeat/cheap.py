@@ -58,7 +58,7 @@ class _Dropping:
     def __init__(self, once: ReplaySchedule, depth: int) -> None:
         self.once = once
         self.program = once.program
-        self.peak = int(once.during.argmax()) if len(once.steps) else 0
+        self.peak = once.bytes.at_peak
         self.dropped: set[Step] = set()
         self.chains: list[float] = []
         for step in once.steps:

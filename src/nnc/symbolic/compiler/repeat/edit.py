@@ -1,6 +1,6 @@
 """What an edit of a schedule would cost, from the schedule that is there: only roots that it touches live otherwise.
 
-some runs go, others come in front of a position;  during' = during, stretched, with the lives of touched roots anew
+some runs go, others come in front of a position;  bytes' = bytes, stretched, with the lives of touched roots anew
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnc.symbolic.compiler.repeat.schedule import NEVER, Bytes, Events, ReplaySchedule, Root, Span, Step, shared_bytes
+from nnc.symbolic.compiler.order.live_bytes import Bytes, LiveBytes, Span
+from nnc.symbolic.compiler.repeat.schedule import NEVER, Events, ReplaySchedule, Root, Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,13 +20,13 @@ class Trial:
     """An edited schedule as far as its costs go: its runs, bytes at each position, and the work of runs that repeat."""
 
     steps: Sequence[Step]
-    during: Bytes
+    bytes: LiveBytes
     extra: int
 
     @property
     def peak(self) -> int:
         """max over positions of the bytes alive."""
-        return int(self.during.max(initial=0))
+        return self.bytes.peak
 
 
 def edited(
@@ -74,7 +75,7 @@ class _Edit:
         """The costs of the edit."""
         old, program = self.old, self.program
         reads, births = self._fresh_events()
-        change = np.zeros(len(self.steps) + 1, np.int64)
+        changes: list[tuple[int, list[Span]]] = []
         places = set(range(self.start, self.start + len(self.fresh)))
         for root in reads.keys() | births.keys() | self._touched_by_gone():
             events = self._events(root, births.get(root, ()), reads.get(root, ()))
@@ -82,21 +83,19 @@ class _Edit:
                 return None
             before, after = self._moved_lives(root), old.lives_of(root, events, len(self.steps))
             self.lives[root] = after
-            for sign, lives in ((-1, before), (1, after)):
-                for birth, last in lives:
-                    change[birth] += sign * program.nbytes[root]
-                    change[last + 1] -= sign * program.nbytes[root]
-                    places.update((birth, last))
-        through = [int(old.through[self.position])] * len(self.fresh) if self.fresh else []
-        alive = self._stretched(old.alive, through) + np.cumsum(change)[:-1]
-        own = self._stretched(old.own, [program.own_bytes(step, again=self.again) for step in self.fresh])
-        shared = self._stretched(old.shared, [0] * len(self.fresh))
+            changes += [(-program.nbytes[root], before), (program.nbytes[root], after)]
+            places.update(place for life in (*before, *after) for place in life)
+        through = [int(old.bytes.through[self.position])] * len(self.fresh) if self.fresh else []
+        nothing = [0] * len(self.fresh)
+        others = (self._stretched(old.bytes.through, through), self._stretched(old.bytes.born, nothing))
+        own = self._stretched(old.bytes.own, [program.own_bytes(step, again=self.again) for step in self.fresh])
+        shared = self._stretched(old.bytes.shared, nothing)
         for at in places:
             if at < len(self.steps):
-                shared[at] = shared_bytes(program, self.steps[at], at, self._lives)
+                shared[at] = program.shared_bytes(self.steps[at], self._lives, at)
         added = sum(program.work[step] for step in self.fresh)
         saved = sum(program.work[old.steps[place]] for place in self.gone)
-        return Trial(self.steps, alive + own - shared, old.extra + added - saved)
+        return Trial(self.steps, LiveBytes(changes, own, shared, others), old.extra + added - saved)
 
     # ---- positions
 

@@ -24,10 +24,11 @@ from math import inf
 
 import numpy as np
 
+from nnc.symbolic.compiler.order.live_bytes import Bytes
 from nnc.symbolic.compiler.repeat.chain import chain_schedules
 from nnc.symbolic.compiler.repeat.edit import Trial, edited, moved
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
-from nnc.symbolic.compiler.repeat.schedule import Bytes, Program, ReplaySchedule, Root, Step
+from nnc.symbolic.compiler.repeat.schedule import Program, ReplaySchedule, Root, Step
 
 SHARE = 0.95
 # Values of less than this share of the peak are left alone.
@@ -126,19 +127,19 @@ def descend(program: Program) -> list[Point]:
 def _next(now: ReplaySchedule) -> Trial | None:
     """The schedule after the first change that helps: another order, or the move of the lowest price."""
     level = int(now.peak * SHARE)
-    load = _load(now.during, level)
+    load = _load(now.bytes.during, level)
     trials = chain(
         _reordered(now), (move.on(now, move.position) for reach in (REACH, inf) for move in _moves(now, reach))
     )
     for trial in trials:
-        if trial is not None and trial.peak <= now.peak and _load(trial.during, level) < load:
+        if trial is not None and trial.peak <= now.peak and _load(trial.bytes.during, level) < load:
             return trial
     return None
 
 
 def _reordered(now: ReplaySchedule) -> Iterator[Trial | None]:
     """With the next reader of a value that waits at the peak moved in front of it, or its maker moved behind it."""
-    here = int(now.during.argmax()) if now.steps else 0
+    here = now.bytes.at_peak
     for value in _values_at_peak(now)[:MOST_REORDERED]:
         reader = now.steps[value.after]
         if not now.repeats[value.after]:
@@ -184,8 +185,8 @@ class _WaitingMove:
 
 def _values_at_peak(now: ReplaySchedule) -> list[_WaitingMove]:
     """Values that wait at the peak, largest first."""
-    here = int(now.during.argmax()) if now.steps else 0
-    above = np.concatenate(([0], np.cumsum(now.during > int(now.peak * SHARE))))
+    here = now.bytes.at_peak
+    above = np.concatenate(([0], np.cumsum(now.bytes.during > int(now.peak * SHARE))))
     found = []
     for root, lives in enumerate(now.lives):
         reads = now.events[root].reads
@@ -216,7 +217,7 @@ def _moves_of(now: ReplaySchedule, value: _WaitingMove, highest: float) -> Itera
 
 def _chains(now: ReplaySchedule, root: Root, at: int) -> Iterator[_Chain]:
     """Chains that make a root again in front of a position, each reaching one layer further back than the last one."""
-    program, here = now.program, int(now.during.argmax())
+    program, here = now.program, now.bytes.at_peak
     makers, later = [program.maker[root]], list[int]()
     work, saved, kept = program.work[makers[0]], 0, 0
     seen, known, layer = {root}, {*makers}, makers[:]

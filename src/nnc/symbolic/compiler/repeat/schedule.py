@@ -2,7 +2,7 @@
 
     version    a root as one run of its maker left it; read by all that read the root behind it, up to the next version
     life       from the run that makes a version to the last one that reads it
-    during[p]  bytes of the lives around p + scratch - bytes of outputs that take over an input which ends at p
+    bytes      those of the lives, and what a run alone needs: scratch, and outputs that nobody reads when it is again
 
 A root that lives to the end has one version, the first.
 """
@@ -10,17 +10,14 @@ A root that lives to the end has one version, the first.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
+from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
 
 # Positions of a step in the order, and of a root among the roots of a program.
 Step = int
 Root = int
-Span = tuple[int, int]
-Bytes = NDArray[np.int64]
 NEVER = -1
 
 
@@ -75,6 +72,10 @@ class Program:
         unread = sum(self.nbytes[root] for root in self.writes[step] if self.lasting[root]) if again else 0
         return self.scratch[step] + unread
 
+    def shared_bytes(self, step: Step, lives: Callable[[Root], Iterable[Span]], at: int) -> int:
+        """Bytes of outputs of a run at this position that take over the memory of inputs which end there."""
+        return shared_bytes(self.pairs[step], self.nbytes.__getitem__, lives, at)
+
 
 @dataclass(frozen=True, slots=True)
 class Events:
@@ -100,7 +101,7 @@ class Events:
 class ReplaySchedule:
     """The runs of a program: `steps` in order, which of them `repeats` an earlier one, and events and lives per root.
 
-    `runs` are per step the positions where it runs; `through` are bytes alive at a position and at the one before.
+    `runs` are per step the positions where it runs.
     """
 
     def __init__(self, program: Program, steps: Sequence[Step]) -> None:
@@ -123,43 +124,15 @@ class ReplaySchedule:
         self.events = [Events(*both) for both in zip(births, reads, strict=True)]
         self.lives = [self.lives_of(root, events, len(steps)) for root, events in enumerate(self.events)]
         self.extra = sum(program.work[step] for step, again in zip(steps, self.repeats, strict=True) if again)
-        self._count()
+        own = [program.own_bytes(step, again=again) for step, again in zip(steps, self.repeats, strict=True)]
+        shared = [program.shared_bytes(step, self.lives.__getitem__, at) for at, step in enumerate(steps)]
+        self.bytes = LiveBytes(zip(program.nbytes, self.lives, strict=True), own, shared)
+        self.peak = self.bytes.peak
 
     def lives_of(self, root: Root, events: Events, count: int) -> list[Span]:
         """The lives of a root with these events among `count` runs."""
         return events.lives(count - 1 if self.program.lasting[root] else NEVER)
 
-    def _count(self) -> None:
-        program, count = self.program, len(self.steps)
-        change, born = [0] * (count + 1), [0] * (count + 1)
-        for nbytes, lives in zip(program.nbytes, self.lives, strict=True):
-            for birth, last in lives if nbytes else ():
-                change[birth] += nbytes
-                change[last + 1] -= nbytes
-                born[birth] += nbytes
-        self.alive: Bytes = np.cumsum(np.array(change, np.int64))[:count]
-        self.through: Bytes = self.alive - np.array(born[:count], np.int64)
-        own = [program.own_bytes(step, again=again) for step, again in zip(self.steps, self.repeats, strict=True)]
-        self.own: Bytes = np.array(own, np.int64)
-        self.shared: Bytes = np.zeros(count, np.int64)
-        for at, step in enumerate(self.steps):
-            if program.pairs[step]:
-                self.shared[at] = shared_bytes(program, step, at, self.lives.__getitem__)
-        self.during: Bytes = self.alive + self.own - self.shared
-        self.peak = int(self.during.max(initial=0))
-
     def version(self, root: Root, position: int) -> int:
         """The number of the version that a run at this position reads."""
         return max(bisect_left(self.events[root].births, position) - 1, 0)
-
-
-def shared_bytes(program: Program, step: Step, at: int, lives: Callable[[Root], Collection[Span]]) -> int:
-    """Bytes of outputs of the run at a position that take over the memory of inputs which end there."""
-    shared, taken = 0, set[Root]()
-    for source, target in program.pairs[step]:
-        if source in taken or target in taken:
-            continue
-        if any(last == at for _, last in lives(source)) and any(birth == at for birth, _ in lives(target)):
-            taken |= {source, target}
-            shared += program.nbytes[source]
-    return shared
