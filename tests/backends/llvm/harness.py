@@ -16,8 +16,8 @@ from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I32, I64, U8, Scal
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
+from nnc.core.disk_cache import DiskCache
 
 Array = NDArray[Any]
 
@@ -36,7 +36,7 @@ TOLERANCE = {F64: 1e-12, F32: 1e-5, F16: 2e-3}
 @lru_cache(maxsize=1)
 def jit() -> Jit:
     """A JIT without a cache on disk."""
-    return Jit(host_target(), ObjectCache(None))
+    return Jit(host_target(), DiskCache(None))
 
 
 @lru_cache(maxsize=1)

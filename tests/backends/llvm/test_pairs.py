@@ -15,16 +15,16 @@ from nnc.backends.llvm.ir.builder import BF16
 from nnc.backends.llvm.ir.target import describe, host_target
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core import dtype
+from nnc.core.disk_cache import DiskCache
 
 SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 2), (17, 33, 31), (65, 130, 129), (1, 100, 50), (100, 1, 51), (28, 64, 64)]
 
 
 @lru_cache(maxsize=2)
 def jit(pairs: bool) -> Jit:
-    return Jit(replace(host_target(), pairs=pairs), ObjectCache(None))
+    return Jit(replace(host_target(), pairs=pairs), DiskCache(None))
 
 
 def product(a: Array, b: Array, flips: tuple[bool, bool], pairs: bool, workers: int) -> Array:

@@ -18,8 +18,8 @@ from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.object_cache import MAGIC, ObjectCache
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))
 SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))
@@ -30,8 +30,8 @@ def entries(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def make(folder: Path | None) -> ObjectCache:
-    cache = ObjectCache(folder)
+def make(folder: Path | None) -> DiskCache:
+    cache = DiskCache(folder)
     Jit(host_target(), cache).kernel(SQUARE)
     return cache
 
@@ -49,7 +49,7 @@ def test_what_llvmlite_never_frees_is_made_once(monkeypatch: pytest.MonkeyPatch)
     make(None)
     monkeypatch.delattr("nnc.backends.llvm.run.jit.llvm.create_new_function_pass_manager")
     monkeypatch.delattr("nnc.backends.llvm.run.jit.llvm.create_pass_builder")
-    assert Jit(host_target(), ObjectCache(None)).kernel(CUBE).addresses
+    assert Jit(host_target(), DiskCache(None)).kernel(CUBE).addresses
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", MAGIC + b"0" * 32 + b"other"], ids=["empty", "short", "sum"])
@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_made_is_not_used(tmp_path: Path) -> None:
 
 def test_no_folder_keeps_nothing() -> None:
     cache = make(None)
-    assert cache.objects is None
+    assert cache.entries is None
     assert cache.misses == 1
 
 
@@ -97,13 +97,13 @@ def test_processes_may_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_equal_generators_are_one_kernel() -> None:
-    jit = Jit(host_target(), ObjectCache(None))
+    jit = Jit(host_target(), DiskCache(None))
     twin = Pointwise((32,), (access(np.zeros(32, np.float32)),), SQUARE.outputs, SQUARE.instructions, (1,))
     assert jit.kernel(SQUARE) is jit.kernel(twin)
 
 
 def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    jit = Jit(host_target(), ObjectCache(None))
+    jit = Jit(host_target(), DiskCache(None))
     other = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("absolute", (0,)),), (1,))
     linked: list[int] = []
     link = Jit._link
@@ -114,11 +114,11 @@ def test_kernels_made_together_are_one_library(monkeypatch: pytest.MonkeyPatch) 
     assert linked == [2]
     assert [one is two for one, two in zip(made, found, strict=True)] == [True, True]
     assert len({address for kernel in found for address in kernel.addresses}) == 2
-    assert jit.kernel(SQUARE).hash == Jit(host_target(), ObjectCache(None)).kernel(SQUARE).hash
+    assert jit.kernel(SQUARE).hash == Jit(host_target(), DiskCache(None)).kernel(SQUARE).hash
 
 
 def test_code_goes_with_the_last_who_holds_its_kernel() -> None:
-    jit = Jit(host_target(), ObjectCache(None))
+    jit = Jit(host_target(), DiskCache(None))
     kernel = jit.kernel(SQUARE)
     assert (len(jit._kernels), len(jit._loaded)) == (1, 1)
     program = NativeProgram(engine().pool, [Launch(kernel, (0, 0), (), ())], 1)
@@ -149,12 +149,12 @@ def then_press(function: Callable[..., object]) -> Callable[..., object]:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(JITLibraryBuilder, "link"), (JITLibraryBuilder, "add_current_process"), (ObjectCache, "load"), (Jit, "_load")],
+    [(JITLibraryBuilder, "link"), (JITLibraryBuilder, "add_current_process"), (DiskCache, "load"), (Jit, "_load")],
 )
 def test_an_interrupt_while_a_kernel_is_made_stands_in_nobody_s_way(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
-    jit = Jit(host_target(), ObjectCache(None))
+    jit = Jit(host_target(), DiskCache(None))
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, then_press(getattr(owner, name)))
         with pytest.raises(KeyboardInterrupt):
@@ -167,7 +167,7 @@ def test_an_object_that_cannot_be_linked_is_compiled_again(tmp_path: Path) -> No
     make(tmp_path)
     (entry,) = entries(tmp_path)
     good = entry.read_bytes()
-    ObjectCache(tmp_path).store(entry.stem, b"no object file, with a sound checksum")
+    DiskCache(tmp_path).store(entry.stem, b"no object file, with a sound checksum")
     assert entry.read_bytes() != good
     again = make(tmp_path)
     assert (again.hits, again.misses) == (1, 0)

@@ -9,8 +9,8 @@ from functools import lru_cache
 from nnc.backends.llvm.ir.library import undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.object_cache import ObjectCache
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
+from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
 
@@ -38,5 +38,5 @@ def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
         target = runnable_target()
-        jit = Jit(target, ObjectCache(SETTINGS.cache_folder))
+        jit = Jit(target, DiskCache(SETTINGS.cache_folder))
         return Engine(target, jit, make_pool(jit))

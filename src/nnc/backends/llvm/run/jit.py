@@ -22,7 +22,7 @@ from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
 from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
-from nnc.backends.llvm.run.object_cache import ObjectCache
+from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.storage import trim
@@ -133,7 +133,7 @@ class Jit(Uncopied):
     instead: ClassVar[str] = "copy values"
 
     target: TargetDescription
-    cache: ObjectCache
+    cache: DiskCache
     _engine: llvm.LLJIT | None = None
     _linked: int = 0
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)

@@ -18,8 +18,9 @@ from nnc.symbolic.compiler.order.choose import several_orders
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
 from nnc.symbolic.compiler.repeat.program import Numbered, number
-from nnc.symbolic.compiler.repeat.recompute import Point, recompute
+from nnc.symbolic.compiler.repeat.recompute import Point
 from nnc.symbolic.compiler.repeat.schedule import ReplaySchedule
+from nnc.symbolic.compiler.repeat.trails import trail
 from nnc.symbolic.compiler.repeat.write import write_schedule
 from nnc.symbolic.ir import Duplicate, ExecKey, SymbolicGraph, TensorKey
 
@@ -132,7 +133,7 @@ def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     for one in compilations:
         for order in several_orders(one.graph, one.execs, one.uses, one.carries, one.first):
             numbered = number(one.graph, order, one.uses, one.carries, one.first)
-            points = recompute(numbered.program)
+            points = trail(numbered.program)
             # Bodies may find memory around them that the program knows nothing of.
             less = points[0].peak - one.arena if one.slack else 0
             found.extend(Option(point, numbered, one, point.peak - less) for point in points)

@@ -1,10 +1,11 @@
-"""Object code on disk, by the key of what it was made of. What is loaded from here runs: nobody else may write it.
+"""What took long to make, on disk, by the key of what it was made of: native code, and trails of programs that repeat.
 
-    entry = magic | sha256(key, object) | object
+    entry = magic | sha256(key, content) | content
 
-The folder is this user's alone (0700). An entry is used when it is a plain file of this user that nobody else can
-write, no link, and matches its checksum; else it is made again. It is written to a temporary file and renamed, so
-processes may share the folder. A folder that is another user's, or that cannot be written, is not used.
+What is loaded from here runs: nobody else may write it. The folder is this user's alone (0700). An entry is used when
+it is a plain file of this user that nobody else can write, no link, and matches its checksum; else it is made again. It
+is written to a temporary file and renamed, so processes may share the folder. A folder that is another user's, or that
+cannot be written, is not used.
 """
 
 from __future__ import annotations
@@ -21,30 +22,37 @@ from pathlib import Path
 from nnc.core.shield import Shield
 
 MAGIC = b"NNCOBJ2\n"
+CHECKSUM_BYTES = 32
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PRIVATE = 0o700
 
 
 @dataclass(slots=True)
-class ObjectCache:
-    """Object code by key; `folder` None keeps nothing."""
+class DiskCache:
+    """Entries of one kind by key; `folder` None keeps nothing.
+
+    Where a new entry would make them more than `most_bytes`, those go that were written first.
+    """
 
     folder: Path | None
+    kind: str = "object"
+    suffix: str = ".o"
+    most_bytes: int | None = None
     hits: int = 0
     misses: int = 0
     warned: bool = False
 
     @property
-    def objects(self) -> Path | None:
+    def entries(self) -> Path | None:
         """The folder of the entries."""
-        return self.folder / "objects" if self.folder else None
+        return self.folder / f"{self.kind}s" if self.folder else None
 
     def load(self, key: str) -> bytes | None:
-        """The object of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
-        folder = self.objects
-        content = _read(folder / _name(key)) if folder is not None and self._is_usable(folder) else None
+        """The content of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
+        folder = self.entries
+        content = _read(folder / f"{key}{self.suffix}") if folder is not None and self._is_usable(folder) else None
         if content is not None:
-            start = len(MAGIC) + 32
+            start = len(MAGIC) + CHECKSUM_BYTES
             if content[:start] == MAGIC + _checksum(key, content[start:]):
                 self.hits += 1
                 return content[start:]
@@ -52,16 +60,28 @@ class ObjectCache:
         self.misses += 1
         return None
 
-    def store(self, key: str, code: bytes) -> None:
-        """Keep an object; a folder that cannot be written, or is not ours, is left alone."""
-        folder = self.objects
+    def store(self, key: str, content: bytes) -> None:
+        """Keep it; a folder that cannot be written, or is not ours, is left alone."""
+        folder = self.entries
         if folder is None:
             return
         with suppress(OSError):
             folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             folder.mkdir(exist_ok=True, mode=PRIVATE)
             if self._is_usable(folder):
-                _write(folder, _name(key), MAGIC + _checksum(key, code) + code)
+                self._make_room(folder, len(content))
+                _write(folder, f"{key}{self.suffix}", MAGIC + _checksum(key, content) + content)
+
+    def _make_room(self, folder: Path, nbytes: int) -> None:
+        """Remove what was written first until so many bytes more are not too many."""
+        if self.most_bytes is None:
+            return
+        found = sorted((entry.stat().st_mtime_ns, entry.stat().st_size, entry.name) for entry in folder.iterdir())
+        total = sum(size for _, size, _ in found) + len(MAGIC) + CHECKSUM_BYTES + nbytes
+        for _, size, name in found:
+            if total > self.most_bytes:
+                (folder / name).unlink(missing_ok=True)
+                total -= size
 
     def _is_usable(self, folder: Path) -> bool:
         """Whether the folder is there and this user's alone; one that is ours, but open to others, is closed."""
@@ -81,15 +101,11 @@ class ObjectCache:
     def _warn(self, reason: str) -> None:
         if not self.warned:
             self.warned = True
-            warnings.warn(f"nnc: object cache {self.folder}: {reason}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"nnc: {self.kind} cache {self.folder}: {reason}", RuntimeWarning, stacklevel=3)
 
 
-def _name(key: str) -> str:
-    return f"{key}.o"
-
-
-def _checksum(key: str, code: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + code).digest()
+def _checksum(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + content).digest()
 
 
 def _is_own(found: os.stat_result) -> bool:

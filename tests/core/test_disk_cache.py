@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnc.backends.llvm.run.object_cache import ObjectCache
+from nnc.core.disk_cache import DiskCache
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="users and permissions of another kind")
 CODE = b"object code"
@@ -17,13 +17,13 @@ CODE = b"object code"
 @pytest.fixture
 def entry(tmp_path: Path) -> Path:
     """The file of a sound entry."""
-    ObjectCache(tmp_path / "cache").store("key", CODE)
+    DiskCache(tmp_path / "cache").store("key", CODE)
     return tmp_path / "cache" / "objects" / "key.o"
 
 
 def loaded(entry: Path) -> bytes | None:
     """What a fresh process would take."""
-    return ObjectCache(entry.parent.parent).load(entry.stem)
+    return DiskCache(entry.parent.parent).load(entry.stem)
 
 
 def test_a_sound_entry_is_taken(entry: Path) -> None:
@@ -56,7 +56,7 @@ def _replace_by_folder(entry: Path) -> None:
 
 
 def _move_to_another_key(entry: Path) -> None:
-    cache = ObjectCache(entry.parent.parent)
+    cache = DiskCache(entry.parent.parent)
     cache.store("other", b"other code")
     entry.with_name("other.o").replace(entry)
 
@@ -91,5 +91,13 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_written(entry: Path) -> Non
     with pytest.warns(RuntimeWarning, match="a link, and is not used"):
         assert loaded(entry) is None
     with pytest.warns(RuntimeWarning, match="a link, and is not used"):
-        ObjectCache(objects.parent).store("new", CODE)
+        DiskCache(objects.parent).store("new", CODE)
     assert os.listdir(objects.with_name("elsewhere")) == [entry.name]
+
+
+def test_the_entries_written_first_make_room(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", "note", ".note", most_bytes=100)
+    for number, key in enumerate("abc"):
+        cache.store(key, b"x" * 10)  # 50 bytes with what stands in front
+        os.utime(tmp_path / "cache" / "notes" / f"{key}.note", ns=(number, number))
+    assert [cache.load(key) for key in "abc"] == [None, b"x" * 10, b"x" * 10]
