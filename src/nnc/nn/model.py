@@ -21,7 +21,7 @@ from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec, check_shape
+from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import (
     ArgumentError,
@@ -33,23 +33,21 @@ from nnc.errors import (
     ShapeError,
     UsageError,
 )
-from nnc.nn.combine import Sequential
 from nnc.nn.data import Batches, DataSet, Examples
 from nnc.nn.data.data_set import Columns
-from nnc.nn.example_rules import ExampleRules
 from nnc.nn.functional import Functional
 from nnc.nn.initializers import generator_for
 from nnc.nn.interruption import UpdateMark
 from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
 from nnc.nn.load_report import LoadReport
-from nnc.nn.losses import Loss, PointwiseLoss, SoftmaxCrossEntropy
+from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.metrics import Metric, Tally, metrics_of
+from nnc.nn.open_sizes import Arrays, OpenSizes, StepKey, largest
 from nnc.nn.optimizers import Adam, Optimizer
-from nnc.nn.padding import EXACT, LARGE, SMALL, Built, obstacle, padded_size
+from nnc.nn.padding import EXACT
 from nnc.nn.steps import (
     DRAWS,
     GRADIENT,
-    PADDED,
     SHARE,
     TRAINING,
     WITH_OUTPUTS,
@@ -57,10 +55,10 @@ from nnc.nn.steps import (
     PlannedStep,
     StepBuilder,
     Values,
-    each_of,
     optimizers_of,
     shapes_at,
 )
+from nnc.nn.summary import LayerSummary, summarize
 from nnc.nn.training import Callback, History, Listener, Passes, Run, callbacks_of
 from nnc.ops.operand import T
 from nnc.symbolic import Arena, Budget, MemoryStatement, Symbol, SymbolicGraph, compile
@@ -68,16 +66,6 @@ from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import DEFAULT, Pass
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class LayerSummary:
-    """One line of a model's summary."""
-
-    name: str
-    layer: str
-    output: Shape
-    parameters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +112,6 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-# A kind, how many examples, and the size of open axes.
-StepKey: TypeAlias = tuple[str, int, int]
-Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
 Data: TypeAlias = Batches | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
 FIT_FORMS = "fit(batches), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
 KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply")
@@ -213,7 +198,7 @@ class Model:
             raise ArityError("Model", got=got, need="a loss for each output")
         self.losses = losses
         self.loss = losses[0]
-        self.sizes: tuple[tuple[int, int], ...] = ()
+        self._met: Mapping[str, tuple[tuple[int, int], ...]] = {}
         self.updates = self.since = self.draws = self._summed = 0
         self._mark = UpdateMark()
         self._tables: dict[str, dict[str, Tensor]] = {}
@@ -225,9 +210,7 @@ class Model:
         self._steps: RecentlyUsed[StepKey, ModelStep] = RecentlyUsed(_most_programs)
         self._plans: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_most_programs)
         self._making = fork_safe_rlock()
-        self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(_most_programs)
-        self._met: dict[str, tuple[tuple[int, int], ...]] = {}
-        self._obstacles: dict[tuple[bool, int], str] = {}
+        self._open_sizes = OpenSizes(self.inputs, self.open, self.losses, self._explore, self._builder)
 
     def _input_specs(self, sizes: tuple[int | UpTo | Input, ...]) -> tuple[TensorSpec, ...]:
         """Of one input by its shape, or of each `Input`, without the batch; open axes are as large as they get."""
@@ -235,10 +218,10 @@ class Model:
         shapes = [one.shape for one in inputs] or [cast("tuple[int | UpTo, ...]", sizes)]
         self.open = tuple(bool(shape) and isinstance(shape[0], UpTo) for shape in shapes)
         if not inputs:
-            return (TensorSpec(_largest(shapes[0], "input_shape"), self.input_dtype),)
+            return (TensorSpec(largest(shapes[0], "input_shape"), self.input_dtype),)
         if len(inputs) < len(sizes):
             raise UsageError("Model", got=f"input_shape={shown(sizes)}", need="a shape, or an Input for each input")
-        return tuple(TensorSpec(_largest(one.shape, "Input"), one.dtype or self.dtype) for one in inputs)
+        return tuple(TensorSpec(largest(one.shape, "Input"), one.dtype or self.dtype) for one in inputs)
 
     @property
     def optimizer(self) -> Optimizer:
@@ -340,26 +323,6 @@ class Model:
         specs = (replace(spec, shape=(1, *shape)) for spec, shape in zip(self.inputs, shapes, strict=True))
         return tuple(graph.input(spec, "input") for spec in specs)
 
-    def _rules_for(self, subject: str, inputs: Values) -> tuple[ExampleRules, int]:
-        """What examples are to be, and the size of their open axes, which is that of the first of them."""
-        length = 0
-        if any(self.open):
-            place = self.open.index(True)
-            array = as_array(each_of(subject, len(self.inputs), inputs)[place])
-            length, most = array.shape[1] if array.ndim > 1 else 0, self.inputs[place].shape[0]
-            if not 1 <= length <= most:
-                got, need = f"inputs {list(array.shape)}", f"[n, 1 to {most}, …]"
-                raise ShapeError(subject, got=got, need=need)
-        return self._rules_at(length), length
-
-    def _rules_at(self, length: int) -> ExampleRules:
-        found = self._rules.get(length)
-        if found is None:
-            outputs = self._explore(length) if length else self.outputs
-            made = ExampleRules(shapes_at(self.inputs, self.open, length), outputs, self.losses)
-            found = self._rules.put(length, made)
-        return found
-
     # ---- open sizes
 
     def padding(self, kind: str = "train") -> str:
@@ -368,75 +331,34 @@ class Model:
         Else the first two sizes are compiled as they are, and any other runs in the program of the next power of two
         (from 16), where what fills it up changes neither results, losses, scores nor statistics.
         """
-        reasons = [self._obstacle(kind, axis) for axis in range(1 + any(self.open))]
+        reasons = [self._open_sizes.obstacle(kind, axis) for axis in range(1 + any(self.open))]
         return "; ".join(reason for reason in reasons if reason)
 
-    def _obstacle(self, kind: str, axis: int) -> str:
-        training = kind == "train"
-        if kind not in ("train", "evaluate", "predict"):
-            return f"{kind} steps take sizes as they are"
-        if kind != "predict" and not all(isinstance(loss, PointwiseLoss) for loss in self.losses):
-            return "a loss is no PointwiseLoss"
-        with self._making:
-            if (training, axis) not in self._obstacles:
-                builder = self._builder()
-                most = min((spec.shape[0] for spec, is_open in zip(self.inputs, self.open) if is_open), default=0)
-                if axis and most < LARGE:
-                    self._obstacles[training, axis] = f"there are at most {most} sizes"
-                else:
+    @property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """Examples and steps of the training steps that are compiled as they are; a checkpoint keeps them."""
+        return self._met.get("train", ())
 
-                    def traced(size: int) -> Built:
-                        return builder.trace(training, *((2, size) if axis else (size, min(most, SMALL))))
-
-                    self._obstacles[training, axis] = obstacle(traced, axis)
-            return self._obstacles[training, axis]
+    @sizes.setter
+    def sizes(self, sizes: tuple[tuple[int, int], ...]) -> None:
+        self._met = {**self._met, "train": sizes}
 
     def _fitting(self, kind: str, count: int, length: int) -> StepKey:
         """The program for so many examples and steps: their own, or one that they are padded for."""
         with self._making:
-            met = self.sizes if kind == "train" else self._met.get(kind, ())
-            if (count, length) in met:
-                return kind, count, length
-            if len(met) < EXACT:
+            met = self._met.get(kind, ())
+            if (count, length) not in met and len(met) < EXACT:
                 met = (*met, (count, length))
-                if kind == "train":
-                    self.sizes = met
-                else:
-                    self._met[kind] = met
-                return kind, count, length
-        fixed, paced = bool(self._obstacle(kind, 0)), not length or bool(self._obstacle(kind, 1))
-        if fixed and paced:
+                self._met = {**self._met, kind: met}
+        if (count, length) in met:
             return kind, count, length
-        most = min((spec.shape[0] for spec, is_open in zip(self.inputs, self.open) if is_open), default=0)
-        batch, steps = count if fixed else padded_size(count), length if paced else padded_size(length, most)
-        key = ("predict" if kind == "predict" else kind + PADDED, batch, steps)
+        key = self._open_sizes.padded_key(kind, count, length)
         if self.memory_limit is not None:
             try:
                 self._plan(key)
             except MemoryLimitError:
                 return kind, count, length
         return key
-
-    def _padded(self, key: StepKey, examples: Arrays, count: int, length: int) -> Arrays:
-        """Inputs of a padded step: the last row and the last step again and again, and which places are real."""
-        kind, batch, steps = key
-        if PADDED not in kind and (batch, steps) == (count, length):
-            return examples
-        shapes = shapes_at(self.inputs, self.open, steps)
-        arrays = tuple(_filled(one, (batch, *shape)) for one, shape in zip(examples, shapes, strict=True))
-        if kind == "predict":
-            return arrays
-        real = np.zeros((batch, steps) if steps else (batch,), bool)
-        real[(slice(count), slice(length)) if steps else slice(count)] = True
-        return (*arrays, real, np.array(1.0 / (count * (length or 1))))
-
-    def _padded_targets(self, key: StepKey, targets: Arrays) -> Arrays:
-        kind, batch, steps = key
-        if PADDED not in kind:
-            return targets
-        outputs = self._rules_at(steps).outputs
-        shapes = (loss.target_shape((batch, *spec.shape)) for loss, spec in zip(self.losses, outputs, strict=True))
-        return tuple(_filled(one, shape) for one, shape in zip(targets, shapes, strict=True))
 
     def _state_specs(self) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
@@ -604,7 +526,7 @@ class Model:
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
         graph = SymbolicGraph("summary")
-        return tuple(_summarize(self.layer, "", self._input_symbols(graph), graph)[0])
+        return tuple(summarize(self.layer, "", self._input_symbols(graph), graph)[0])
 
     # ---- steps
 
@@ -781,14 +703,17 @@ class Model:
     ) -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
         """`train_on_batch`, or `backward` without the update; with `outputs` the model's outputs are given too."""
         subject = "train_on_batch" if update else "backward"
-        rules, length = self._rules_for(subject, inputs)
+        rules, length = self._open_sizes.rules_for(subject, inputs)
         examples = rules.checked_inputs(subject, inputs)
         count = len(examples[0])
         targets = rules.checked_targets(subject, target, count)
         key = self._fitting("train", count, length) if update and count else ("backward", count, length)
         step = self._step((key[0] + (WITH_OUTPUTS if outputs else ""), *key[1:]))
         step.compiled.allocate()
-        examples, targets = self._padded(key, examples, count, length), self._padded_targets(key, targets)
+        examples, targets = (
+            self._open_sizes.padded(key, examples, count, length),
+            self._open_sizes.padded_targets(key, targets),
+        )
 
         def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
             self._counter().copy_from(self.draws)
@@ -916,7 +841,7 @@ class Model:
                 raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
             return Batches(data, size or 32, seed=seed)
         if targets is not None and not isinstance(data, Batches):
-            rules, _ = self._rules_for("fit", cast("Values", data))
+            rules, _ = self._open_sizes.rules_for("fit", cast("Values", data))
             inputs = rules.checked_inputs("fit", cast("Values", data))
             labels = rules.checked_targets("fit", targets, len(inputs[0]))
             return Batches(Examples("arrays", _one_or_all(inputs), _one_or_all(labels)), size or 32, seed=seed)
@@ -933,7 +858,7 @@ class Model:
         if data is None:
             return None
         inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
-        rules, _ = self._rules_for("validation_data", inputs)
+        rules, _ = self._open_sizes.rules_for("validation_data", inputs)
         examples = rules.checked_inputs("validation_data", inputs)
         return _one_or_all(examples), _one_or_all(rules.checked_targets("validation_data", targets, len(examples[0])))
 
@@ -943,7 +868,7 @@ class Model:
     ) -> Evaluation:
         """Mean loss and score over all examples, and metrics of the first output; DataError where there are none."""
         loss = score = 0.0
-        rules, length = self._rules_for("evaluate", inputs)
+        rules, length = self._open_sizes.rules_for("evaluate", inputs)
         examples = rules.checked_inputs("evaluate", inputs)
         count = len(examples[0])
         targets = rules.checked_targets("evaluate", target, count)
@@ -954,8 +879,8 @@ class Model:
             key = self._fitting("evaluate", stop - start, length)
             step = self._step((key[0] + (WITH_OUTPUTS if tally.metrics else ""), *key[1:]))
             wanted = _rows(targets, start, stop)
-            part = self._padded(key, _rows(examples, start, stop), stop - start, length)
-            results = partial(step.run, _one_or_all(part), _one_or_all(self._padded_targets(key, wanted)))
+            part = self._open_sizes.padded(key, _rows(examples, start, stop), stop - start, length)
+            results = partial(step.run, _one_or_all(part), _one_or_all(self._open_sizes.padded_targets(key, wanted)))
             batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
@@ -976,20 +901,20 @@ class Model:
         return self._predict_all(inputs, batch_size)
 
     def _predict_all(self, inputs: Values, batch_size: int) -> tuple[NDArray[np.generic], ...]:
-        rules, length = self._rules_for("predict", inputs)
+        rules, length = self._open_sizes.rules_for("predict", inputs)
         examples = rules.checked_inputs("predict", inputs)
         count = len(examples[0])
         results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in rules.outputs)
         for start, stop in _spans(count, batch_size):
             key = self._fitting("predict", stop - start, length)
             step = self._step(key)
-            part = self._padded(key, _rows(examples, start, stop), stop - start, length)
+            part = self._open_sizes.padded(key, _rows(examples, start, stop), stop - start, length)
             self.between_updates("predict", partial(_predict, step, part, _rows(results, start, stop)))
         return results
 
 
 # What a copy of a model does not take along.
-_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making", "_rules", "_met", "_obstacles"})
+_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making", "_open_sizes"})
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
@@ -1000,21 +925,6 @@ def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
 def _region(shape: Shape) -> tuple[slice, ...]:
     """The first places of each axis: what is real of something padded."""
     return tuple(slice(size) for size in shape)
-
-
-def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
-    """The array with its last rows, and last steps, again and again up to this shape."""
-    widths = [(0, size - own) for size, own in zip(shape, array.shape, strict=True)]
-    return np.pad(array, widths, mode="edge") if any(after for _, after in widths) else array
-
-
-def _largest(sizes: Iterable[int | UpTo], what: str) -> Shape:
-    """The shape, open axes as large as they get."""
-    first, *others = tuple(sizes) or (None,)
-    if any(isinstance(size, UpTo) for size in others):
-        raise ShapeError(what, got=f"{list(others)} behind the first axis", need="one open axis, the first")
-    whole = () if first is None else (first.most if isinstance(first, UpTo) else first, *others)
-    return check_shape(cast("tuple[int, ...]", whole), what)
 
 
 def _one_or_all(arrays: Arrays) -> Columns:
@@ -1058,22 +968,3 @@ def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
     """[0, size), [size, 2 · size), … up to `count`."""
     for start in range(0, count, size):
         yield start, min(start + size, count)
-
-
-def _summarize(
-    layer: Layer, name: str, inputs: tuple[Symbol, ...], graph: SymbolicGraph
-) -> tuple[list[LayerSummary], tuple[Symbol, ...]]:
-    if isinstance(layer, Sequential):
-        rows: list[LayerSummary] = []
-        for part, inner in layer.parts:
-            inner_rows, inputs = _summarize(inner, f"{name}.{part}" if name else part, inputs, graph)
-            rows.extend(inner_rows)
-        return rows, inputs
-    found: dict[str, int] = {}
-
-    def resolve(parameter: ParameterSpec) -> Symbol:
-        found[parameter.path] = parameter.spec.elements if parameter.trainable else 0
-        return graph.input(parameter.spec, parameter.path)
-
-    outputs = layer.build_many(Scope(resolve, name), inputs)
-    return [LayerSummary(name, repr(layer), outputs[0].shape[1:], sum(found.values()))], outputs
