@@ -14,8 +14,11 @@ from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
 from nnc.nn.layers import (
+    ELU,
     GELU,
+    GLU,
     LSTM,
+    SELU,
     AveragePool,
     BatchNorm,
     ChannelDropout,
@@ -30,23 +33,47 @@ from nnc.nn.layers import (
     GELUTanh,
     GlobalAveragePool,
     GroupNorm,
+    Hardsigmoid,
+    Hardswish,
     Identity,
     InstanceNorm,
     LayerNorm,
+    LeakyReLU,
+    LogSoftmax,
     MaxPool,
+    Mish,
     MultiHeadAttention,
     PadChannels,
     PositionEmbedding,
+    PReLU,
     ReLU,
     RMSNorm,
     Sigmoid,
+    SiLU,
     Softmax,
+    Softplus,
+    Softsign,
     Tanh,
     TransformerBlock,
     Upsample,
 )
 from nnc.nn.load_report import LoadReport
-from nnc.nn.losses import Loss, MeanSquaredError, PointwiseLoss, SoftmaxCrossEntropy
+from nnc.nn.losses import (
+    BinaryCrossEntropy,
+    CosineLoss,
+    Hinge,
+    Huber,
+    KLDivergence,
+    LogCosh,
+    Loss,
+    MeanAbsoluteError,
+    MeanSquaredError,
+    PointwiseLoss,
+    PoissonLoss,
+    SmoothedCrossEntropy,
+    SoftmaxCrossEntropy,
+    Weighted,
+)
 from nnc.nn.metrics import METRICS, Metric, top_k
 from nnc.nn.model import Evaluation, Model, ModelMemory
 from nnc.nn.optimizers import (
@@ -61,10 +88,49 @@ from nnc.nn.optimizers import (
     RMSProp,
 )
 from nnc.nn.rate_finder import RateSweep, find_rate
-from nnc.nn.schedules import Constant, Cosine, Exponential, RateSchedule
+from nnc.nn.schedules import (
+    Constant,
+    Cosine,
+    CosineRestarts,
+    Exponential,
+    Linear,
+    Milestones,
+    Polynomial,
+    RateSchedule,
+    StepDecay,
+    Warmup,
+)
 from nnc.nn.training import Callback, History, Progress, Run
 
 __all__ = [
+    "LeakyReLU",
+    "PReLU",
+    "ELU",
+    "SELU",
+    "SiLU",
+    "Softplus",
+    "Mish",
+    "Hardswish",
+    "Hardsigmoid",
+    "Softsign",
+    "LogSoftmax",
+    "GLU",
+    "BinaryCrossEntropy",
+    "CosineLoss",
+    "Hinge",
+    "Huber",
+    "KLDivergence",
+    "LogCosh",
+    "MeanAbsoluteError",
+    "PoissonLoss",
+    "SmoothedCrossEntropy",
+    "Weighted",
+    "CosineRestarts",
+    "Linear",
+    "Milestones",
+    "Polynomial",
+    "StepDecay",
+    "Warmup",
     "Adagrad",
     "Adam",
     "AdamW",

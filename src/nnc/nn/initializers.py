@@ -50,6 +50,43 @@ def glorot_uniform(generator: np.random.Generator, values: Values) -> None:
     draw(values, lambda count: generator.uniform(-bound, bound, count))
 
 
+def constant(value: float) -> Initializer:
+    """All of one value."""
+
+    def fill(generator: np.random.Generator, values: Values) -> None:
+        values[...] = value
+
+    return fill
+
+
+def he_normal(generator: np.random.Generator, values: Values) -> None:
+    """Normal of deviation √(2 / fan_in), fan_in = product of all axes but the last (He et al. 2015)."""
+    deviation = math.sqrt(2.0 / max(math.prod(values.shape[:-1]), 1))
+    draw(values, lambda count: generator.normal(0.0, deviation, count))
+
+
+def glorot_normal(generator: np.random.Generator, values: Values) -> None:
+    """Normal of deviation √(2 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
+    receptive = math.prod(values.shape[:-2])
+    deviation = math.sqrt(2.0 / max(receptive * (values.shape[-2] + values.shape[-1]), 1))
+    draw(values, lambda count: generator.normal(0.0, deviation, count))
+
+
+def lecun_normal(generator: np.random.Generator, values: Values) -> None:
+    """Normal of deviation √(1 / fan_in) (LeCun et al. 1998)."""
+    deviation = math.sqrt(1.0 / max(math.prod(values.shape[:-1]), 1))
+    draw(values, lambda count: generator.normal(0.0, deviation, count))
+
+
+def orthogonal(generator: np.random.Generator, values: Values) -> None:
+    """Orthonormal rows or columns of all axes but the last by the last (Saxe et al. 2014)."""
+    rows, columns = math.prod(values.shape[:-1]), values.shape[-1]
+    drawn = generator.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    values[...] = (q if rows >= columns else q.T).reshape(values.shape)
+
+
 def draw(values: Values, numbers: Callable[[int], NDArray[np.float64]]) -> None:
     """Fill contiguous `values` with f64 `numbers` rounded to their type, some at a time: no copy of all is made."""
     flat = values.reshape(-1)

@@ -6,19 +6,31 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from nnc.arguments import checked
+from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.dtype import I32, DType
 from nnc.ops import (
+    abs,
+    add,
     affine,
     argmax,
     broadcast_to,
     cast,
+    clamp,
+    divide,
     equal,
+    exp,
+    greater,
+    log,
+    log_softmax,
+    maximum,
     multiply,
     reduce_mean,
     reduce_sum,
+    relu,
     reshape,
     softmax_cross_entropy,
+    softplus,
+    sqrt,
     square,
     subtract,
     where,
@@ -133,3 +145,144 @@ class MeanSquaredError(PointwiseLoss):
     def each(self, output: T, target: T) -> T:
         """(output - target)²"""
         return square(subtract(output, target))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class MeanAbsoluteError(PointwiseLoss):
+    """loss = mean |output - target|."""
+
+    def each(self, output: T, target: T) -> T:
+        """|output - target|"""
+        return abs(subtract(output, target))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Huber(PointwiseLoss):
+    """loss = mean of d² / 2 where |d| ≤ delta, else delta · (|d| - delta / 2); d = output - target (Huber 1964)."""
+
+    delta: Positive = 1.0
+
+    def each(self, output: T, target: T) -> T:
+        """m · (|d| - m / 2), m = min(|d|, delta)"""
+        distance = abs(subtract(output, target))
+        near = clamp(distance, None, self.delta)
+        return multiply(near, subtract(distance, affine(near, 0.5)))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class LogCosh(PointwiseLoss):
+    """loss = mean ln cosh(output - target) = mean of d + softplus(-2 d) - ln 2."""
+
+    def each(self, output: T, target: T) -> T:
+        """ln cosh d"""
+        d = subtract(output, target)
+        return affine(add(d, softplus(affine(d, -2.0))), 1.0, -math.log(2.0))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class BinaryCrossEntropy(PointwiseLoss):
+    """loss = mean of softplus(x) - x · target for logits x and targets in 0..1; the score counts right signs."""
+
+    def each(self, output: T, target: T) -> T:
+        """-target · ln σ(x) - (1 - target) · ln(1 - σ(x))"""
+        return subtract(softplus(output), multiply(output, target))
+
+    def follow(self, output: T, target: T) -> T:
+        """The share of right signs."""
+        zero, half = scalar_like(output, 0.0), scalar_like(target, 0.5)
+        right = cast(equal(greater(output, zero), greater(target, half)), output.spec.dtype)
+        return affine(right, 1.0 / max(math.prod(right.shape[1:]), 1))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class PoissonLoss(PointwiseLoss):
+    """loss = mean of e^x - target · x, for the logarithm x of a rate."""
+
+    def each(self, output: T, target: T) -> T:
+        """e^x - target · x"""
+        return subtract(exp(output), multiply(target, output))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class KLDivergence(PointwiseLoss):
+    """loss = mean over examples of sum target · (ln target - ln softmax(x)), for logits x and targets that sum to 1."""
+
+    def each(self, output: T, target: T) -> T:
+        """sum over classes; 0 · ln 0 = 0"""
+        sure = where(
+            greater(target, scalar_like(target, 0.0)), log(maximum(target, scalar_like(target, 1e-30))), target
+        )
+        return reduce_sum(multiply(target, subtract(sure, log_softmax(output))), (-1,))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Hinge(PointwiseLoss):
+    """loss = mean max(0, 1 - target · output), targets -1 or 1."""
+
+    def each(self, output: T, target: T) -> T:
+        """max(0, 1 - target · output)"""
+        return relu(affine(multiply(target, output), -1.0, 1.0))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class CosineLoss(PointwiseLoss):
+    """loss = mean over examples of 1 - cosine of output and target along the last axis."""
+
+    epsilon: Positive = 1e-8
+
+    def each(self, output: T, target: T) -> T:
+        """1 - y · t / (|y| |t|)"""
+        norms = [sqrt(maximum(reduce_sum(square(x), (-1,)), scalar_like(x, self.epsilon**2))) for x in (output, target)]
+        dot = reduce_sum(multiply(output, target), (-1,))
+        return affine(divide(dot, multiply(*norms)), -1.0, 1.0)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class SmoothedCrossEntropy(SoftmaxCrossEntropy):
+    """Cross entropy with `smoothing` of the target spread over all classes evenly (Szegedy et al. 2016)."""
+
+    smoothing: Share = 0.1
+
+    def each(self, output: T, target: T) -> T:
+        """(1 - s) · ce(label) + s · mean over classes of -ln softmax(x)"""
+        plain = affine(softmax_cross_entropy(output, target)[0], 1.0 - self.smoothing)
+        return subtract(plain, affine(reduce_mean(log_softmax(output), (-1,)), self.smoothing))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Weighted(PointwiseLoss):
+    """`weight` times another loss: for one of several outputs."""
+
+    loss: PointwiseLoss
+    weight: Rate
+
+    @property
+    def target_dtype(self) -> DType | None:
+        """That of the loss."""
+        return self.loss.target_dtype
+
+    def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
+        """That of the loss."""
+        return self.loss.target_shape(output)
+
+    def classes(self, output: tuple[int, ...]) -> int:
+        """Those of the loss."""
+        return self.loss.classes(output)
+
+    def each(self, output: T, target: T) -> T:
+        """weight · loss"""
+        return affine(self.loss.each(output, target), self.weight)
+
+    def follow(self, output: T, target: T) -> T:
+        """The score of the loss."""
+        return self.loss.follow(output, target)

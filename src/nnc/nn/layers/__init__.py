@@ -1,6 +1,26 @@
 """Layers, one file per family."""
 
-from nnc.nn.layers.activation import GELU, Clamp, GELUTanh, ReLU, Sigmoid, Softmax, Tanh
+from nnc.nn.layers.activation import (
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Clamp,
+    GELUTanh,
+    Hardsigmoid,
+    Hardswish,
+    LeakyReLU,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Softsign,
+    Tanh,
+)
 from nnc.nn.layers.attention import MultiHeadAttention, TransformerBlock
 from nnc.nn.layers.batch_norm import BatchNorm
 from nnc.nn.layers.convolution import Convolution
@@ -14,6 +34,18 @@ from nnc.nn.layers.shape import Flatten, Identity, PadChannels
 from nnc.nn.layers.upsampling import ConvolutionTranspose, Upsample
 
 __all__ = [
+    "LeakyReLU",
+    "PReLU",
+    "ELU",
+    "SELU",
+    "SiLU",
+    "Softplus",
+    "Mish",
+    "Hardswish",
+    "Hardsigmoid",
+    "Softsign",
+    "LogSoftmax",
+    "GLU",
     "GELU",
     "LSTM",
     "AveragePool",

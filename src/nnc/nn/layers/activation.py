@@ -5,8 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.arguments import Finite, checked
+from nnc.errors import ShapeError
+from nnc.nn.initializers import constant
 from nnc.nn.layer import Layer, Scope, T
-from nnc.ops import clamp, gelu, gelu_tanh, relu, sigmoid, softmax, tanh
+from nnc.nn.layers.embedding import broadcast_rows
+from nnc.ops import (
+    abs,
+    add,
+    affine,
+    clamp,
+    divide,
+    elu,
+    gelu,
+    gelu_tanh,
+    leaky_relu,
+    log_softmax,
+    multiply,
+    relu,
+    selu,
+    sigmoid,
+    slice_axis,
+    softmax,
+    softplus,
+    subtract,
+    swish,
+    tanh,
+)
 
 
 @checked
@@ -73,3 +97,122 @@ class Clamp(Layer):
 
     def build(self, scope: Scope[T], x: T) -> T:
         return clamp(x, self.low, self.high)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class LeakyReLU(Layer):
+    """y = x where x > 0, else slope · x."""
+
+    slope: Finite = 0.01
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return leaky_relu(x, self.slope)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class PReLU(Layer):
+    """y = x where x > 0, else weight · x, with a weight per channel that begins at `slope` (He et al. 2015)."""
+
+    slope: Finite = 0.25
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        weight = scope.parameter("weight", x.shape[-1:], x, constant(self.slope))
+        below = subtract(x, relu(x))
+        return add(relu(x), multiply(below, broadcast_rows(weight, x)))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class ELU(Layer):
+    """y = x where x > 0, else alpha · (e^x - 1)."""
+
+    alpha: Finite = 1.0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return elu(x, self.alpha)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class SELU(Layer):
+    """y = s · elu(x, a), with the s and a that keep mean and variance (Klambauer et al. 2017)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return selu(x)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class SiLU(Layer):
+    """y = x · sigmoid(x), also called swish."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return swish(x)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Softplus(Layer):
+    """y = ln(1 + e^x)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return softplus(x)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Mish(Layer):
+    """y = x · tanh(ln(1 + e^x)) (Misra 2019)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return multiply(x, tanh(softplus(x)))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Hardswish(Layer):
+    """y = x · min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return multiply(x, affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Hardsigmoid(Layer):
+    """y = min(max(x + 3, 0), 6) / 6."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Softsign(Layer):
+    """y = x / (1 + |x|)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return divide(x, affine(abs(x), 1.0, 1.0))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class LogSoftmax(Layer):
+    """y = x - ln sum e^x over the last axis."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return log_softmax(x)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class GLU(Layer):
+    """y = a · sigmoid(b), a and b the halves of the last axis (Dauphin et al. 2017)."""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        axis, half = x.spec.rank - 1, x.shape[-1] // 2
+        if x.shape[-1] % 2:
+            raise ShapeError("GLU", got=str(x.spec), need="an even number of features")
+        return multiply(slice_axis(x, axis, 0, half), sigmoid(slice_axis(x, axis, half, 2 * half)))
