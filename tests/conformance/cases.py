@@ -16,6 +16,7 @@ from tests.conformance import (
     cases_indexing,
     cases_integers,
     cases_layout,
+    cases_linear_algebra,
     cases_loss,
     cases_normalization,
     cases_optimizer,
@@ -58,7 +59,7 @@ from nnc.ops.convolutions import (
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.copy import COPY
+from nnc.ops.copy import COPY, STOP_GRADIENT
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
@@ -146,6 +147,7 @@ def _fills() -> Iterator[Case]:
 def _copies() -> Iterator[Case]:
     for shape in ((3, 5, 7), (1,), (), (0, 4), (2, 1, 2, 1, 2, 1, 2, 1)):
         yield Case(COPY, NONE, (Argument(shape),), DTYPES)
+        yield Case(STOP_GRADIENT, NONE, (Argument(shape),), DTYPES, smooth=False)
 
 
 # Operator, values of its domain, element types.
@@ -428,6 +430,7 @@ CASES: tuple[Case, ...] = (
     *cases_generate.rows(),
     *cases_random.rows(),
     *cases_layout.rows(),
+    *cases_linear_algebra.rows(),
     *cases_indexing.rows(),
     *cases_integers.rows(),
     *cases_order.rows(),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnc
 from nnc import ops
 from nnc.core.dtype import BOOL, F32, F64, I16, I64
 from nnc.core.tensor import Tensor
@@ -321,3 +322,62 @@ def test_numbers_stand_beside_operands_in_where_maximum_and_minimum(graph: Dynam
     with pytest.raises(UsageError, match="where: got a float") as caught:
         ops.where(x > 2, 1.0, 2.0)  # two numbers
     assert caught.value.origin == line_of("two numbers")
+
+
+# Index, and whether it names a place twice.
+ASSIGNED: tuple[tuple[Any, bool], ...] = (
+    ((0, 1), False),
+    (slice(None, None, -2), False),
+    ((Ellipsis, 1), False),
+    ((slice(None), [2, 0]), False),
+    (([0, 2, 0], [1, 1, 1]), True),
+    (np.arange(12).reshape(3, 4) % 5 == 0, False),
+    (slice(3, 3), False),
+    ((None, 1), False),
+)
+
+
+@pytest.mark.parametrize(("index", "twice"), ASSIGNED, ids=range(len(ASSIGNED)))
+def test_places_are_assigned_as_numpy_assigns_them(index: Any, twice: bool) -> None:
+    x = np.linspace(-1, 2, 12).reshape(3, 4)
+    value = 0.25 + np.arange(x[index].size).reshape(x[index].shape)
+    for given in (value, 0.25):
+        written, added = x.copy(), x.copy()
+        written[index] = given
+        np.add.at(added, index, given)
+        for way in (lambda function: function, nnc.compile):
+            assign = way(lambda x, given: (x.at[index].set(given), x.at[index].add(given)))
+            np.testing.assert_allclose(assign(nnc.tensor(x), given), (written, added))
+        if twice:
+            with pytest.raises(AttributeValueError, match="named twice"):
+                nnc.tensor(x).at[index].multiply(2.0)
+            continue
+        for name, function in (("multiply", np.multiply), ("min", np.minimum), ("max", np.maximum)):
+            want = x.copy()
+            want[index] = function(want[index], given)
+            np.testing.assert_array_equal(getattr(nnc.tensor(x).at[index], name)(given), want)
+
+
+def test_gradients_flow_through_assigned_places() -> None:
+    x, v = np.arange(6.0).reshape(2, 3), np.array([10.0, 20.0])
+    weights = np.arange(1.0, 7.0).reshape(2, 3)
+    by_x, by_v = nnc.grad(lambda x, v: (x.at[:, 1].set(v) * weights).sum(), argnums=(0, 1))(x, v)
+    np.testing.assert_array_equal(by_x, weights * [1, 0, 1])
+    np.testing.assert_array_equal(by_v, weights[:, 1])
+    by_x, by_v = nnc.grad(lambda x, v: (x.at[[1, 1], 0].add(v) * weights).sum(), argnums=(0, 1))(x, v)
+    np.testing.assert_array_equal(by_x, weights)
+    np.testing.assert_array_equal(by_v, [4.0, 4.0])
+
+
+def test_places_that_only_a_run_knows_are_assigned() -> None:
+    x, i = np.arange(6.0).reshape(2, 3), np.array([2, -3])
+    want = x.copy()
+    want[[0, 1], i] = 9.0
+    np.testing.assert_array_equal(nnc.compile(lambda x, i: x.at[[0, 1], i].set(9.0))(x, i), want)
+    np.testing.assert_array_equal(nnc.vmap(lambda row, i: row.at[i].set(9.0))(x, i), want)
+    table = nnc.tensor(x)
+    np.testing.assert_array_equal(nnc.vmap(lambda i: table[:, i])(i), x[:, [2, 0]].T)
+    with pytest.raises(DTypeError, match="array of f64"):
+        table.at[0].set(np.array([1, 2, 3]))
+    with pytest.raises(DTypeError, match="a str"):
+        table.at[0].set("9")

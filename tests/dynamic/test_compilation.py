@@ -254,8 +254,6 @@ def test_a_limit_on_memory_is_met_or_refused() -> None:
         (lambda x: x.item(), "item: got"),
         (lambda x: np.asarray(x), "numpy: got"),
         (lambda x: x[x > 0], "whose values only a run knows"),
-        (lambda x: x.detach(), "detach: got"),
-        (lambda x: nnc.no_grad(), r"no_grad\(\) in a compiled function"),
     ],
 )
 def test_what_only_values_can_answer_is_said_with_the_line(function: Any, match: str) -> None:

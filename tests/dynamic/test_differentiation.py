@@ -208,3 +208,19 @@ def test_errors_inside_a_function_name_its_line() -> None:
     with pytest.raises(ShapeError) as caught:
         nnc.grad(lambda x: (x + np.ones(4)).sum())(X)  # inside the function
     assert caught.value.origin == line_of("inside the function")
+
+
+@WAYS
+def test_no_gradient_flows_through_what_is_stopped(way: Way) -> None:
+    def quiet(x: Any) -> Any:
+        with nnc.no_grad():
+            factor = ops.exp(x) * 2.0
+            inner = nnc.grad(cubes)(x)
+        return (x * factor * inner.detach()).sum()
+
+    np.testing.assert_allclose(way(nnc.grad(quiet))(X), 6 * np.exp(X) * X**2)
+    np.testing.assert_allclose(nnc.grad(way(quiet))(X), 6 * np.exp(X) * X**2)
+    stopped = way(nnc.grad(lambda x: (x * ops.stop_gradient(x)).sum()))(X)
+    np.testing.assert_allclose(stopped, X)
+    mapped = way(nnc.vmap(nnc.grad(lambda x: x * x.detach())))(X)
+    np.testing.assert_allclose(mapped, X)

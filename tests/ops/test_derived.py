@@ -13,7 +13,7 @@ from tests.ops.eager import Array, Eager, check_gradients
 import nnc
 from nnc import ops
 from nnc.dynamic import DynamicGraph
-from nnc.errors import ShapeError
+from nnc.errors import ShapeError, UsageError
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"
@@ -24,6 +24,13 @@ Function = Callable[[Any], Any]
 ROWS: tuple[tuple[Function, Callable[[Array], Array]], ...] = (
     (lambda x: ops.rsqrt(ops.square(x)), lambda x: 1 / np.abs(x)),
     (ops.tan, np.tan),
+    (lambda x: ops.stack([x, ops.square(x)], -2), lambda x: np.stack([x, x * x], -2)),
+    (lambda x: ops.split(x, x.shape[1], 1)[1], lambda x: np.split(x, x.shape[1], 1)[1]),
+    (lambda x: ops.split(x, (1, 2), -2)[1], lambda x: np.split(x, (1, 2), -2)[1]),
+    (lambda x: ops.outer(x[0, 0], x[1, :, 0]), lambda x: np.outer(x[0, 0], x[1, :, 0])),
+    (lambda x: ops.norm(x, -1, order=1), lambda x: np.linalg.norm(x, 1, axis=-1)),
+    (lambda x: ops.norm(x, 1, keepdims=True), lambda x: np.linalg.norm(x, axis=1, keepdims=True)),
+    (lambda x: ops.norm(x, order=math.inf), lambda x: np.abs(x).max()),
     (ops.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
     (lambda x: ops.elu(x, 0.5), lambda x: np.where(x > 0, x, 0.5 * np.expm1(x))),
     (ops.selu, lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))),
@@ -71,3 +78,17 @@ def test_edges() -> None:
     (by_elu,) = graph.backward([ops.elu(zeros)], [zeros])
     assert [one.numpy().tolist() for one in (by_zeros, by_equals, by_elu)] == [[6.0, 0.0, 0.0], [0.0, 0.0], [1.0] * 3]
     assert isinstance(ops.tan(Eager(X)), Eager)
+
+
+def test_parts_and_stacks_that_do_not_fit_say_why() -> None:
+    x = nnc.tensor(X)
+    for function, match in (
+        (lambda: ops.split(x, 3, 1), "divisor of 4"),
+        (lambda: ops.split(x, 0), "divisor of 3"),
+        (lambda: ops.stack([]), "at least one"),
+        (lambda: ops.stack([x], 4), "axis 4"),
+        (lambda: ops.outer(x, x), "one axis each"),
+        (lambda: ops.norm(x, order=3), "1, 2 or inf"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            function()

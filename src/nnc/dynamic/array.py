@@ -25,7 +25,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dtype import I16, DType, dtype_of
 from nnc.core.origin import caller_origin
 from nnc.dynamic import numpy_functions
-from nnc.dynamic.indexing import is_advanced, take
+from nnc.dynamic.indexing import At, is_advanced, take
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import DTypeError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
@@ -242,6 +242,11 @@ class ArrayOperand(LiftingOperand):
             return take(self, parts)
         basic: tuple[Index, ...] = parts
         return super().__getitem__(basic)
+
+    @property
+    def at(self) -> At[Self]:
+        """`x.at[index].set(value)`: a new array with other elements there; also add, multiply, min and max."""
+        return At(self)
 
     @located
     def __len__(self) -> int:

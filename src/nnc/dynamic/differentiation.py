@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
@@ -263,8 +263,8 @@ class _TracedWorld(_World):
         self.trace = trace
 
     def entered(self) -> AbstractContextManager[None]:
-        """Nothing changes: a trace records in any case."""
-        return nullcontext()
+        """Everything is recorded inside, even in `no_grad`."""
+        return self.trace.recording(True)
 
     def leaf(self, value: Tree) -> Tree:
         """A copy, which passes take away: derivatives go by the argument alone."""

@@ -7,13 +7,11 @@ from contextlib import AbstractContextManager
 from numpy.typing import ArrayLike
 
 from nnc.core.dtype import DType
-from nnc.core.origin import caller_origin
 from nnc.core.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
-from nnc.errors import UsageError
 
 _DEFAULT = DynamicGraph()
 
@@ -46,9 +44,6 @@ def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:
 
 
 def no_grad() -> AbstractContextManager[None]:
-    """Inside, nothing is recorded on the default graph. UsageError in a compiled function, which records everything."""
-    if active_trace() is not None:
-        got, need = "no_grad() in a compiled function", "values that gradients may flow through"
-        fix = "pass what no gradient shall reach as an argument of its own"
-        raise UsageError("compile", got=got, need=need, fix=fix, origin=caller_origin())
-    return _DEFAULT.no_grad()
+    """Inside, nothing is recorded on the default graph; in a compiled function no gradient flows through results."""
+    trace = active_trace()
+    return _DEFAULT.no_grad() if trace is None else trace.recording(False)

@@ -11,9 +11,9 @@ that are known are checked here, with negative ones counted from the end; those 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from nnc.core.dtype import BOOL, I64
 from nnc.core.tensor import Tensor
 from nnc.dynamic.lifting import LiftingOperand
-from nnc.errors import AttributeValueError, IndexRangeError, ShapeError
+from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
-from nnc.ops.broadcast import reshape
+from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.fill import scalar_like
-from nnc.ops.indexing import index_select
+from nnc.ops.generate import arange_like
+from nnc.ops.indexing import gather, index_select, scatter, scatter_along
 from nnc.ops.operand import Operand
-from nnc.ops.pointwise import add, affine, cast, less, where
+from nnc.ops.pointwise import add, affine, cast, less, maximum, minimum, multiply, where
 
 A = TypeVar("A", bound=LiftingOperand)
 Known = NDArray[np.int64]
@@ -171,10 +172,79 @@ def _combined(x: A, parts: Sequence[Known | Operand], sizes: Sequence[int]) -> A
     """The same of operands."""
     total: A | None = None
     for part, size in zip(parts, sizes, strict=True):
-        lifted = x.lift(part)
-        assert lifted is not None
+        # An operand that belongs to an inner world, such as a batch around it, takes x there.
+        lifted: Any = x.lift(part)
+        lifted = part if lifted is None else lifted
         one = cast(lifted, I64)
         one = where(less(one, scalar_like(one, 0.0)), affine(one, 1.0, size), one)
         total = one if total is None else add(affine(total, size), one)
     assert total is not None
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class At(Generic[A]):
+    """`x.at[index]`: places of an array, for a new one with other elements there."""
+
+    x: A
+
+    def __getitem__(self, index: object) -> IndexedPlaces[A]:
+        return IndexedPlaces(self.x, index)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPlaces(Generic[A]):
+    """What `x[index]` names, for a copy of x in which other values are there; a number or an array, broadcast."""
+
+    x: A
+    index: object
+
+    def set(self, value: object) -> A:
+        """y[index] = value; the last one where a place is named more than once."""
+        places, flat = self._places(), reshape(self.x, (-1,))
+        return reshape(scatter(flat, places, self._values(value), 0), self.x.shape)
+
+    def add(self, value: object) -> A:
+        """y[index] += value, each time that a place is named."""
+        size = self.x.spec.elements
+        return add(self.x, reshape(scatter_along(self._values(value), self._places(), 0, size), self.x.shape))
+
+    def multiply(self, value: object) -> A:
+        """y[index] = x[index] · value, at places that are named once."""
+        return self._combined(multiply, value)
+
+    def min(self, value: object) -> A:
+        """y[index] = the smaller of x[index] and value, at places that are named once."""
+        return self._combined(minimum, value)
+
+    def max(self, value: object) -> A:
+        """y[index] = the larger of x[index] and value, at places that are named once."""
+        return self._combined(maximum, value)
+
+    def _combined(self, rule: Callable[[A, A], A], value: object) -> A:
+        places = self._places()
+        known = _values(places)
+        if known is not None and len(np.unique(known)) != known.size:
+            raise AttributeValueError(
+                "at", got="a place that is named twice", need="each once", fix="use add() or set()"
+            )
+        read = gather(reshape(self.x, (-1,)), places, 0)
+        return reshape(scatter(reshape(self.x, (-1,)), places, rule(read, self._values(value)), 0), self.x.shape)
+
+    def _named(self) -> A:
+        """Where the elements of x[index] are in the row-major order of x."""
+        x = self.x
+        order = reshape(arange_like(x, x.spec.elements, dtype=I64), x.shape)
+        return order[self.index]  # type: ignore[index]  # whatever the indexing of an array takes
+
+    def _places(self) -> A:
+        return reshape(self._named(), (-1,))
+
+    def _values(self, value: object) -> A:
+        x, shape = self.x, self._named().shape
+        given = np.asarray(value, x.spec.dtype.numpy) if isinstance(value, list) else value
+        operand = scalar_like(x, given) if isinstance(given, int | float) else x.lift(given)
+        if operand is None or (operand.spec.dtype is not x.spec.dtype and operand.spec.dtype.kind != x.spec.dtype.kind):
+            got = f"a {type(value).__name__}" if operand is None else str(operand.spec)
+            raise DTypeError("at", got=got, need=f"a number or an array of {x.spec.dtype}", fix="astype() it")
+        return reshape(broadcast_to(cast(operand, x.spec.dtype), shape), (-1,))

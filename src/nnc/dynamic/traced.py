@@ -25,6 +25,7 @@ from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError
+from nnc.ops.copy import STOP_GRADIENT, stop_gradient
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 
@@ -42,6 +43,7 @@ class FunctionTrace:
         self.current = self.graph
         self.constants: dict[Symbol, Tensor] = {}
         self.is_open = False
+        self.is_recording = True
         self._pool = Pool()
         self._known: dict[int, tuple[object, TracedValue]] = {}
 
@@ -54,6 +56,15 @@ class FunctionTrace:
         finally:
             _ACTIVE.reset(token)
             self.is_open = False
+
+    @contextmanager
+    def recording(self, wanted: bool) -> Iterator[None]:
+        """Inside, gradients flow through what is computed, or none does."""
+        before, self.is_recording = self.is_recording, wanted
+        try:
+            yield
+        finally:
+            self.is_recording = before
 
     @contextmanager
     def inside(self, body: SymbolicGraph) -> Iterator[None]:
@@ -151,7 +162,10 @@ class TracedValue(ArrayOperand, Uncopied):
         trace = self.trace
         trace.symbol(self)
         symbols = [None if one is None else trace.symbol(one) for one in inputs]
-        return tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
+        outputs = tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
+        if trace.is_recording or command.op is STOP_GRADIENT:
+            return outputs
+        return tuple(stop_gradient(one) if one.dtype.is_float else one for one in outputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Self:
         """A part of the same memory."""
@@ -162,9 +176,9 @@ class TracedValue(ArrayOperand, Uncopied):
         """An array or an eager value as a constant of the function."""
         return self.trace.lift(value)  # type: ignore[return-value]  # the class is final
 
-    def detach(self) -> NoReturn:
-        """UsageError: what is compiled is differentiated as a whole."""
-        self._refuse("detach", "a value that no gradient flows through", "pass it as an argument of its own")
+    def detach(self) -> Self:
+        """The same elements, through which no gradient flows."""
+        return stop_gradient(self)
 
     def renewed(self, command: AnyCommand, inputs: Sequence[Operand | None]) -> tuple[Self, ...]:
         """As `apply`: what takes the place of old values is the caller's matter."""

@@ -20,6 +20,7 @@ from nnc.ops.hints import *
 from nnc.ops.indexing import *
 from nnc.ops.integers import *
 from nnc.ops.layout import *
+from nnc.ops.linear_algebra import *
 from nnc.ops.loss import *
 from nnc.ops.movement import *
 from nnc.ops.normalization import *

@@ -6,20 +6,26 @@ They add no operator, so they need no kernel and no gradient of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 
 from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
+from nnc.ops.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape
 from nnc.ops.fill import scalar_like
 from nnc.ops.movement import concatenate, slice_axis, transpose
 from nnc.ops.operand import T
+from nnc.ops.pointwise import abs as absolute
 from nnc.ops.pointwise import add, affine, multiply, subtract, where
 from nnc.ops.products import gemm
+from nnc.ops.reduction import reduce_max, reduce_norm
 
-__all__ = ["complex_multiply", "einsum", "masked_fill", "product_of", "scaled_add", "scaled_multiply", "sum_of", "tile"]
+__all__ = [
+    "complex_multiply", "einsum", "masked_fill", "norm", "outer", "product_of", "scaled_add", "scaled_multiply",
+    "split", "stack", "sum_of", "tile",
+]  # fmt: skip
 
 
 def tile(x: T, repeats: Sequence[int]) -> T:
@@ -32,6 +38,46 @@ def tile(x: T, repeats: Sequence[int]) -> T:
             lead, rest = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
             x = reshape(broadcast_to(reshape(x, (lead, 1, rest)), (lead, count, rest)), shape)
     return x
+
+
+def stack(operands: Sequence[T], axis: int = 0) -> T:
+    """The operands one behind another along a new axis."""
+    if not operands:
+        raise ShapeError("stack", got="no operands", need="at least one")
+    rank = operands[0].spec.rank + 1
+    if not -rank <= axis < rank:
+        raise AttributeValueError("stack", got=f"axis {axis} for {operands[0].spec}", need=f"-{rank} ≤ axis < {rank}")
+    place = axis % rank
+    return concatenate([reshape(one, (*one.shape[:place], 1, *one.shape[place:])) for one in operands], place)
+
+
+def split(x: T, parts: int | Sequence[int], axis: int = 0) -> tuple[T, ...]:
+    """Views of `x` along `axis`: so many of equal size, or those between the given places."""
+    (along,) = normalize_axes("split", axis, x.spec.rank)
+    size = x.shape[along]
+    if isinstance(parts, int) and (parts < 1 or size % parts):
+        raise ShapeError("split", got=f"{x.spec} in {parts} parts", need=f"a divisor of {size}")
+    ends = range(size // parts, size, size // parts) if isinstance(parts, int) and size else parts
+    if isinstance(ends, int):
+        return (x,) * ends
+    places = [0, *ends, size]
+    return tuple(slice_axis(x, along, first, last) for first, last in pairwise(places))
+
+
+def outer(a: T, b: T) -> T:
+    """y[i, j] = a[i] · b[j], of vectors."""
+    if (a.spec.rank, b.spec.rank) != (1, 1):
+        raise ShapeError("outer", got=f"{a.spec}, {b.spec}", need="one axis each", fix="reshape them")
+    return multiply(reshape(a, (-1, 1)), b)
+
+
+def norm(x: T, axes: int | Iterable[int] | None = None, *, order: float = 2.0, keepdims: bool = False) -> T:
+    """y = (sum over axes of |x|^order)^(1 / order), of order 1, 2 or ∞; its derivative at 0 is 0."""
+    if order == 2:
+        return reduce_norm(x, axes, keepdims=keepdims)
+    if order not in (1, math.inf):
+        raise AttributeValueError("norm", got=f"order={order}", need="1, 2 or inf")
+    return (reduce_sum if order == 1 else reduce_max)(absolute(x), axes, keepdims=keepdims)
 
 
 def sum_of(first: T, *rest: T) -> T:

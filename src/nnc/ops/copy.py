@@ -6,7 +6,7 @@ from nnc.ops.operand import T, apply
 from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, operator
 
-__all__ = ["contiguous"]
+__all__ = ["contiguous", "stop_gradient"]
 
 
 def _infer(attrs: NoAttrs, specs: Specs) -> Specs:
@@ -15,6 +15,10 @@ def _infer(attrs: NoAttrs, specs: Specs) -> Specs:
 
 def _gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     return gradients
+
+
+def _no_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    return (None,)
 
 
 COPY = operator(
@@ -28,9 +32,25 @@ COPY = operator(
     doc="y[i…] = x[i…]",
 )
 
-OPERATORS = (COPY,)
+STOP_GRADIENT = operator(
+    "stop_gradient",
+    NoAttrs,
+    ("x",),
+    infer=_infer,
+    gradient=_no_gradient,
+    pattern=Pattern.ELEMENTWISE,
+    precision=FOLLOW,
+    doc="y[i…] = x[i…], through which no gradient flows",
+)
+
+OPERATORS = (COPY, STOP_GRADIENT)
 
 
 def contiguous(x: T) -> T:
     """A row-major copy of `x`."""
     return apply(COPY, NoAttrs(), x)
+
+
+def stop_gradient(x: T) -> T:
+    """The same elements, as a constant in the eyes of whoever differentiates."""
+    return apply(STOP_GRADIENT, NoAttrs(), x)

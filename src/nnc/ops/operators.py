@@ -17,6 +17,7 @@ from nnc.ops import (
     indexing,
     integers,
     layout,
+    linear_algebra,
     loss,
     movement,
     normalization,
@@ -36,7 +37,7 @@ from nnc.ops import (
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, integers, broadcast, fused, reduction, movement, indexing, order,
     resize, detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    optimizer,
+    linear_algebra, optimizer,
 )  # fmt: skip
 # `Any`: operators of all attribute types.
 OPERATORS: tuple[Op[Any], ...] = tuple(op for family in FAMILIES for op in family.OPERATORS)

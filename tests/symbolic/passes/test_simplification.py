@@ -56,6 +56,7 @@ BUILDERS = {
     "multiply constant": lambda x: ops.exp(ops.fill_like(x, 2.0) * x),
     "divide by a power of two": lambda x: ops.exp(x / ops.fill_like(x, 2.0)),
     "copy": lambda x: ops.exp(ops.contiguous(x)[1:3]),
+    "stopped gradient": lambda x: ops.exp(ops.stop_gradient(x)),
     "copy of a result": lambda x: ops.contiguous(ops.exp(x)),
     "bias": lambda x: ops.gemm(x, ops.transpose(x)) + ops.reduce_sum(x, 1),
     "log of softmax": lambda x: ops.log(ops.softmax(x)),

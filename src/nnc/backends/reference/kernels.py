@@ -16,6 +16,7 @@ from nnc.backends.reference import (
     indexing,
     integers,
     layout,
+    linear_algebra,
     loss,
     movement,
     normalization,
@@ -39,7 +40,7 @@ from nnc.ops.fused import FUSED
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, integers, broadcast, reduction, movement, indexing, order, resize,
     detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    optimizer,
+    linear_algebra, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 

@@ -22,7 +22,7 @@ from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
-from nnc.ops.copy import COPY
+from nnc.ops.copy import COPY, STOP_GRADIENT
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
@@ -133,6 +133,7 @@ def _embed(attrs: EmbedAttrs, inputs: Views, outputs: Views) -> Generator:
 ROWS: Rows = {
     FILL: KernelRow(_fill, any_type, scattered=True),
     COPY: KernelRow(_copy, any_type, strided=True, scattered=True),
+    STOP_GRADIENT: KernelRow(_copy, any_type, strided=True, scattered=True),
     BROADCAST_TO: KernelRow(_broadcast, any_type, strided=True, scattered=True),
     TRANSPOSE: KernelRow(_transpose, any_type, strided=True, scattered=True),
     CONVERT_LAYOUT: KernelRow(_convert_layout, any_type, strided=True, scattered=True),

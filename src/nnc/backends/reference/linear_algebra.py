@@ -1,0 +1,44 @@
+"""Linear algebra by LAPACK, through NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
+from nnc.errors import UsageError
+from nnc.ops.linear_algebra import CHOLESKY, QR, SOLVE, SVD
+from nnc.ops.rules import NoAttrs
+
+
+def _by(name: str, function: Callable[..., Any], need: str) -> ReferenceKernel:
+    """The kernel of a function that gives one array or a tuple of them; UsageError where LAPACK finds no result."""
+
+    def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+        try:
+            found = function(*map(widen, inputs))
+        except np.linalg.LinAlgError as error:
+            raise UsageError(name, got=str(error).lower(), need=need) from None
+        results: tuple[Array, ...] = found if isinstance(found, tuple) else (found,)
+        for output, result in zip(outputs, results, strict=True):
+            write(output, result)
+
+    return kernel
+
+
+def _svd(a: Array) -> tuple[Array, ...]:
+    return tuple(np.linalg.svd(a, full_matrices=False))
+
+
+def _qr(a: Array) -> tuple[Array, ...]:
+    return tuple(np.linalg.qr(a))
+
+
+ROWS: Rows = {
+    CHOLESKY: _by("cholesky", np.linalg.cholesky, "symmetric, positive matrices"),
+    SOLVE: _by("solve", np.linalg.solve, "matrices that have an inverse"),
+    QR: _by("qr", _qr, "finite elements"),
+    SVD: _by("svd", _svd, "finite elements"),
+}

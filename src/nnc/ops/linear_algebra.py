@@ -1,0 +1,225 @@
+"""Linear algebra of matrices over leading axes.
+
+    cholesky:  l · lᵀ = a, l lower triangular; a symmetric and positive, of which the lower half alone is read
+    solve:     a · x = b for square a [n, n] and b [n, k]
+    qr:        q · r = a, q with orthonormal columns, r upper triangular, both of min(m, n)
+    svd:       u · diag(s) · v = a, u with orthonormal columns, v with orthonormal rows, s descending
+
+Gradients (g of the result, S for solves, Φ halves the diagonal of the lower half, copy mirrors the lower half):
+
+    cholesky:  a' = lower half of P + Pᵀ, its diagonal once, P = l⁻ᵀ · Φ(lᵀ · g) · l⁻¹        (Murray 2016)
+    solve:     b' = a⁻ᵀ · g, a' = -b' · xᵀ
+    qr:        a' = (g_q + q · copy(r · g_rᵀ - g_qᵀ · q)) · r⁻ᵀ, for m ≥ n                  (Walter & Lehmann 2018)
+    svd:       a' = u · (F ∘ [uᵀ g_u - g_uᵀ u] · s + s · F ∘ [v g_vᵀ - g_v vᵀ] + diag g_s) · v
+               + (1 - u uᵀ) · g_u / s · v + u / s · g_v · (1 - vᵀ v), F[i, j] = 1 / (s[j]² - s[i]²)   (Townsend 2016)
+
+Where singular values are equal the gradient by u and v is not defined, and comes out as if F were 0 there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnc.core.command import Command
+from nnc.core.dtype import I64
+from nnc.core.spec import TensorSpec
+from nnc.errors import ShapeError
+from nnc.ops.batching import batched_rows
+from nnc.ops.broadcast import broadcast_to, reshape
+from nnc.ops.derived import tril
+from nnc.ops.examples import MATRIX, Example
+from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.generate import arange_like
+from nnc.ops.movement import transpose
+from nnc.ops.operand import Operand, T, apply
+from nnc.ops.pointwise import add, affine, cast, divide, equal, multiply, reciprocal, square, subtract, where
+from nnc.ops.products import gemm
+from nnc.ops.rules import FLOATS, Applied, Gradients, NoAttrs, Specs, check_kinds, operator, single
+
+__all__ = ["cholesky", "identity_like", "inverse", "qr", "solve", "svd"]
+
+_NONE = NoAttrs()
+
+
+# ---- inference
+
+
+def _check_matrix(subject: str, a: TensorSpec, *, square: bool) -> None:
+    check_kinds(FLOATS, a)
+    if a.rank < 2 or (square and a.shape[-1] != a.shape[-2]):
+        raise ShapeError(subject, got=str(a), need="square matrices" if square else "matrices […, m, n]")
+
+
+def _infer_cholesky(attrs: NoAttrs, specs: Specs) -> Specs:
+    _check_matrix("cholesky", specs[0], square=True)
+    return specs
+
+
+def _infer_solve(attrs: NoAttrs, specs: Specs) -> Specs:
+    a, b = specs
+    _check_matrix("solve", a, square=True)
+    if b.dtype is not a.dtype or b.rank != a.rank or b.shape[:-1] != a.shape[:-1]:
+        raise ShapeError("solve", got=f"a={a}, b={b}", need=f"b {a.dtype}[{', '.join(map(str, a.shape[:-1]))}, k]")
+    return (b,)
+
+
+def _infer_qr(attrs: NoAttrs, specs: Specs) -> Specs:
+    (a,) = specs
+    _check_matrix("qr", a, square=False)
+    *lead, m, n = a.shape
+    return replace(a, shape=(*lead, m, min(m, n))), replace(a, shape=(*lead, min(m, n), n))
+
+
+def _infer_svd(attrs: NoAttrs, specs: Specs) -> Specs:
+    (a,) = specs
+    u, v = _infer_qr(attrs, specs)
+    return u, replace(a, shape=(*a.shape[:-2], min(a.shape[-2:]))), v
+
+
+# ---- gradients
+
+
+def _turned(x: T) -> T:
+    """The last two axes swapped."""
+    rank = x.spec.rank
+    return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _cholesky_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    g, l = single(gradients), call.outputs[0]  # noqa: E741  # the matrix has this name everywhere
+    product = gemm(l, g, transpose_a=True)
+    half = affine(add(tril(product), tril(product, -1)), 0.5)
+    upper = _turned(l)
+    right = _turned(apply(SOLVE, _NONE, upper, _turned(apply(SOLVE, _NONE, upper, half))))
+    both = affine(add(right, _turned(right)), 0.5)
+    return (add(tril(both), tril(both, -1)),)
+
+
+def _solve_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    by_b = apply(SOLVE, _NONE, _turned(call.inputs[0]), single(gradients))
+    by_a = affine(gemm(by_b, call.outputs[0], transpose_b=True), -1.0) if call.needed[0] else None
+    return (by_a, by_b)
+
+
+def _qr_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    q, r = call.outputs
+    if q.shape[-2] < r.shape[-1]:
+        got = f"the gradient of a wide matrix {call.inputs[0].spec}"
+        raise ShapeError("qr", got=got, need="as many rows as columns, or more", fix="take its first square part")
+    g_q, g_r = (fill_like(y, 0.0) if g is None else g for y, g in zip(call.outputs, gradients, strict=True))
+    m = subtract(gemm(r, g_r, transpose_b=True), gemm(g_q, q, transpose_a=True))
+    mirrored = add(tril(m), _turned(tril(m, -1)))
+    right = add(g_q, gemm(q, mirrored))
+    return (_turned(apply(SOLVE, _NONE, r, _turned(right))),)
+
+
+def _svd_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    u, s, v = call.outputs
+    g_u, g_s, g_v = gradients
+    row, column = reshape(s, (*s.shape[:-1], 1, s.shape[-1])), reshape(s, (*s.shape, 1))
+    gap = subtract(square(row), square(column))
+    alike = equal(gap, scalar_like(gap, 0.0))
+    f = where(alike, scalar_like(gap, 0.0), reciprocal(where(alike, scalar_like(gap, 1.0), gap)))
+    inner = fill_like(gap, 0.0)
+    parts: list[Operand] = []
+    if g_s is not None:
+        inner = add(inner, multiply(identity_like(gap), reshape(g_s, column.shape)))
+    if g_u is not None:
+        m = gemm(u, g_u, transpose_a=True)
+        inner = add(inner, multiply(multiply(f, subtract(m, _turned(m))), row))
+        parts.append(gemm(divide(subtract(g_u, gemm(u, m)), row), v))
+    if g_v is not None:
+        m = gemm(v, g_v, transpose_b=True)
+        inner = add(inner, multiply(column, multiply(f, subtract(m, _turned(m)))))
+        parts.append(gemm(u, divide(subtract(g_v, gemm(_turned(m), v)), column)))
+    total = gemm(gemm(u, inner), v)
+    for part in parts:
+        total = add(total, part)
+    return (total,)
+
+
+CHOLESKY = operator(
+    "cholesky",
+    NoAttrs,
+    ("a",),
+    ("l",),
+    infer=_infer_cholesky,
+    gradient=_cholesky_gradient,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX,)),
+    doc="l · lᵀ = a, l lower triangular",
+)
+SOLVE = operator(
+    "solve",
+    NoAttrs,
+    ("a", "b"),
+    ("x",),
+    infer=_infer_solve,
+    gradient=_solve_gradient,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX, MATRIX)),
+    doc="a · x = b",
+)
+QR = operator(
+    "qr",
+    NoAttrs,
+    ("a",),
+    ("q", "r"),
+    infer=_infer_qr,
+    gradient=_qr_gradient,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX,)),
+    doc="q · r = a, q with orthonormal columns, r upper triangular",
+)
+SVD = operator(
+    "svd",
+    NoAttrs,
+    ("a",),
+    ("u", "s", "v"),
+    infer=_infer_svd,
+    gradient=_svd_gradient,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX,)),
+    doc="u · diag(s) · v = a, s descending",
+)
+
+OPERATORS = (CHOLESKY, SOLVE, QR, SVD)
+
+
+def identity_like(x: T) -> T:
+    """The identity [n, n] of the last axis of `x`, in its element type; `x` is not read."""
+    places = arange_like(x, x.shape[-1], dtype=I64)
+    return cast(equal(reshape(places, (-1, 1)), places), x.spec.dtype)
+
+
+def cholesky(a: T) -> T:
+    """The lower triangular l with l · lᵀ = a, of positive a […, n, n], which is made symmetric first."""
+    _check_matrix("cholesky", a.spec, square=True)
+    return apply(CHOLESKY, _NONE, affine(add(a, _turned(a)), 0.5))
+
+
+def solve(a: T, b: T) -> T:
+    """x with a · x = b; leading axes broadcast, and b of one axis is one column."""
+    if b.spec.rank == 1:
+        columns = solve(a, reshape(b, (-1, 1)))
+        return reshape(columns, columns.shape[:-1])
+    lead = tuple(a.shape[:-2]) if a.spec.rank >= b.spec.rank else tuple(b.shape[:-2])
+    return apply(SOLVE, _NONE, broadcast_to(a, (*lead, *a.shape[-2:])), broadcast_to(b, (*lead, *b.shape[-2:])))
+
+
+def inverse(a: T) -> T:
+    """a⁻¹, of square matrices."""
+    _check_matrix("inverse", a.spec, square=True)
+    return apply(SOLVE, _NONE, a, broadcast_to(identity_like(a), a.shape))
+
+
+def qr(a: T) -> tuple[T, T]:
+    """(q, r) with q · r = a, of min(m, n) columns and rows."""
+    q, r = a.apply(Command(QR, _NONE), (a,))
+    return q, r
+
+
+def svd(a: T) -> tuple[T, T, T]:
+    """(u, s, v) with u · diag(s) · v = a; v has orthonormal rows."""
+    u, s, v = a.apply(Command(SVD, _NONE), (a,))
+    return u, s, v
