@@ -100,9 +100,12 @@ from nnc.nn.schedules import (
     StepDecay,
     Warmup,
 )
+from nnc.nn.torch_names import load_torch_state_dict, torch_state_dict
 from nnc.nn.training import Callback, History, Progress, Run
 
 __all__ = [
+    "load_torch_state_dict",
+    "torch_state_dict",
     "LeakyReLU",
     "PReLU",
     "ELU",

@@ -1,0 +1,107 @@
+"""Tensors of a model under PyTorch's names and in its layouts, both ways.
+
+    Dense                 weight[in, out]                      weight[out, in]
+    Convolution           weight[h, w, in, out]                weight[out, in, h, w]
+    ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]
+    BatchNorm             running_variance                     running_var
+    LSTM                  0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
+                          0.bias                               bias_ih_l0 + bias_hh_l0
+
+Paths are those of the model (`body.0.weight`); attention has four dense layers, query, key, value and output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.arguments import checked
+from nnc.core.tensor import as_array
+from nnc.errors import FormatError
+from nnc.nn.load_report import LoadReport
+from nnc.nn.model import Model
+
+Array = NDArray[np.generic]
+
+# By the class of the layer and the name of the tensor: its axes in PyTorch's order.
+AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
+    {
+        ("Dense", "weight"): (1, 0),
+        ("Convolution", "weight"): (3, 2, 0, 1),
+        ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
+        ("LSTM", "input_weight"): (1, 0),
+        ("LSTM", "state_weight"): (1, 0),
+    }
+)
+NAMES: Mapping[tuple[str, str], str] = MappingProxyType({("BatchNorm", "running_variance"): "running_var"})
+# What PyTorch counts and nothing here reads.
+COUNTED = "num_batches_tracked"
+RECURRENT = {"input_weight": "weight_ih_l", "state_weight": "weight_hh_l", "bias": "bias_ih_l"}
+
+
+@checked
+def torch_state_dict(model: Model) -> dict[str, Array]:
+    """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers."""
+    found: dict[str, Array] = {}
+    for path, array in model.state_dict().items():
+        name = _theirs(model, path)
+        found[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
+        if "bias_ih_l" in name:
+            found[name.replace("bias_ih_l", "bias_hh_l")] = np.zeros_like(found[name])
+    return found
+
+
+@checked
+def load_torch_state_dict(
+    model: Model, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+) -> LoadReport:
+    """Set the model's tensors from a PyTorch state dictionary; errors and the report are in the model's own paths.
+
+    Torch tensors are taken by way of `__array__` (on the CPU, detached); `rename` is that of `Model.load_state_dict`.
+    """
+    arrays = _renamed(values, rename or {})
+    paths = {_theirs(model, path): path for path in model.specs}
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        if name.endswith(COUNTED) or (name.replace("bias_hh_l", "bias_ih_l") in paths and "bias_hh_l" in name):
+            continue
+        path = paths.get(name, name)
+        axes = _axes(model, path, array.ndim)
+        other = arrays.get(name.replace("bias_ih_l", "bias_hh_l")) if "bias_ih_l" in name else None
+        whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
+        found[path] = whole.transpose(np.argsort(axes))
+    return model.load_state_dict(found, strict=strict)
+
+
+def _renamed(values: Mapping[str, ArrayLike], rules: Mapping[str, str]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name, value in values.items():
+        for pattern, replacement in rules.items():
+            name = re.sub(pattern, replacement, name)
+        if name in arrays:
+            raise FormatError("state", got=f"two tensors of name {name}", need="a name for each")
+        arrays[name] = as_array(value)
+    return arrays
+
+
+def _theirs(model: Model, path: str) -> str:
+    """PyTorch's name of a tensor."""
+    owner = model.specs[path].owner
+    place, _, name = path.rpartition(".")
+    if owner == "LSTM":
+        place, _, layer = place.rpartition(".")
+        name = f"{RECURRENT[name]}{layer}"
+    else:
+        name = NAMES.get((owner, name), name)
+    return f"{place}.{name}" if place else name
+
+
+def _axes(model: Model, path: str, rank: int) -> tuple[int, ...]:
+    """Our axes in PyTorch's order; as they are where the shape would not fit anyway."""
+    spec = model.specs.get(path)
+    axes = () if spec is None else AXES.get((spec.owner, path.rpartition(".")[2]), ())
+    return axes if len(axes) == rank else tuple(range(rank))
