@@ -58,6 +58,8 @@ FUNCTIONS = [
 ]
 # Rows per family: NNVM's registry, attributes, graph, passes, symbols and defects; the proposal; NNC's layers.
 FAMILIES = {"R": 14, "A": 18, "G": 13, "P": 16, "S": 16, "D": 11, "M": 26}
+# What the frameworks of the field have in common.
+COMMON = {"N": 34}
 LAYERS = {"C1.": 13, "C2.": 9, "C3.": 18, "CA.": 10, "C4.": 9, "C5.": 5}
 NOT_YET, REASONED = "not yet: ", ("missing: ", "does not apply: ")
 CODE = re.compile(r"`([^`]+)`")
@@ -112,7 +114,7 @@ def resolve(name: str) -> object:
 
 def test_no_row_is_left_out_and_none_is_there_twice() -> None:
     wanted = {*FUNCTIONS}
-    for prefix, count in (FAMILIES | LAYERS).items():
+    for prefix, count in (FAMILIES | LAYERS | COMMON).items():
         wanted.update(f"{prefix}{number}" for number in range(1, count + 1))
     ids = [row.id for row in ROWS]
     assert sorted(ids) == sorted(wanted)
