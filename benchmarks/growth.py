@@ -1,10 +1,10 @@
 """Bytes by which the process grows with each step, behind a warm-up; one JSON line per kind of work.
 
-    python benchmarks/growth.py [--kind train|eager|sizes] [--steps N] [--threads N]
+    python benchmarks/growth.py [--kind train|eager|sizes|resnet20] [--steps N] [--threads N]
 
 `train` updates one model, `eager` records a loss of two layers on a dynamic graph and asks for its gradients, `sizes`
-predicts with another batch size each time. `slope` is that of a line through the anonymous memory (RssAnon) of the last
-half of the steps, in bytes per step.
+predicts with another batch size each time; so does `resnet20`, with ResNet-20 and 48 sizes. `slope` is that of a line
+through the anonymous memory (RssAnon) of the last half of the steps, in bytes per step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from nnc import nn, ops
 from nnc.core.settings import SETTINGS
 from nnc.dynamic import DynamicGraph
+from nnc.nn.zoo import network
 
 STATUS = Path("/proc/self/status")
 SAMPLES = 40
@@ -59,7 +60,12 @@ def sizes() -> Callable[[int], object]:
     return lambda step: net.predict(x[: step + 1], batch_size=step + 1)
 
 
-KINDS = {"train": (train, 10_000), "eager": (eager, 10_000), "sizes": (sizes, 1_000)}
+def resnet20() -> Callable[[int], object]:
+    net, x = network("resnet20"), np.ones((48, 32, 32, 3), np.float32)
+    return lambda step: net.predict(x[: step % 48 + 1])
+
+
+KINDS = {"train": (train, 10_000), "eager": (eager, 10_000), "sizes": (sizes, 1_000), "resnet20": (resnet20, 144)}
 
 
 def measure(kind: str, steps: int) -> dict[str, object]:

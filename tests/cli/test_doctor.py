@@ -41,7 +41,8 @@ def test_json_tells_the_machine(facts) -> None:
         "cache_folder",
         "cache_writable",
         "kept_programs",
-        "kept_kernels",
+        "kept_bytes",
+        "kept_kernel_bytes",
     }
     assert found["cpu"]
     assert found["features"] == sorted(found["features"])

@@ -28,6 +28,7 @@ def test_plan_tells_bytes_before_a_run(file: Path, capsys: pytest.CaptureFixture
     facts = json.loads(capsys.readouterr().out)
     assert facts["arena_bytes"] == facts["lower_bound_bytes"] > 100 * 7 * 4
     assert facts["weight_bytes"] == W.nbytes
+    assert facts["process_bytes"] > facts["arena_bytes"] + facts["weight_bytes"] + facts["result_bytes"]
     assert main(["plan", str(file), "--size", "n=100"]) == 0
     assert "at the peak" in capsys.readouterr().out
 

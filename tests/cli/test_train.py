@@ -59,6 +59,7 @@ MEMORY = {
     "gradients_bytes": int,
     "optimizer_state_bytes": int,
     "total_bytes": int,
+    "process_bytes": int,
     "repeated_commands": int,
     "work_ratio": float,
     "optimal": bool,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Call, DeferredBackend, Dispatcher, Program, Specs, Tensors
+from nnc.core.dispatch import KERNEL_BYTES, Call, DeferredBackend, Dispatcher, Program, Specs, Tensors
 from nnc.core.dtype import F32
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
@@ -174,7 +174,7 @@ def test_importing_the_package_imports_no_backend() -> None:
 
 
 def test_kernels_that_nobody_asks_for_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SETTINGS, "kept_kernels", 8)
+    monkeypatch.setattr(SETTINGS, "kept_kernel_bytes", 8 * KERNEL_BYTES)
     dispatcher = Dispatcher()
     dispatcher.add(Picky("one"))
     first = dispatcher.claim(COMMAND, F32S, F32S)

@@ -13,6 +13,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
+from nnc.symbolic.compiler.place.memory import EXEC_BYTES, START
 from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.float64]
@@ -407,6 +408,27 @@ def test_memory_is_stated_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch
     inputs, target = examples(64)
     step.run(inputs, target)
     assert step.compiled.tensor(step.inputs[0]).storage.nbytes == statement.step.arena
+
+
+def test_the_statement_for_a_process_counts_results_programs_scratch_and_what_a_frozen_step_lies_beside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SETTINGS, "threads", 2)
+    model = normalized()
+    kept = 0
+    for kind in ("train", "evaluate", "predict", "freeze"):
+        memory = model.memory(3, kind)
+        step = memory.step
+        assert step.program == EXEC_BYTES * len(model._plan(kind, 3).step.compiled.planned.order)
+        assert memory.kept_bytes == kept + step.program
+        kept = memory.kept_bytes
+        assert memory.beside == (model.memory(3, "predict").weights if kind == "freeze" else 0)
+        beyond = memory.beside + memory.kept_bytes + step.outputs + step.scratch + START
+        assert memory.process == memory.total + beyond
+        assert str(memory.process) in str(memory)
+    assert model.memory(3, "predict").step.outputs == 3 * 3 * 4
+    monkeypatch.setattr(SETTINGS, "threads", 6)
+    assert normalized().memory(3).step.scratch == 3 * model.memory(3).step.scratch > 0
 
 
 def test_a_training_step_copies_no_parameter() -> None:

@@ -111,6 +111,22 @@ def test_the_programs_of_a_model_are_bounded_and_the_oldest_goes_first(monkeypat
     assert big.run(np.zeros((64, 4)))[0].shape == (64, 2)
 
 
+def test_many_batch_sizes_stay_within_the_budget_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = model(backend="reference")
+    one = net.memory(1, "predict").step.program
+    monkeypatch.setattr(SETTINGS, "kept_bytes", 5 * one)
+    running = net.prediction_step(64)
+    for size in range(1, 41):
+        assert net.predict(np.zeros((size, 4), np.float32)).shape == (size, 2)
+        memory = net.memory(size, "predict")
+        assert memory.kept_bytes <= 5 * one
+    assert (memory.programs, memory.arena) == (5, memory.step.arena)
+    assert running.run(np.zeros((64, 4)))[0].shape == (64, 2)
+    monkeypatch.setattr(SETTINGS, "kept_bytes", 0)
+    net.train_on_batch(X, Y)
+    assert net.memory(len(X)).programs == 1
+
+
 def test_a_model_that_shares_weights_predicts_beside_the_other() -> None:
     net = model()
     other = net.share()

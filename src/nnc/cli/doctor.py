@@ -37,7 +37,8 @@ class Findings:
     cache_folder: str | None
     cache_writable: bool
     kept_programs: int
-    kept_kernels: int
+    kept_bytes: int
+    kept_kernel_bytes: int
 
 
 def doctor(json: AsJson = False) -> int:
@@ -72,7 +73,8 @@ def examine() -> Findings:
         cache_folder=None if cache is None else str(cache),
         cache_writable=cache is not None and _can_write(cache),
         kept_programs=SETTINGS.kept_programs,
-        kept_kernels=SETTINGS.kept_kernels,
+        kept_bytes=SETTINGS.kept_bytes,
+        kept_kernel_bytes=SETTINGS.kept_kernel_bytes,
     )
 
 
@@ -96,8 +98,8 @@ def _machine(found: Findings) -> Table:
             "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
             "platform": found.platform,
             "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if found.cache_folder is None else cache,
-            "programs kept": f"{found.kept_programs} by each model, and by each dynamic graph",
-            "kernels kept": f"{found.kept_kernels}, and those of programs",
+            "programs kept": f"{found.kept_programs}, or {size(found.kept_bytes)}, by each model and dynamic graph",
+            "kernels kept": f"{size(found.kept_kernel_bytes)} of eager code, and those of programs",
         },
     )
 

@@ -37,6 +37,10 @@ def plan(
         "weight_bytes": statement.bound,
         "workspace_bytes": statement.workspace,
         "without_reuse_bytes": statement.without_reuse,
+        "result_bytes": statement.outputs,
+        "program_bytes": statement.program,
+        "worker_bytes": statement.scratch,
+        "process_bytes": statement.process,
         "peak_step": statement.peak_step,
     }
     if json:

@@ -192,6 +192,7 @@ def _memory(memory: ModelMemory, batch: int) -> dict[str, Json]:
         "gradients_bytes": memory.gradients,
         "optimizer_state_bytes": memory.optimizer_state,
         "total_bytes": memory.total,
+        "process_bytes": memory.process,
         "repeated_commands": 0 if memory.budget is None else memory.budget.repeated,
         "work_ratio": 1.0 if memory.budget is None else memory.budget.work_ratio,
         "optimal": step.optimal,

@@ -26,11 +26,18 @@ Tensors = tuple[Tensor | None, ...]
 
 
 class Kernel(Protocol):
-    """A command made ready for fixed specs. `workspace_bytes` is scratch memory that each run needs."""
+    """A command made ready for fixed specs.
+
+    `workspace_bytes` is scratch memory that each run needs, `worker_bytes` what each worker keeps for it.
+    """
 
     @property
     def workspace_bytes(self) -> int:
         """Bytes of scratch memory, planned by the caller."""
+
+    @property
+    def worker_bytes(self) -> int:
+        """Bytes of scratch memory for each worker, which the backend has."""
 
     def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
         """Bytes of scratch memory beyond that when operands at these positions have gaps, for copies without."""
@@ -55,6 +62,11 @@ class WithoutWorkspace:
 
     @property
     def workspace_bytes(self) -> int:
+        """Always 0."""
+        return 0
+
+    @property
+    def worker_bytes(self) -> int:
         """Always 0."""
         return 0
 
@@ -226,14 +238,23 @@ class Claim:
 Key = tuple[AnyCommand, Specs, Specs, str]
 
 
+# What a kernel of eager code takes: objects, and a library of its own (docs/design/0018).
+KERNEL_BYTES = 52 << 10
+
+
+def kept_kernels() -> int:
+    """How many kernels the process keeps for commands to come."""
+    return SETTINGS.kept_kernel_bytes // KERNEL_BYTES
+
+
 @dataclass(slots=True)
 class Dispatcher(Uncopied):
-    """The table of backends in order of preference, and the kernels made last: at most `SETTINGS.kept_kernels`."""
+    """The table of backends in order of preference, and the kernels made last: `SETTINGS.kept_kernel_bytes` of them."""
 
     instead: ClassVar[str] = "make a dispatcher and add() the backends"
 
     backends: dict[str, Backend] = field(default_factory=dict)
-    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(lambda: SETTINGS.kept_kernels))
+    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(kept_kernels))
     _unmeasured: set[str] = field(default_factory=set)
     _packages: list[str] = field(default_factory=list)
 

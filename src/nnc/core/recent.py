@@ -6,25 +6,23 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from nnc.core.forking import fork_safe_lock
+from nnc.core.settings import SETTINGS
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[K, V]):
-    """At most `most()` values, asked at each `put`; the one that nobody has asked for longest goes first.
+    """Programs: at most `SETTINGS.kept_programs`, of at most `SETTINGS.kept_bytes` by what `nbytes` states of each.
 
-    >>> table = RecentlyUsed(lambda: 2)
-    >>> for key in "abc":
-    ...     _ = table.put(key, key.upper())
-    >>> table.get("a"), table.get("b"), table.get("c")
-    (None, 'B', 'C')
+    The one that nobody has asked for longest goes first, and lives on as long as somebody holds it. The last one stays,
+    whatever it takes.
     """
 
-    __slots__ = ("_lock", "_most", "_table")
+    __slots__ = ("_lock", "_nbytes", "_table")
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
+    def __init__(self, nbytes: Callable[[V], int]) -> None:
+        self._nbytes = nbytes
         self._table: dict[K, V] = {}
         self._lock = fork_safe_lock()
 
@@ -41,9 +39,19 @@ class RecentlyUsed(Generic[K, V]):
         with self._lock:
             kept = self._table.pop(key, value)
             self._table[key] = kept
-            while len(self._table) > max(self._most(), 1):
-                del self._table[next(iter(self._table))]
+            over = self._total() - SETTINGS.kept_bytes
+            while len(self._table) > 1 and (over > 0 or len(self._table) > SETTINGS.kept_programs):
+                over -= self._nbytes(self._table.pop(next(iter(self._table))))
             return kept
+
+    def _total(self) -> int:
+        return sum(map(self._nbytes, self._table.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept takes so many bytes, as stated."""
+        with self._lock:
+            return self._total()
 
     def values(self) -> tuple[V, ...]:
         """All of them, the one used last at the end."""

@@ -20,8 +20,9 @@ class Settings:
     """Process-wide choices; `threads` 0 means that `NNC_THREADS` decides, and without it `usable_cores`.
 
     `kept_programs` is how many compiled programs a model, and how many gradient programs a dynamic graph, keeps for
-    the next time; the one that was not used for longest goes first. `kept_kernels` is how many kernels the process
-    keeps for commands to come; a program keeps its own anyway.
+    the next time, and `kept_bytes` what their objects may take by their statements; the one that was not used for
+    longest goes first. `kept_kernel_bytes` is what the kernels may take that the process keeps for commands to come; a
+    program keeps its own anyway.
     """
 
     threads: int = 0
@@ -29,7 +30,8 @@ class Settings:
     debug: bool = False
     environment_threads: str = ""
     kept_programs: int = 32
-    kept_kernels: int = 1024
+    kept_bytes: int = 256 << 20
+    kept_kernel_bytes: int = 64 << 20
 
     def worker_count(self) -> int:
         """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""

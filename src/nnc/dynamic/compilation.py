@@ -27,7 +27,6 @@ from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed
-from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -89,7 +88,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         self.function = function
         self.options = options
         self.recorded = 0
-        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda: SETTINGS.kept_programs)
+        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda one: one.compiled.memory().program)
         self._arena = Arena(0)
         self._pool = Pool()
         self._lock = fork_safe_rlock()
@@ -147,6 +146,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
                 program = self._programs.get(signature)
                 if program is None:
                     program = self._programs.put(signature, self._record(args, kwargs))
+                    self._arena.fit(one.compiled for one in self._programs.values())
                     self.recorded += 1
         return program, [leaf for leaf in leaves if _is_tensor(leaf)]
 

@@ -23,13 +23,12 @@ from numpy.typing import ArrayLike
 from nnc.arguments import explained, frequent
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER, Kernel
+from nnc.core.dispatch import DISPATCHER, Kernel, kept_kernels
 from nnc.core.dtype import DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
@@ -115,8 +114,10 @@ class DynamicGraph(Uncopied):
         self._alias_uses: dict[TensorKey, int] = {}
         # Per root that an exec writes the oldest root that leads to it.
         self._oldest: dict[TensorKey, TensorKey] = {}
-        self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(lambda: SETTINGS.kept_programs)
-        self._ready: TwoGenerations[tuple[object, ...], _Ready] = TwoGenerations(lambda: SETTINGS.kept_kernels)
+        self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(
+            lambda one: one.compiled.compiled.memory().program
+        )
+        self._ready: TwoGenerations[tuple[object, ...], _Ready] = TwoGenerations(kept_kernels)
         self._arena = Arena(0)
         self._pool = Pool()
         # Edits of the record: one thread at a time, how deep it is in them, and the handles that went meanwhile.
@@ -265,6 +266,7 @@ class DynamicGraph(Uncopied):
             part = part_of(self.record, computation, self._known) if program is None else None
         if part is not None:
             program = self._programs.put(signature, gradient_program(part, computation, self.backend, self._arena))
+            self._arena.fit(one.compiled.compiled for one in self._programs.values())
         assert program is not None
         return self._run(program, tuple(computation.numbers), create_graph, constant)
 

@@ -19,7 +19,6 @@ from nnc.core.command import AnyCommand
 from nnc.core.dtype import BF16, F32, I64, DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
-from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor, as_array
@@ -61,7 +60,7 @@ from nnc.nn.steps import (
 from nnc.nn.summary import LayerSummary, summarize
 from nnc.nn.training import Callback, History, Listener, Passes, Run, callbacks_of
 from nnc.ops.operand import T
-from nnc.symbolic import Arena, Budget, MemoryStatement, Symbol, SymbolicGraph, compile
+from nnc.symbolic import Arena, Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import DEFAULT, Pass
 
@@ -73,10 +72,12 @@ class ModelMemory:
     """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
 
     All steps of a model take turns in one arena. `arena` is what it has by the steps that were made so far, of which
-    `programs` are kept (at most `SETTINGS.kept_programs`); a step that needs more makes it grow.
+    `programs` are kept (`SETTINGS.kept_programs`, `SETTINGS.kept_bytes`); a step that needs more makes it grow.
 
     `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
     a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
+    `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
+    tensors that a frozen step leaves where they are, or the gradients that batches add up.
     """
 
     step: MemoryStatement
@@ -87,14 +88,26 @@ class ModelMemory:
     precision: DType | None = None
     arena: int = 0
     programs: int = 0
+    kept_bytes: int = 0
+    beside: int = 0
 
     @property
     def total(self) -> int:
         """Arena, weights and optimizer state together."""
         return max(self.arena, self.step.arena) + self.weights + self.optimizer_state
 
+    @property
+    def process(self) -> int:
+        """About what a process takes that uses this model alone, imports and inputs of the caller's left out.
+
+        total + tensors beside + results handed out + programs + scratch of workers + nnc's own start
+        """
+        step = self.step
+        return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
+
     def __str__(self) -> str:
         beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
+        beside += f", in all a process of about {self.process} B"
         if self.programs:
             beside += f"; {self.programs} programs share an arena of {self.arena} B"
         cost = "" if self.budget is None else f"; {self.budget}"
@@ -207,8 +220,9 @@ class Model:
     def _start(self) -> None:
         """What programs are kept in: for all steps one arena, as large as the largest of them needs."""
         self._arena = Arena(0)
-        self._steps: RecentlyUsed[StepKey, ModelStep] = RecentlyUsed(_most_programs)
-        self._plans: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_most_programs)
+        self._programs: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(
+            lambda one: one.step.compiled.memory().program
+        )
         self._making = fork_safe_rlock()
         self._open_sizes = OpenSizes(self.inputs, self.open, self.losses, self._explore, self._builder)
 
@@ -589,41 +603,49 @@ class Model:
         program = self._plan((kind, batch, length))
         compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
-        if kind == "freeze":
-            return ModelMemory(statement, sum(one.spec.nbytes for one in program.frozen), 0, 0, budget, precision)
-        arena, programs = self._largest_arena(), len(self._steps)
+        found = ModelMemory(statement, 0, 0, 0, budget, precision, kept_bytes=self._programs.nbytes)
         weights = sum(row.spec.nbytes for row in self.specs.values())
+        if kind == "freeze":
+            return replace(found, weights=sum(one.spec.nbytes for one in program.frozen), beside=weights)
+        found = replace(found, weights=weights, arena=self._arena.nbytes, programs=len(self._bound()))
         if kind.partition("+")[0] not in ("train", "backward", "apply"):
-            return ModelMemory(statement, weights, 0, 0, budget, precision, arena, programs)
+            return found
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
         state = sum(spec.nbytes for spec in self._state_specs().values())
-        return ModelMemory(statement, weights, gradients, state, budget, precision, arena, programs)
+        summed = 0 if kind.startswith("train") else gradients
+        return replace(found, gradients=gradients, optimizer_state=state, beside=summed)
 
     def _step(self, key: StepKey) -> ModelStep:
         """The planned step over the model's tensors."""
-        return self._steps.get(key) or self._make_step(key)
+        program = self._plan(key)
+        return program.bound or self._bind(program, key[0])
 
-    def _make_step(self, key: StepKey) -> ModelStep:
+    def _bind(self, program: PlannedStep, kind: str) -> ModelStep:
         with self._making:
-            program = self._plan(key)
-            homes = self._homes(key[0])
+            if program.bound is not None:
+                return program.bound
+            homes = self._homes(kind)
             bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-            step = replace(program.step, compiled=bound.in_arena_of(self._arena))
-            kept = self._steps.put(key, step)
-            self._arena.nbytes = self._largest_arena()
-            return kept
+            program.bound = replace(program.step, compiled=bound.in_arena_of(self._arena))
+            self._arena.fit(self._bound())
+            return program.bound
 
-    def _largest_arena(self) -> int:
-        """Bytes of the arena that all steps share."""
-        return max((step.compiled.memory().arena for step in self._steps.values()), default=0)
+    def _bound(self) -> list[Compiled]:
+        """The kept programs over the model's tensors."""
+        return [one.bound.compiled for one in self._programs.values() if one.bound is not None]
 
     def _plan(self, key: StepKey) -> PlannedStep:
         """The step without tensors: its memory is known, none of it is there."""
         if key[1] < 1:
             raise ShapeError("batch", got=f"batch size {key[1]}", need="batch size ≥ 1")
-        with self._making:
-            found = self._plans.get(key)
-            return self._plans.put(key, self._within_limit(*key)) if found is None else found
+        found = self._programs.get(key)
+        if found is None:
+            with self._making:
+                found = self._programs.get(key)
+                if found is None:
+                    found = self._programs.put(key, self._within_limit(*key))
+                    self._arena.fit(self._bound())
+        return found
 
     def _within_limit(self, kind: str, batch: int, length: int) -> PlannedStep:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
@@ -914,7 +936,7 @@ class Model:
 
 
 # What a copy of a model does not take along.
-_MADE_ANEW = frozenset({"_arena", "_steps", "_plans", "_making", "_open_sizes"})
+_MADE_ANEW = frozenset({"_arena", "_programs", "_making", "_open_sizes"})
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
@@ -945,10 +967,6 @@ def _commands(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[
 def _kinds(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, object]:
     """What state each parameter has."""
     return {path: one.command().op for path, one in optimizers_of(optimizer, specs).items()}
-
-
-def _most_programs() -> int:
-    return SETTINGS.kept_programs
 
 
 def _named(tensors: Mapping[str, T], path: str) -> T:

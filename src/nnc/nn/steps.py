@@ -74,11 +74,12 @@ class ModelStep:
         return self.compiled.views(zip((*self.inputs, *self.targets), given, strict=True), self.results)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PlannedStep:
     """A planned step and its precision, and the symbols that the model's tensors will be bound to, by their names.
 
     `beforehand` is the work on weights that a frozen step does no longer, and `frozen` what it reads instead of them.
+    `bound` is the step over the model's tensors, once it was asked for.
     """
 
     step: ModelStep
@@ -86,6 +87,7 @@ class PlannedStep:
     precision: DType | None
     beforehand: Beforehand | None = None
     frozen: tuple[Symbol, ...] = ()
+    bound: ModelStep | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,11 +1,13 @@
-"""A model of a file: run, plan, train. Each signature of inputs has a program of its own, kept up to a bound."""
+"""A model of a file: run, plan, train. Each signature of inputs has a program of its own, kept up to a bound.
+
+Programs of a model take turns in one arena.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 
 import onnx
 from nnc.core.dtype import dtype_of
+from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
@@ -20,20 +23,23 @@ from nnc.onnx.file import MOST_BYTES, TWINS, OnnxFile, dtype_named, read, schema
 from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
-from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
+from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
 
-PROGRAMS_KEPT = 16
 Result = Array | list[Array] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxProgram:
-    """A graph for one signature: symbols of the inputs that it reads, and how to give each output."""
+    """A graph for one signature: symbols of the inputs that it reads, and how to give each output.
+
+    `nbytes` is about what its objects and the weights take that it has for itself.
+    """
 
     compiled: Compiled | None
     inputs: Mapping[str, Symbol]
     outputs: tuple[OnnxValue, ...]
+    nbytes: int = 0
 
     def run(self, feeds: Mapping[str, Array]) -> list[Result]:
         """The outputs, as arrays of their own."""
@@ -58,7 +64,8 @@ class OnnxModel:
     backend: str = ""
     passes: tuple[Pass, ...] = DEFAULT
     by_value: set[str] = field(default_factory=set)
-    _programs: OrderedDict[object, OnnxProgram] = field(default_factory=OrderedDict)
+    _programs: RecentlyUsed[Hashable, OnnxProgram] = field(default_factory=lambda: RecentlyUsed(lambda one: one.nbytes))
+    _arena: Arena = field(default_factory=lambda: Arena(0))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
@@ -165,7 +172,6 @@ class OnnxModel:
             key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
             found = self._programs.get(key)
             if found is not None:
-                self._programs.move_to_end(key)
                 return found
             try:
                 program = self._build(arrays, known)
@@ -179,9 +185,8 @@ class OnnxModel:
                     ) from None
                 self.by_value |= names
                 continue
-            self._programs[key] = program
-            while len(self._programs) > PROGRAMS_KEPT:
-                self._programs.popitem(last=False)
+            self._programs.put(key, program)
+            self._arena.fit(one.compiled for one in self._programs.values() if one.compiled is not None)
             return program
         raise AssertionError("each turn binds an input more")
 
@@ -223,10 +228,11 @@ class OnnxModel:
             compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference").run()
         roots = {graph.root(symbol.key) for symbol in wanted}
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
-        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend)
+        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
         _check_memory(compiled.memory(), tensors.values())
         used = {name: one for name, one in inputs.items() if _is_read(graph, one) or one.key in roots}
-        return OnnxProgram(compiled, used, tuple(outputs))
+        nbytes = compiled.memory().program + sum(one.spec.nbytes for one in own.values())
+        return OnnxProgram(compiled, used, tuple(outputs), nbytes)
 
 
 def load(

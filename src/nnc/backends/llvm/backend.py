@@ -263,6 +263,11 @@ class LlvmKernel(Uncopied):
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
     _alone: SingleLaunch | None = None
 
+    @property
+    def worker_bytes(self) -> int:
+        """Bytes of scratch memory for each worker."""
+        return self.generator.scratch(engine().target)
+
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
         alone = self._alone

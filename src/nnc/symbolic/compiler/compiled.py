@@ -119,6 +119,11 @@ class Arena:
         with self.lock:
             self.nbytes = max(self.nbytes, nbytes)
 
+    def fit(self, programs: Iterable[Compiled]) -> None:
+        """Let it have what the largest of these needs when a program is laid out next."""
+        with self.lock:
+            self.nbytes = max((program.statement.arena for program in programs), default=0)
+
     def allocate(self) -> Storage:
         """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
         if self.storage is None or self.storage.nbytes != self.nbytes + 2 * self.base:

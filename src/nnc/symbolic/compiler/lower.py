@@ -24,9 +24,10 @@ from nnc.symbolic.compiler.compiled import (
 from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
-from nnc.symbolic.compiler.place.memory import BlockSpan, MemoryStatement
+from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, MemoryStatement
 from nnc.symbolic.compiler.place.pipeline import TRIALS, Boundary, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
+from nnc.symbolic.compiler.place.scratch import worker_scratch
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
@@ -197,7 +198,7 @@ def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryS
     largest = sorted(plan.witness.blocks, key=lambda index: -spans[index].life.nbytes)[:8]
     own = lives.blocks()
     inside = [span.life.nbytes for span in spans if span.step is not None]
-    tensors = sum(graph.tensors[root].spec.nbytes for root in lives.of)
+    tensors, scratch = sum(graph.tensors[root].spec.nbytes for root in lives.of), worker_scratch(planned)
     return MemoryStatement(
         arena=plan.arena_bytes,
         lower_bound=planned.bound,
@@ -214,6 +215,8 @@ def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryS
         arenas=dict(plan.arenas),
         copies_saved=len(lives.parts),
         copied_bytes_saved=sum(graph.tensors[part].spec.nbytes for part in lives.parts),
+        program=EXEC_BYTES * planned.size(),
+        scratch=scratch and scratch * SETTINGS.worker_count(),
     )
 
 

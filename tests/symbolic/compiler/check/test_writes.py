@@ -37,6 +37,7 @@ class Careless:
     inner: Kernel
     damage: Damage
     workspace_bytes: int = 0
+    worker_bytes: int = 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         self.inner.run(inputs, outputs, None)

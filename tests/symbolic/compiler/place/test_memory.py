@@ -35,6 +35,7 @@ class Scribbling:
 
     inner: NumpyKernel
     workspace_bytes: int = SCRATCH
+    worker_bytes: int = 0
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         assert workspace is not None

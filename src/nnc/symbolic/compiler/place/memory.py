@@ -15,6 +15,10 @@ from nnc.symbolic.ir import ExecKey, SymbolicGraph
 # How often the planner's searches put a block somewhere: about a second, and a tenth where many plans are compared.
 PLACES = 50_000
 PLACES_OF_A_TRIAL = 5_000
+# Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
+# brings with it: modules, what planning and LLVM leave behind. As `benchmarks/memory.py --cases` finds them.
+EXEC_BYTES = 14 << 10
+START = 5 << 20
 
 
 @dataclass(slots=True)
@@ -78,6 +82,9 @@ class MemoryStatement:
     `arenas` are the parts of the arena by kind of memory. `copies_saved` are the inputs of concatenations that are
     computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold most of the bytes at the peak,
     largest first, with the lines that made them.
+
+    Beside what the plan says, `program` is about what the objects of the program take, code among them, and `scratch`
+    what all workers keep for themselves, whatever program they run.
     """
 
     arena: int
@@ -95,6 +102,16 @@ class MemoryStatement:
     arenas: Mapping[str, int] = field(default_factory=dict, hash=False)
     copies_saved: int = 0
     copied_bytes_saved: int = 0
+    program: int = 0
+    scratch: int = 0
+
+    @property
+    def process(self) -> int:
+        """About what a process takes that runs this alone, imports and inputs of the caller's left out.
+
+        arena + bound tensors + results handed out + program + scratch of workers + what nnc takes to start
+        """
+        return self.arena + self.bound + self.outputs + self.program + self.scratch + START
 
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0

@@ -48,6 +48,10 @@ class PlannedGraph:
         lives = self.lives.of
         return tuple(root for root, life in lives.items() if life.outside and life.nbytes and life.roots[0] == root)
 
+    def size(self) -> int:
+        """How many execs there are, those of bodies too."""
+        return len(self.order) + sum(body.size() for bodies in self.inner.values() for body in bodies)
+
     @property
     def streams(self) -> int:
         """How many streams the execs are on."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nnc.core.dispatch import DISPATCHER, Kernel
 from nnc.core.spec import contiguous_strides
 from nnc.errors import UsageError
+from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import aligned
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
 
@@ -17,6 +18,13 @@ def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
     read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
     copied = kernel.copied_bytes(read, written) if read or written else 0
     return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
+
+
+def worker_scratch(planned: PlannedGraph) -> int:
+    """Bytes that each worker needs for itself, for the kernel that wants most of them; bodies included."""
+    inner = [body for bodies in planned.inner.values() for body in bodies]
+    own = [kernel_of(planned.graph, key, planned.backend) for key in planned.order if key not in planned.inner]
+    return max((*map(worker_scratch, inner), *(kernel.worker_bytes for kernel in own)), default=0)
 
 
 def kernel_of(graph: SymbolicGraph, key: ExecKey, backend: str) -> Kernel:
