@@ -419,7 +419,7 @@ def test_the_statement_for_a_process_counts_results_programs_scratch_and_what_a_
     for kind in ("train", "evaluate", "predict", "freeze"):
         memory = model.memory(3, kind)
         step = memory.step
-        assert step.program == EXEC_BYTES * len(model._plan(kind, 3).step.compiled.planned.order)
+        assert step.program == EXEC_BYTES * len(model._plan((kind, 3, 0)).step.compiled.planned.order)
         assert memory.kept_bytes == kept + step.program
         kept = memory.kept_bytes
         assert memory.beside == (model.memory(3, "predict").weights if kind == "freeze" else 0)

@@ -117,7 +117,7 @@ def test_many_batch_sizes_stay_within_the_budget_of_bytes(monkeypatch: pytest.Mo
     monkeypatch.setattr(SETTINGS, "kept_bytes", 5 * one)
     running = net.prediction_step(64)
     for size in range(1, 41):
-        assert net.predict(np.zeros((size, 4), np.float32)).shape == (size, 2)
+        assert net.prediction_step(size).run(np.zeros((size, 4)))[0].shape == (size, 2)
         memory = net.memory(size, "predict")
         assert memory.kept_bytes <= 5 * one
     assert (memory.programs, memory.arena) == (5, memory.step.arena)

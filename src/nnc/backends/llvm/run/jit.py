@@ -31,6 +31,8 @@ from nnc.core.uncopied import Uncopied
 ENTRY_POINT = "kernel"
 # Libraries per linker. Making one takes 2 ms, a library 70 bytes for ever instead of 9 KB (benchmarks/growth.py).
 LINKED = 64
+# So often LLVM's free memory is given back: 60 kB for each kernel (docs/design/0018), in some 20 ms.
+COMPILED = 64
 
 
 def source_key(source: str, target: TargetDescription) -> str:
@@ -136,6 +138,7 @@ class Jit(Uncopied):
     cache: DiskCache
     _engine: llvm.LLJIT | None = None
     _linked: int = 0
+    _compiled: int = 0
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
     _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -195,6 +198,9 @@ class Jit(Uncopied):
 
     def _compile(self, source: str) -> bytes:
         content = compile_source(source, self.target)
+        self._compiled += 1
+        if self._compiled % COMPILED == 0:
+            trim()
         self.cache.store(source_key(source, self.target), content)
         return content
 
