@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
-from nnc.core.settings import SETTINGS
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import as_array
 from nnc.errors import ShapeError
@@ -37,7 +36,7 @@ class OpenSizes:
         builder: Callable[[], StepBuilder],
     ) -> None:
         self._inputs, self._open, self._losses, self._explore, self._builder = inputs, open, losses, explore, builder
-        self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda: SETTINGS.kept_programs)
+        self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
         self._obstacles: dict[tuple[bool, int], str] = {}
         self._tracing = fork_safe_rlock()
         self.most = min((spec.shape[0] for spec, is_open in zip(inputs, open, strict=True) if is_open), default=0)
