@@ -46,6 +46,7 @@ class Pool:
         self._pieces: dict[int, list[Storage]] = {}
         self._sizes: list[int] = []
         self._waiting = 0
+        self._lent = 0
 
     @property
     def waiting(self) -> int:
@@ -54,14 +55,24 @@ class Pool:
             self._take_back()
             return self._waiting
 
+    @property
+    def lent(self) -> int:
+        """Bytes that somebody holds."""
+        with self._lock:
+            self._take_back()
+            return self._lent
+
     def allocate(self, nbytes: int, label: str = "") -> Storage:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
         size = -(-nbytes // ALIGNMENT) * ALIGNMENT
         with self._lock:
             self._take_back()
             piece = self._fitting(size)
+            self._lent += 0 if piece is None else piece.nbytes
         if piece is None:
             piece = Storage.allocate(size)
+            with self._lock:
+                self._lent += piece.nbytes
         return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
 
     def _fitting(self, size: int) -> Storage | None:
@@ -79,6 +90,7 @@ class Pool:
     def _take_back(self) -> None:
         while self._returned:
             piece = self._returned.popleft()
+            self._lent -= piece.nbytes
             if piece.nbytes not in self._pieces:
                 self._pieces[piece.nbytes] = []
                 insort(self._sizes, piece.nbytes)

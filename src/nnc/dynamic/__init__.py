@@ -1,6 +1,7 @@
 """L4: variables on real tensors; what is executed is recorded as a symbolic graph, which gives the gradients."""
 
+from nnc.dynamic.alive import AliveMemory, AliveTensor, memory
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.variable import Variable
 
-__all__ = ["DynamicGraph", "Variable"]
+__all__ = ["AliveMemory", "AliveTensor", "DynamicGraph", "Variable", "memory"]

@@ -325,6 +325,20 @@ class DynamicGraph(Uncopied):
             root = self.record.root(variable.key)
             return self._oldest.get(root, root) < mark
 
+    def alive(self) -> list[tuple[TensorSpec, str, bool, int]]:
+        """Spec, line, whether a variable holds it, and address of each recorded root that has memory."""
+        with self._lock:
+            known, records = self._known, self.record.tensors
+            return [
+                (one.tensor.spec, records[key].origin, one.handles > 0, one.tensor.address)
+                for key, one in known.items()
+            ]
+
+    def reserved(self) -> tuple[int, int, int]:
+        """Bytes that tensors have, bytes that wait for tensors, bytes of the arena of gradient programs."""
+        arena = self._arena.storage
+        return self._pool.lent, self._pool.waiting, 0 if arena is None else arena.nbytes
+
     def append(
         self, source: SymbolicGraph, inputs: Mapping[TensorKey, Variable], results: Mapping[TensorKey, Tensor]
     ) -> tuple[Variable, ...]:
