@@ -88,7 +88,7 @@ class _Edit:
         through = [int(old.bytes.through[self.position])] * len(self.fresh) if self.fresh else []
         nothing = [0] * len(self.fresh)
         others = (self._stretched(old.bytes.through, through), self._stretched(old.bytes.born, nothing))
-        own = self._stretched(old.bytes.own, [program.own_bytes(step, again=self.again) for step in self.fresh])
+        own = self._stretched(old.bytes.own, [program.runs[step][self.again].own for step in self.fresh])
         shared = self._stretched(old.bytes.shared, nothing)
         for at in places:
             if at < len(self.steps):
@@ -101,16 +101,21 @@ class _Edit:
 
     def _moved(self, position: int) -> int:
         """Where the first run at or behind an old position is now."""
-        return position - bisect_left(self.gone, position) + (len(self.fresh) if position >= self.position else 0)
+        later = len(self.fresh) if position >= self.position else 0
+        return position + later - bisect_left(self.gone, position) if self.gone else position + later
 
     def _ended(self, position: int) -> int:
         """Where the last run at or before an old position is now."""
-        return position - bisect_right(self.gone, position) + (len(self.fresh) if position >= self.position else 0)
+        later = len(self.fresh) if position >= self.position else 0
+        return position + later - bisect_right(self.gone, position) if self.gone else position + later
 
     def _stretched(self, values: Bytes, fresh: Sequence[int]) -> Bytes:
         """Values per position, without those that are gone and with fresh ones."""
-        kept = np.delete(values, self.gone) if self.gone else values
-        return np.insert(kept, [self.start] * len(fresh), fresh) if fresh else kept.copy()
+        # `np.delete` and `np.insert` take ten times as long as slices.
+        if self.gone:
+            starts, ends = (0, *(place + 1 for place in self.gone)), (*self.gone, len(values))
+            values = np.concatenate([values[start:end] for start, end in zip(starts, ends, strict=True)])
+        return np.concatenate((values[: self.start], np.array(fresh, np.int64), values[self.start :]))
 
     # ---- roots
 
@@ -119,26 +124,26 @@ class _Edit:
         reads: dict[Root, list[int]] = {}
         births: dict[Root, list[int]] = {}
         for place, step in enumerate(self.fresh, self.start):
-            for root in self.program.roots_read(step, again=self.again):
+            run = self.program.runs[step][self.again]
+            for root in run.reads:
                 reads.setdefault(root, []).append(place)
-            for root in self.program.roots_made(step, again=self.again):
+            for root in run.makes:
                 births.setdefault(root, []).append(place)
         return reads, births
 
     def _touched_by_gone(self) -> set[Root]:
         program, old = self.program, self.old
-        runs = [(old.steps[place], old.repeats[place]) for place in self.gone]
-        touched = [
-            (*program.roots_read(step, again=again), *program.roots_made(step, again=again)) for step, again in runs
-        ]
+        runs = (program.runs[old.steps[place]][old.repeats[place]] for place in self.gone)
+        touched = [(*run.reads, *run.makes) for run in runs]
         lost = () if self.again else (root for root, step in program.overwritten.items() if step in self.fresh)
         return set[Root]().union(*touched, lost)
 
     def _events(self, root: Root, births: Sequence[int], reads: Sequence[int]) -> Events:
         """The events of a root with those that are added, without those that are gone."""
         was, gone = self.old.events[root], self.gone
-        born = [place if place == NEVER else self._moved(place) for place in was.births if place not in gone]
-        read = sorted([*(self._moved(place) for place in was.reads if place not in gone), *reads])
+        moved = self._moved
+        born = [place if place == NEVER else moved(place) for place in was.births if place not in gone]
+        read = sorted([*[moved(place) for place in was.reads if place not in gone], *reads])
         return Events(read[:1] if root in self.program.pieces else sorted([*born, *births]), read)
 
     def _is_read_in_vain(self, root: Root, events: Events) -> bool:
