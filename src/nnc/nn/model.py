@@ -35,6 +35,7 @@ from nnc.errors import (
 from nnc.nn.data import Batches, DataSet, Examples
 from nnc.nn.data.data_set import Columns
 from nnc.nn.functional import Functional
+from nnc.nn.html import table_of
 from nnc.nn.initializers import generator_for
 from nnc.nn.interruption import UpdateMark
 from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
@@ -541,6 +542,19 @@ class Model:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
         graph = SymbolicGraph("summary")
         return tuple(summarize(self.layer, "", self._input_symbols(graph), graph)[0])
+
+    def __repr__(self) -> str:
+        return f"Model({self._title()}, by {type(self.optimizer).__name__})"
+
+    def _repr_html_(self) -> str:
+        """The summary, for notebooks."""
+        rows = [(row.name, row.layer, list(row.output), f"{row.parameters:,}") for row in self.summary()]
+        caption = f"Model: {self._title()}, by {self.optimizer}"
+        return table_of(caption, ("name", "layer", "output", "parameters"), rows)
+
+    def _title(self) -> str:
+        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
+        return f"{self.parameter_count():,} parameters, {inputs} to {outputs}"
 
     # ---- steps
 

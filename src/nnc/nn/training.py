@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import Batches, BatchState
+from nnc.nn.html import table_of
 from nnc.nn.metrics import Tally
 from nnc.nn.optimizers import Optimizer
 from nnc.nn.steps import Values
@@ -78,6 +79,12 @@ class History:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _repr_html_(self) -> str:
+        """The rows, for notebooks."""
+        names = tuple(self.rows[0]) if self.rows else ()
+        rows = [[f"{row.get(name, float('nan')):.4g}" for name in names] for row in self.rows]
+        return table_of(f"{len(self)} epochs" + (f", {self.reason}" if self.reason else ""), names, rows)
 
 
 class Callback:

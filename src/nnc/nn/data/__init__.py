@@ -14,6 +14,7 @@ from nnc.nn.data.batches import Batch, Batches, BatchState
 from nnc.nn.data.data_set import DataSet, Examples, Split
 from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
+from nnc.nn.data.table import TableScheme, read_table
 
 __all__ = [
     "DATA_SETS",
@@ -23,6 +24,8 @@ __all__ = [
     "DataSet",
     "Examples",
     "Split",
+    "TableScheme",
     "load",
     "load_digits",
+    "read_table",
 ]
