@@ -9,6 +9,7 @@ from tests.conformance.case import Argument, Array, Case, Generator, apart, labe
 
 from nnc.core.dtype import DTYPES, I32, I64, U8
 from nnc.core.spec import Shape
+from nnc.ops.ctc import CTC_GRADIENT, CTC_LOSS, CtcAttrs
 from nnc.ops.loss import (
     BINARY_CROSS_ENTROPY,
     CATEGORICAL_CROSS_ENTROPY,
@@ -54,6 +55,16 @@ def rows() -> Iterator[Case]:
     far = (Argument((12, 2), special), Argument((12, 2), probability))
     yield Case(SIGMOID_BINARY_CROSS_ENTROPY, BinaryCrossEntropyAttrs(), far, note="special", smooth=False)
     yield from _categorical()
+    for steps, classes, count in ((1, 1, 0), (1, 3, 1), (6, 4, 2), (9, 5, 4)):
+        given = (
+            Argument((3, steps, classes)),
+            Argument((3, count), labels(classes), I32),
+            Argument((3,), labels(steps + 1), I64),
+            Argument((3,), labels(count + 1), U8),
+        )
+        attrs, note = CtcAttrs(classes - 1, zero_infinity=True), f"{steps}-{classes}-{count}"
+        yield Case(CTC_LOSS, attrs, given, note=note)
+        yield Case(CTC_GRADIENT, attrs, given, note=note)
 
 
 def _categorical() -> Iterator[Case]:

@@ -11,6 +11,7 @@ from nnc.ops.broadcast import *
 from nnc.ops.compose import *
 from nnc.ops.convolutions import *
 from nnc.ops.copy import *
+from nnc.ops.ctc import *
 from nnc.ops.custom import *
 from nnc.ops.derived import *
 from nnc.ops.detection import *

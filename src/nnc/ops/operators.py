@@ -10,6 +10,7 @@ from nnc.ops import (
     broadcast,
     convolutions,
     copy,
+    ctc,
     detection,
     fill,
     fused,
@@ -37,7 +38,7 @@ from nnc.ops import (
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, integers, broadcast, fused, reduction, movement, indexing, order,
     resize, detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    linear_algebra, optimizer,
+    ctc, linear_algebra, optimizer,
 )  # fmt: skip
 # `Any`: operators of all attribute types.
 OPERATORS: tuple[Op[Any], ...] = tuple(op for family in FAMILIES for op in family.OPERATORS)

@@ -9,6 +9,7 @@ from nnc.backends.reference import (
     broadcast,
     convolutions,
     copy,
+    ctc,
     detection,
     fill,
     fused,
@@ -40,7 +41,7 @@ from nnc.ops.fused import FUSED
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, integers, broadcast, reduction, movement, indexing, order, resize,
     detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    linear_algebra, optimizer,
+    ctc, linear_algebra, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 

@@ -11,6 +11,7 @@ from nnc.backends.llvm.kernels import (
     argmax,
     attention,
     convolutions,
+    ctc,
     indexing,
     loss,
     movement,
@@ -30,7 +31,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, running,
+    indexing, attention, recurrent, loss, ctc, running,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
