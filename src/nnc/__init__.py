@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.control_flow import cond, scan, while_loop
     from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
     from nnc.dynamic.eager import no_grad, tensor, variable
+    from nnc.dynamic.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.variable import Variable
     from nnc.nn.files import load, save
 
@@ -63,6 +64,7 @@ _HOMES = {
     **dict.fromkeys(("tensor", "variable", "no_grad"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
+    **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
     "compile": "nnc.dynamic.compilation",
@@ -124,6 +126,7 @@ __all__ = [
     "concrete",
     "cond",
     "core",
+    "dropout",
     "dynamic",
     "errors",
     "f16",
@@ -140,15 +143,18 @@ __all__ = [
     "load",
     "nn",
     "no_grad",
+    "normal",
     "onnx",
     "ops",
     "planning",
     "save",
     "scan",
+    "seed",
     "spec",
     "symbolic",
     "tensor",
     "u8",
+    "uniform",
     "value_and_grad",
     "variable",
     "vjp",

@@ -33,6 +33,7 @@ from nnc.core.uncopied import Uncopied
 from nnc.dynamic.batched import active_levels
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.randomness import next_counter
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
@@ -98,6 +99,8 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
+        if len(program.inputs) > len(arrays):
+            arrays.append(next_counter())
         tensors = self._run(program, arrays)
         graph = _graph_of(arrays)
         if graph.recording and any(type(one) is Variable and one.key is not None for one in arrays):
@@ -163,7 +166,10 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         with trace.active():
             found, shape = flatten(self.function(*given_args, **given_kwargs))
             results = tuple(_result(trace, one) for one in found)
-        return self._planned(trace, tuple(one.symbol for one in traced if isinstance(one, TracedValue)), results, shape)
+        inputs = [one.symbol for one in traced if isinstance(one, TracedValue)]
+        # Where random numbers are drawn, each call gives their counter as one more input.
+        inputs += [] if trace.counter is None else [trace.counter.symbol]
+        return self._planned(trace, tuple(inputs), results, shape)
 
     def _planned(
         self, trace: FunctionTrace, inputs: tuple[Symbol, ...], results: tuple[Any, ...], structure: Structure

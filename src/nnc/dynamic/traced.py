@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nnc.core.command import AnyCommand
+from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.spec import Shape, TensorSpec
@@ -44,6 +45,9 @@ class FunctionTrace:
         self.constants: dict[Symbol, Tensor] = {}
         self.is_open = False
         self.is_recording = True
+        # What draws of random numbers read: an input that each call gives another value. And how many draws there are.
+        self.counter: TracedValue | None = None
+        self.draws = 0
         self._pool = Pool()
         self._known: dict[int, tuple[object, TracedValue]] = {}
 
@@ -78,6 +82,13 @@ class FunctionTrace:
     def input(self, spec: TensorSpec, name: str) -> TracedValue:
         """A value that comes with each call."""
         return TracedValue(self, self.graph.input(spec, name))
+
+    def draw(self) -> tuple[TracedValue, int]:
+        """The counter of a call, and a seed that no other draw of the function has."""
+        if self.counter is None:
+            self.counter = self.input(TensorSpec((), I64), "counter")
+        self.draws += 1
+        return self.counter, self.draws
 
     def value(self, symbol: Symbol) -> TracedValue:
         """The traced value of a symbol."""
