@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass, field
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import GeneratorType
 
@@ -146,7 +147,7 @@ def _takes(target: Target, given: Arguments) -> bool:
 
 def _use(result: object) -> None:
     """Do with a result what its receiver would: enter it, read it, run it, print it."""
-    if isinstance(result, AbstractContextManager) and not hasattr(result, "close"):
+    if isinstance(result, AbstractContextManager) and not (hasattr(result, "close") or isinstance(result, Path)):
         with result:
             pass
     elif isinstance(result, GeneratorType):

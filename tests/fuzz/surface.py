@@ -21,16 +21,18 @@ from typing import Any
 import numpy as np
 from tests.fuzz.world import EQUATIONS, World
 
-from nnc import concrete, nn, ops, planning, symbolic
+import nnc
+from nnc import concrete, dynamic, nn, onnx, ops, planning, symbolic
 from nnc.cli.main import main
-from nnc.core import command, device, dtype, exchange, serialize, spec, stream, tensor
+from nnc.core import command, device, dtype, exchange, replacement, serialize, spec, stream, tensor
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
-from nnc.nn import data, initializers
+from nnc.nn import data, files, initializers, metrics
 from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import EXP, RELU
-from nnc.symbolic import passes
+from nnc.symbolic import passes, text
+from nnc.symbolic import serialize as graph_files
 
 Draw = Callable[[World], object]
 Callee = Callable[[World], Callable[..., object]]
@@ -112,6 +114,25 @@ LEAVES: Mapping[str, Draw] = {
     "Test": lambda world: concrete.CountBelow(2),
     "Choice": lambda world: concrete.Selector(world.tensor()),
     "Signal": lambda world: stream.Signal("fuzz"),
+    "Tree": World.tree,
+    "Function": World.function,
+    "Data": lambda world: world.data_set,
+    "Columns": World.array,
+    "Passes": lambda world: world.batches,
+    "Metric": lambda world: nn.metrics.metrics_of(["accuracy"])[0],
+    "Input": lambda world: nn.Input((3,)),
+    "Specs": lambda world: (world.spec(), world.spec()),
+    "OSError": lambda world: OSError(2, "no such file"),
+    "Chunk": lambda world: b"chunk",
+    "bytes": lambda world: world.word().encode(),
+    "os.PathLike": World.path,
+    "os": World.path,
+    "PathLike": World.path,
+    "Task": lambda world: lambda: None,
+    "Callback": lambda world: lambda error: None,
+    "Stream": lambda world: world.stream,
+    "Compiled": lambda world: world.compiled,
+    "Arena": lambda world: world.compiled,
     "Json": lambda world: world.random.choice((None, 1, "x", [], {}, [1, {"op": "exp"}])),
 }
 SEQUENCES = ("Sequence", "Iterable", "Collection", "list")
@@ -119,6 +140,7 @@ MAPPINGS = ("Mapping", "dict")
 
 MODULES: tuple[ModuleType, ...] = (
     ops, symbolic, passes, concrete, nn, data, planning, spec, tensor, dtype, device, command, serialize, exchange,
+    nnc, dynamic, onnx, text, graph_files, files, stream, replacement, metrics,
 )  # fmt: skip
 RECEIVERS: Mapping[str, Draw] = {
     "SymbolicGraph": lambda world: world.graph,
@@ -137,6 +159,11 @@ RECEIVERS: Mapping[str, Draw] = {
     "UndirectedGraph": lambda world: world.undirected,
     "Arena": lambda world: world.arena,
     "Column": lambda world: world.column,
+    "Compiled": lambda world: world.compiled,
+    "ModelStep": lambda world: world.model.prediction_step(2),
+    "Plan": World.plan,
+    "Stream": lambda world: world.stream,
+    "Signal": lambda world: stream.Signal("fuzz"),
     "Registry": lambda world: world.registry,
     "OpAttr": lambda world: world.attribute,
 }
@@ -151,6 +178,16 @@ INTERNAL = {
     "Exec": "a record of concrete graphs",
     "Tape": "made by graphs",
     "Compiled": "made by compile",
+    "Run": "made by fit",
+    "Signal.settle": "waits for a signal that nobody emits",
+    "Signal.wait": "waits for a signal that nobody emits",
+    "Stream.wait": "waits for a signal that nobody emits",
+    "nnc.dynamic.control_flow.while_loop": "goes on for ever where its test says so",
+    "nnc.core.replacement.reason_of": "called with what the system said",
+    "Body": "made by loops and branches",
+    "Uncopied": "a part of classes",
+    "Shield": "a part of our own blocks",
+    "nnc.symbolic.bodies.change_bodies": "called by passes",
     "nnc.core.spec.contiguous_strides": "called for every view, with shapes that were checked",
 }
 BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
@@ -279,8 +316,8 @@ def arguments(world: World, target: Target) -> Arguments:
 def _argument(world: World, parameter: inspect.Parameter) -> object:
     if parameter.name == "equation":
         return world.random.choice(EQUATIONS)
-    if parameter.name == "epochs":
-        # 2^63 epochs are no mistake, and no test.
+    if parameter.name in ("epochs", "steps"):
+        # 2^63 of them are no mistake, and no test.
         return world.random.choice((-1, 0, 1, 2))
     return draw(world, str(parameter.annotation))
 

@@ -8,17 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nnc
 from nnc import nn, ops, planning, symbolic
 from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning
 from nnc.concrete.multiview import Carry, Taped
+from nnc.core.command import Command
 from nnc.core.exchange import map_file
+from nnc.core.replacement import older, write_atomically
 from nnc.core.serialize import load_tensors, save_tensors
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.core.storage import Storage
+from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DTypeError, NncError
-from nnc.ops.rules import GRADIENT
+from nnc.graph.serialize import save_document
+from nnc.ops.rules import GRADIENT, NoAttrs
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import prune, simplify
@@ -27,6 +32,8 @@ GRAPH = SymbolicGraph()
 X = GRAPH.input(spec((3, 4)), "x")
 DYNAMIC = DynamicGraph(backend="reference")
 V = DYNAMIC.variable(np.ones((3, 4), np.float32))
+ADD = Command(ops.pointwise.ADD, NoAttrs())
+COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
 TENSOR = Tensor.zeros(spec((2, 3)))
 CALLS: dict[str, Callable[[], object]] = {
     "a list inside a shape": lambda: V.reshape(-1, [1, 1]),
@@ -73,6 +80,26 @@ CALLS: dict[str, Callable[[], object]] = {
     "a plan that is bytes": lambda: beyond(b"bytes", 1),
     "tuning by a text": lambda: checked_tuning("i32", None, False),
     "a data set by a number": lambda: nn.data.load(1.5),
+    "a document that is a list": lambda: save_document("graph", 1, []),
+    "the text of a number": lambda: symbolic.text.dump(1.5),
+    "a loop of no values": lambda: nnc.while_loop(lambda: False, lambda: ()),
+    "a scan by a truth": lambda: nnc.scan(True, V, V),
+    "rows that are a number": lambda: nnc.scan(lambda carry, row: (carry, row), V, 1.5),
+    "a step that gives no pair": lambda: nnc.scan(lambda carry, row: None, V, V),
+    "a command that is a tuple": lambda: V.apply((), [1.5]),
+    "operands that are a number": lambda: V.apply(ADD, 1.5),
+    "a command that is a list": lambda: V.apply([], [V]),
+    "metrics that are a number": lambda: nn.metrics.metrics_of(3),
+    "a plan's pictures of a number": lambda: COMPILED.views(1.5, []),
+    "as many files as a text says": lambda: write_atomically(Path("never"), [], keep="text"),
+    "the older of bytes": lambda: older(b"bytes", 2),
+    "a command that is a number": lambda: DYNAMIC.execute(1.5, [V]),
+    "a seed below zero": lambda: Stream(seed=-5),
+    "another seed below zero": lambda: Stream().set_seed(-2),
+    "a page to a truth": lambda: COMPILED.html(True),
+    "another program's tensors in a text": lambda: COMPILED.rebind("text"),
+    "what is given as a number": lambda: GRAPH.needed_for([0], 1.5),
+    "an example's function that is a number": lambda: nnc.vmap(3),
 }
 
 
@@ -99,3 +126,7 @@ def test_memory_is_shown_whatever_its_label_is() -> None:
 def test_narrow_floats_are_compared_with_the_ends_of_wide_integers() -> None:
     with pytest.raises(DTypeError, match="into i64"):
         Tensor.from_numpy(np.array([0.5], np.float16), "i64")
+
+
+def test_no_positions_have_as_many_angles_as_anybody_asks_for() -> None:
+    assert ops.rotary_angles(DYNAMIC.variable(np.zeros(0)), 2**40).shape == (0, 2**40)

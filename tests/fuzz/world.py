@@ -24,6 +24,7 @@ from nnc.core.device import Device
 from nnc.core.dtype import DTYPES, DType
 from nnc.core.serialize import save_tensors
 from nnc.core.spec import Layout, Shape, TensorSpec, spec
+from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
@@ -36,7 +37,7 @@ from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.ops.window import Window
 from nnc.planning import Block, Interference, Plan, Problem, solve
-from nnc.symbolic import Symbol, SymbolicGraph, backward
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 
 SHAPES: tuple[Shape, ...] = (
     (),
@@ -314,6 +315,37 @@ class World:
         attribute: OpAttr[int] = OpAttr("fuzz")
         attribute.set(EXP, 1)
         return attribute
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """A program of one input, which has been run."""
+        graph = SymbolicGraph("compiled")
+        x = graph.input(spec((2, 3)), "x")
+        compiled = compile(graph, [y := ops.exp(x) * 2.0], backend="reference")
+        compiled({x: np.ones((2, 3))}, y)
+        self.symbols.extend([x, y])
+        return compiled
+
+    @cached_property
+    def stream(self) -> Stream:
+        """A stream, which goes with the world."""
+        return Stream("fuzz")
+
+    def tree(self) -> object:
+        """Variables in lists and dictionaries, or one alone."""
+        one, other = self.variable(), self.variable()
+        return self.random.choice((one, one, [one, other], (one, [other]), {"a": one, "b": other}, (), self.real()))
+
+    def function(self) -> Callable[..., object]:
+        """What is traced, differentiated or carried round a loop."""
+        choices: tuple[Callable[..., object], ...] = (
+            lambda *values: values[0] if values else None,
+            lambda *values: values,
+            lambda *values: None,
+            lambda *values: 1.0,
+            lambda *values: ops.reduce_sum(ops.square(values[0])) if values else None,
+        )
+        return self.random.choice(choices)
 
     def key(self) -> int:
         """A key of some graph, dead or alive."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from nnc.arguments import checked
 from nnc.core.shield import Shield
 from nnc.errors import UsageError
 
@@ -31,6 +32,7 @@ _USUAL = 0o666
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
+@checked
 def write_atomically(path: Path, chunks: Iterable[Chunk], *, keep: int = 1) -> None:
     """Replace `path` by a file of `chunks`, or leave it as it was. UsageError when it cannot be written.
 
@@ -58,6 +60,7 @@ def write_atomically(path: Path, chunks: Iterable[Chunk], *, keep: int = 1) -> N
         _sync_folder(target.parent)
 
 
+@checked
 def check_writable(path: Path) -> None:
     """UsageError now rather than after hours of work when `path` could not be written."""
     try:
@@ -69,6 +72,7 @@ def check_writable(path: Path) -> None:
         raise _unwritable(path, error) from None
 
 
+@checked
 def older(path: Path, number: int) -> Path:
     """Where the file is kept that was at `path` so many writes ago.
 

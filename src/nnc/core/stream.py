@@ -19,7 +19,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from nnc.arguments import explained
+from nnc.arguments import Size, explained
 from nnc.core.dtype import U8
 from nnc.core.shield import Shield
 from nnc.core.spec import TensorSpec
@@ -185,7 +185,7 @@ class Stream(Uncopied):
 
     instead: ClassVar[str] = "make a stream: it has a thread of its own"
 
-    def __init__(self, name: str = "stream", seed: int = 0) -> None:
+    def __init__(self, name: str = "stream", seed: Size = 0) -> None:
         self.name = name
         self._worker = _Worker(name)
         self._lock = threading.Lock()
@@ -209,7 +209,7 @@ class Stream(Uncopied):
         thread = self._worker.thread
         return 0 if thread is None else thread.ident or 0
 
-    def set_seed(self, seed: int) -> None:
+    def set_seed(self, seed: Size) -> None:
         """Start the random numbers afresh for everything submitted from now on."""
         fresh = _generator(seed)
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import caller_origin
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
@@ -84,6 +85,7 @@ def active_levels() -> tuple[VmapLevel, ...]:
     return _LEVELS.get()
 
 
+@checked
 def vmap(function: Function, in_axes: Tree = 0, out_axes: Tree = 0) -> Function:
     """The function of one example, for a batch of them: commands run once, by the batching rules of operators.
 

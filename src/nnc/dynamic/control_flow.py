@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.concrete import CountBelow
 from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
@@ -35,6 +36,7 @@ from nnc.symbolic.ir import Symbol
 Function = Callable[..., Any]
 
 
+@checked
 def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) -> Tree:
     """then(*operands) where the condition, a single truth value, holds, else otherwise(*operands)."""
     trace = active_trace()
@@ -59,11 +61,14 @@ def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) 
     return shapes[0].unflatten([trace.value(one) for one in results])
 
 
+@checked
 def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | None = None) -> Tree:
     """What body makes of the carried values as long as the test of them holds: a tuple, or the value if it is one.
 
     A gradient of a compiled loop needs `at_most`, a bound on its iterations: memory is planned before the run.
     """
+    if not initial:
+        raise ArityError("while_loop", got="no values", need="at least one to carry", origin=caller_origin())
     trace = active_trace()
     if trace is None:
         return _repeat(test, body, initial)
@@ -80,10 +85,11 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
     return result if len(initial) > 1 else result[0]
 
 
+@checked
 def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
     """(carry, y) = function(carry, row) for each row of the arrays `rows`, in order: the last carry, and all y."""
     arrays, shape = flatten(rows)
-    counts = {len(one) for one in arrays}
+    counts = {len(one) if getattr(one, "ndim", 0) else 0 for one in arrays}
     if len(counts) != 1:
         raise ShapeError("scan", got=f"{sorted(counts)} rows", need="arrays of equally many", origin=caller_origin())
     (count,) = counts
@@ -99,12 +105,20 @@ def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
             turn = trace.value(loop.count)
             row = shape.unflatten([index_select(_lifted(trace, one), turn) for one in arrays])
             (value,) = structure.unflatten([trace.value(one) for one in carried])
-            following, given = function(value, row)
+            following, given = _pair(function(value, row))
             _carry_on(trace, loop, carried, (following,), structure)
             outputs, form = flatten(given)
             made = [trace.symbol(_lifted(trace, one)) for one in outputs]
     (last,) = structure.unflatten([trace.value(loop.result(one)) for one in carried])
     return last, form.unflatten([trace.value(loop.rows(one)) for one in made])
+
+
+def _pair(value: Tree) -> tuple[Tree, Tree]:
+    """What the function of a scan gave."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        got = f"a {type(value).__name__} from the function"
+        raise ArityError("scan", got=got, need="(carry, y)", origin=caller_origin())
+    return value
 
 
 def _carry_on(
@@ -201,7 +215,7 @@ def _swapped(x: ArrayOperand) -> ArrayOperand:
 def _step_through(function: Function, carry: Tree, rows: Sequence[Any]) -> tuple[Tree, Tree]:
     given = []
     for row in rows:
-        carry, y = function(carry, row)
+        carry, y = _pair(function(carry, row))
         given.append(y)
     if not given:
         raise ShapeError("scan", got="no rows", need="at least one", origin=caller_origin())

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.concrete import CountBelow
 from nnc.core.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
@@ -44,6 +45,7 @@ from nnc.symbolic.ir import Symbol
 Function = Callable[..., Any]
 
 
+@checked
 def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """The function that gives (value, gradient of the value by the arguments at `argnums`).
 
@@ -66,6 +68,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, *, has_
     return differentiated
 
 
+@checked
 def grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux)."""
     both = value_and_grad(function, argnums, has_aux=has_aux)
@@ -78,6 +81,7 @@ def grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool 
     return differentiated
 
 
+@checked
 def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
     """(function(*primals), the pullback); `pullback(u)` gives uᵀ J by each of the primals."""
     world = _world("vjp", primals)
@@ -95,6 +99,7 @@ def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
     return map_leaves(world.settled, result), pullback
 
 
+@checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Tree, Tree]:
     """(function(*primals), its change when the primals move along the tangents)."""
     world = _world("jvp", tuple(primals))
@@ -107,6 +112,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
         return map_leaves(world.settled, result), map_leaves(world.settled, shape.unflatten(changes))
 
 
+@checked
 def hessian(function: Function) -> Function:
     """The function that gives the second derivatives of the scalar `function` of one array: [*x.shape, *x.shape]."""
 

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from nnc.arguments import explained, frequent
+from nnc.arguments import explained, frequent, shown
 from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER, Kernel, kept_kernels
@@ -36,7 +36,7 @@ from nnc.core.uncopied import Uncopied
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArityError, SymbolError, UsageError
+from nnc.errors import ArgumentError, ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.copy import COPY, contiguous
 from nnc.ops.rules import INPLACE, NoAttrs, infer
@@ -212,7 +212,11 @@ class DynamicGraph(Uncopied):
             else:
                 raise _foreign(command, variable)
         key = (command, *specs)
-        ready = self._ready.get(key)
+        try:
+            ready = self._ready.get(key)
+        except TypeError:
+            _check_command(command)
+            raise
         if ready is None:
             ready = self._ready.put(key, self._make_ready(command, tuple(specs)))
         outputs = ready.outputs(self._pool, tensors)
@@ -222,6 +226,7 @@ class DynamicGraph(Uncopied):
         return outputs
 
     def _make_ready(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> _Ready:
+        _check_command(command)
         try:
             results = infer(command.op, command.attrs, specs)
             claim = DISPATCHER.claim(command, specs, results, self.backend)
@@ -507,8 +512,14 @@ class DynamicGraph(Uncopied):
         self.record.remove_tensor(root)
 
 
+def _check_command(command: object) -> None:
+    if not isinstance(command, Command):
+        raise ArgumentError("execute", got=f"command={shown(command)}", need="a Command", origin=caller_origin())
+
+
 def _foreign(command: AnyCommand, operand: object) -> SymbolError:
     """What is wrong with an operand that is no variable of the graph."""
+    _check_command(command)
     _check_variables(command.op.name, [operand])
     got, need = "a variable of another graph", "variables of one graph"
     return SymbolError(command.op.name, got=got, need=need, fix="detach() it", origin=caller_origin())

@@ -9,14 +9,14 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nnc.arguments import explained, frequent
+from nnc.arguments import explained, frequent, shown
 from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.array import ArrayOperand
-from nnc.errors import DTypeError, ShapeError
+from nnc.errors import ArgumentError, DTypeError, ShapeError
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import TensorKey
 
@@ -83,10 +83,15 @@ class Variable(ArrayOperand, Uncopied):
     @frequent
     def apply(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run the command now, unless it is for another world: a traced operand among the inputs takes it there."""
-        for other in inputs:
-            if type(other) is not Variable and other is not None and isinstance(other, ArrayOperand):
-                return other.apply(command, inputs)
-        return self.graph.execute(command, inputs)
+        traced: Variable | None = None
+        try:
+            for other in inputs:
+                if type(other) is not Variable and other is not None and isinstance(other, ArrayOperand):
+                    traced = other
+                    break
+        except TypeError:
+            raise ArgumentError("apply", got=f"inputs={shown(inputs)}", need="several operands") from None
+        return self.graph.execute(command, inputs) if traced is None else traced.apply(command, inputs)
 
     def renewed(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run a command that renews this variable, without recording it."""

@@ -73,7 +73,8 @@ class GraphFormat(Generic[N, E, K]):
 
 def save_document(name: str, version: int, document: Json) -> str:
     """A JSON object as canonical JSON that says its format and version."""
-    assert isinstance(document, dict)
+    if not isinstance(document, dict):
+        raise FormatError(name, got=f"a {type(document).__name__}", need="an object")
     return canonical_json({"format": name, "version": version, **document})
 
 

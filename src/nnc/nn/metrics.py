@@ -171,6 +171,7 @@ def top_k(k: Count) -> Metric:
     return _mean_of(f"top_{k}", right, True)
 
 
+@checked
 def metrics_of(values: Iterable[str | Metric]) -> tuple[Metric, ...]:
     """Metrics, some by name."""
     found = []

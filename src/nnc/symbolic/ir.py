@@ -240,7 +240,10 @@ class SymbolicGraph:
     @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
-        return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
+        try:
+            return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
+        except TypeError:
+            raise ArgumentError("roots", got=f"keys={shown(keys)}", need="several keys") from None
 
     @frequent
     def region(self, key: TensorKey) -> Region:
@@ -429,8 +432,12 @@ class SymbolicGraph:
     def needed_for(self, outputs: Iterable[TensorKey], given: Collection[TensorKey] = ()) -> tuple[ExecKey, ...]:
         """The execs that `outputs` depend on, in topological order; `given` roots need no exec."""
         found: set[ExecKey] = set()
-        waiting = [self.root(key) for key in outputs]
-        seen = {*given, *waiting}
+        try:
+            waiting = [self.root(key) for key in outputs]
+            seen = {*given, *waiting}
+        except TypeError:
+            got = f"outputs={shown(outputs)}, given={shown(given)}"
+            raise ArgumentError("needed_for", got=got, need="several keys each") from None
         waiting = [root for root in waiting if root not in given]
         while waiting:
             for writer in self._writers.get(waiting.pop(), ()):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.spec import TensorSpec
@@ -144,6 +145,7 @@ def _refuse_function(function: Callable[..., object]) -> Json:
     raise FormatError("save", got=f"the Python function {name}", need=need)
 
 
+@checked
 def save(graph: SymbolicGraph) -> str:
     """The graph as text; equal graphs with equal keys give equal bytes. Origins are kept, memory there is none of.
 
@@ -152,6 +154,7 @@ def save(graph: SymbolicGraph) -> str:
     return save_document(FORMAT, VERSION, ROWS.encode(_rows(graph, _positions(graph))))
 
 
+@checked
 def load(text: str, registry: Registry = default_registry) -> SymbolicGraph:
     """The graph that `save` wrote, verified. FormatError for anything else."""
     document = load_document(text, FORMAT, VERSION)

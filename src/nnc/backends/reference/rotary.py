@@ -23,6 +23,9 @@ def rotary(attrs: RotaryAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 def rotary_angles(attrs: RotaryAnglesAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[…, i] = position[…] · base^(-i / pairs), in f64."""
+    if not outputs[0].size:
+        # No positions: the frequencies may be more than memory holds.
+        return
     frequencies = attrs.base ** (-np.arange(attrs.pairs) / attrs.pairs)
     write(outputs[0], widen(inputs[0])[..., None] * frequencies)
 

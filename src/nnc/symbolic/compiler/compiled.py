@@ -14,6 +14,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.arguments import checked, explained, shown
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
@@ -22,7 +23,7 @@ from nnc.core.storage import Storage, give_back_free_memory
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
-from nnc.errors import ShapeError, SymbolError, UsageError
+from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
@@ -180,6 +181,7 @@ class Compiled(Uncopied):
         """The plan as one HTML page to look at, which needs no other file and no network."""
         return page_of(self.planned, title)
 
+    @checked
     def html(self, path: str | PathLike[str], title: str = "") -> None:
         """Write the page, replacing a file of that name whole or not at all."""
         write_atomically(Path(path), [self.page(title).encode()])
@@ -208,6 +210,7 @@ class Compiled(Uncopied):
         """Hold no memory of the arena's; its owner calls this when there is other memory, in a turn of its own."""
         self._tensors, self._concrete, self._storage, self._written, self._targets = {}, None, None, {}, {}
 
+    @explained
     def in_arena_of(self, other: Compiled | Arena) -> Compiled:
         """The same program in the memory of `other`, such as for other shapes; the two take turns.
 
@@ -285,6 +288,7 @@ class Compiled(Uncopied):
         here = root if self.copied is None else self.copied.tensors.get(root)
         return here not in self.planned.lives.of and here not in self.bindings.tensors
 
+    @explained
     def rebind(self, tensors: Mapping[Symbol, Tensor]) -> Compiled:
         """The same program over other tensors for its given and bound symbols; the arena is shared."""
         graph = self.planned.graph
@@ -326,7 +330,13 @@ class Compiled(Uncopied):
 
         Nobody else runs in the arena until they are read if that is within `exclusively`.
         """
-        return self.exclusively(lambda: self._views(values, outputs))
+        try:
+            return self.exclusively(lambda: self._views(values, outputs))
+        except TypeError:
+            if hasattr(values, "__iter__") and hasattr(outputs, "__iter__"):
+                raise
+        got = f"values={shown(values)}, outputs={shown(outputs)}"
+        raise ArgumentError("views", got=got, need="pairs of a symbol and its value, and symbols")
 
     def _views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         for symbol, value in values:

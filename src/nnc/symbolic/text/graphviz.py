@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nnc.arguments import checked
 from nnc.graph.text import dot_lines, wrap_dot
 from nnc.symbolic.ir import Dependency, ExecSymbol, SymbolicGraph, bodies_of
 
 
+@checked
 def dot(graph: SymbolicGraph) -> str:
     """The Graphviz text: commands as nodes, the tensors that they hand on as edges, bodies as clusters."""
     return wrap_dot(_lines(graph, "n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from nnc.arguments import checked
 from nnc.core.command import AnyCommand
 from nnc.errors import FormatError
 from nnc.graph import Json, Registry, default_registry
@@ -17,6 +18,7 @@ from nnc.symbolic.verification import faults
 MakeCommand = Callable[[Line, str, dict[str, Json]], AnyCommand]
 
 
+@checked
 def parse(text: str, registry: Registry = default_registry) -> SymbolicGraph:
     """The graph that `dump` wrote, verified. FormatError with the number of the line for anything else."""
     rows = text.splitlines()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nnc.arguments import checked
 from nnc.symbolic.bodies import Renamed, change_bodies
 from nnc.symbolic.ir import Body, ExecSymbol, SymbolicGraph, TensorKey
 from nnc.symbolic.text.forms import blocks_of, write_command
@@ -17,6 +18,7 @@ INDENT = 2
 WORDS = frozenset((INPUT, MEMORY, PART))
 
 
+@checked
 def dump(graph: SymbolicGraph, *, origins: bool = True) -> str:
     """The graph as text; equal graphs give equal texts. `parse` reads it back."""
     head = f"graph {_quoted(graph.name)}" if graph.name else "graph"
