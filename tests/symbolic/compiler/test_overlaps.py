@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.concrete import ConcreteGraph
+from nnc.concrete import ConcreteGraph, CountBelow
 from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
@@ -14,7 +14,7 @@ from nnc.errors import UsageError
 from nnc.ops.copy import COPY
 from nnc.ops.pointwise import RELU
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic import Symbol, SymbolicGraph, compile
+from nnc.symbolic import Symbol, SymbolicGraph, compile, while_loop
 
 
 def zeros(*shape: int) -> Tensor:
@@ -112,3 +112,24 @@ def test_a_product_over_its_operand_is_refused() -> None:
     memory = zeros(3, 3)
     with pytest.raises(UsageError, match="over a part of input 1"):
         ConcreteGraph(backend="reference").add(product, [zeros(3, 3), memory, None], [memory])
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_two_carried_symbols_may_begin_in_one_tensor(backend: str, trips: int) -> None:
+    """p, q = q, p · w + q: the tensor is read as both, and stays as it is."""
+    graph = SymbolicGraph()
+    a, b, w = (graph.input(spec([2, 2]), name) for name in "abw")
+    with while_loop(graph, CountBelow(trips)) as loop:
+        p, q = loop.carry(a), loop.carry(b)
+        loop.next(p, q)
+        loop.next(q, p @ loop.capture(w) + q)
+    results = [loop.result(p), loop.result(q)]
+    begun, factor = np.float32([[0.5, 1], [-1, 2]]), np.float32([[0.5, 0.25], [0, 1]])
+    memory = Tensor.from_numpy(begun.copy())
+    found = compile(graph, results, given={a: memory, b: memory}, backend=backend)({w: factor}, *results)
+    one, other = begun, begun
+    for _ in range(trips):
+        one, other = other, one @ factor + other
+    np.testing.assert_allclose(found, [one, other], rtol=1e-6)
+    np.testing.assert_array_equal(memory.numpy(), begun)
