@@ -1,6 +1,7 @@
 """Loops: the buffers that their state takes, what an iteration copies, and how long it lasts; a JSON line each.
 
     python benchmarks/loops.py [--side N] [--trips N] [--backend NAME] [--only PATTERN]
+    python benchmarks/loops.py --side 8 --trips 20000       what an iteration costs beside the work of its kernels
 
 The state are matrices of N x N f32 (256: 262,144 bytes each), as inputs of the graph. `buffers` are the arena's bytes
 over those of one matrix, initial values and results included; `copied_bytes` are what copies in the bodies of loops and
