@@ -156,7 +156,7 @@ def _compile(
     bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arena)
     bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
-    return compiled, Compilation(graph, execs, uses, direct, slack, planned.arena)
+    return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes)
 
 
 def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Iterator[Compilation]:

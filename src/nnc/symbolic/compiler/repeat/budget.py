@@ -53,7 +53,7 @@ class Compilation:
     """What a compilation found out: the execs that are needed, what they touch, and what is written over what.
 
     A plan is never more than `slack` bytes below the peak that is foretold for it: what bodies may find around them.
-    Without repeats the plan takes `arena` bytes. The execs `first` come before all others.
+    Without repeats the plan takes `arena` bytes, on one stream. The execs `first` come before all others.
 
     Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it. So many
     execs run `again` in bodies of the copy, which is `extra` work.
@@ -97,6 +97,11 @@ class Option:
     def extra(self) -> int:
         """Work of what runs again."""
         return self.of.extra + self.point.extra
+
+    @property
+    def least(self) -> int:
+        """No plan takes fewer bytes."""
+        return min(self.peak, self.point.peak) - self.of.slack
 
     def budget(self, limit: int) -> Budget:
         """What a limit costs."""
@@ -147,7 +152,7 @@ def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> 
     """
     found = options(compilations)
     for option in found:
-        if option.peak > limit + option.of.slack:
+        if option.least > limit:
             continue
         copy = option.written()
         try:
@@ -162,7 +167,7 @@ def _infeasible(limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryL
     """The smallest of all plans; those that cannot be below one that is known are not made."""
     least = plans.unlimited
     for option in reversed(found):
-        if option.peak - option.of.slack < plans.arena(least):
+        if option.least < plans.arena(least):
             least = min(least, plans.compile_copy(option.written(), None), key=plans.arena)
     error = MemoryLimitError(
         "compile",

@@ -21,10 +21,10 @@ from nnc.concrete import CountBelow
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import I64
 from nnc.core.origin import inherited_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.ops.fused import is_fusable
 from nnc.ops.indexing import INDEX_SELECT, index_select
-from nnc.ops.movement import concatenate
+from nnc.ops.rules import infer
 from nnc.symbolic.control import WHILE, Kept, WhileAttrs
 from nnc.symbolic.elements import evaluate
 from nnc.symbolic.ir import Body, Dependency, Duplicate, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
@@ -211,20 +211,42 @@ class _Splitter:
         inputs = [self._moved(one) for one in record.inputs]
         rows: list[list[Symbol]] = [[] for _ in attrs.kept]
         with inherited_origin(record.origin):
+            wholes = [
+                self._whole(output) if one.rows else None
+                for output, one in zip(record.outputs[1:], attrs.kept, strict=True)
+            ]
             for part in parts:
                 for place, tape in part.tapes.items():
                     inputs[place] = self.copy.symbol(tape)
                 command, kept, state = _part_of(attrs, part, inputs)
-                made = self.copy.apply(command, inputs, name=record.name)
+                made = self._apply(command, inputs, record.name, dict(zip(kept, wholes, strict=True)), part)
                 for pieces, place in zip(rows, kept, strict=True):
                     pieces.append(made[place])
                 inputs[: attrs.carried] = [made[place] for place in state]
             self.tensors[record.outputs[0]] = (made[0] + parts[-1].start).key
-            for output, one, pieces in zip(record.outputs[1:], attrs.kept, rows, strict=True):
+            for output, whole, pieces in zip(record.outputs[1:], wholes, rows, strict=True):
                 if output in self.pieces:
                     self.pieces[output] = [piece.key for piece in pieces]
                 else:
-                    self.tensors[output] = (concatenate(pieces) if one.rows else pieces[-1]).key
+                    self.tensors[output] = pieces[-1].key if whole is None else whole.key
+
+    def _whole(self, rows: TensorKey) -> Symbol | None:
+        """The rows of all parts, which are written where they belong; nothing for a tape, which has no whole."""
+        return None if rows in self.pieces else self.copy.input(self.graph.tensors[rows].spec)
+
+    def _apply(
+        self, command: AnyCommand, inputs: Sequence[Symbol], name: str, wholes: Mapping[int, Symbol | None], part: _Part
+    ) -> tuple[Symbol, ...]:
+        """The loop over a part, whose rows at these places are written into wholes."""
+        specs = infer(command.op, command.attrs, tuple(one.spec for one in inputs))
+        outputs = []
+        for place, spec in enumerate(specs):
+            if (whole := wholes.get(place)) is None:
+                outputs.append(self.copy.input(spec))
+            else:
+                row = spec.elements // spec.shape[0]
+                outputs.append(whole.alias(spec, part.start * row, contiguous_strides(spec.shape)))
+        return self.copy.apply(command, inputs, outputs, name=name)
 
     def _moved(self, key: TensorKey | None) -> Symbol:
         """The symbol of the copy; of a tape, any of the loop's, in whose place the part's comes."""

@@ -57,6 +57,10 @@ def number(
         maker=[_maker(graph, root, uses, steps) for root in roots],
         lasting=[root in uses.kept for root in roots],
         overwritten=overwritten,
+        parts={
+            step: sum(graph.tensors[part].spec.nbytes for part in _parts(graph, graph.execs[key]))
+            for key, step in steps.items()
+        },
     )
     return Numbered(program, tuple(order), tuple(roots))
 
@@ -100,9 +104,14 @@ def inputs_again(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[Tensor
 def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
     """The roots that an exec reads when it runs again; None where it must not."""
     instead = instead_of(record)
-    if instead is None or any(graph.root(key) != key or len(graph.writers(key)) > 1 for key in record.outputs):
+    if instead is None or (not isinstance(record.command.attrs, WhileAttrs) and _parts(graph, record)):
         return None
     return graph.roots(inputs_again(record, instead))
+
+
+def _parts(graph: SymbolicGraph, record: ExecSymbol) -> list[TensorKey]:
+    """The outputs that are parts of roots, or that others write as well."""
+    return [key for key in record.outputs if graph.root(key) != key or len(graph.writers(key)) > 1]
 
 
 def _maker(graph: SymbolicGraph, root: TensorKey, uses: Uses, steps: Mapping[ExecKey, int]) -> int:

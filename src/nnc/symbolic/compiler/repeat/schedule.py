@@ -41,7 +41,8 @@ class Program:
     bytes, work, whether it may run again, and steps that must run before it. Per root: bytes, the step that makes it
     (NEVER: it is there from the start, or is made piece by piece), and whether it lives to the end.
 
-    `overwritten` is per root the step behind which its memory is somebody else's. `pieces` are made piece by piece.
+    `overwritten` is per root the step behind which its memory is somebody else's. `pieces` are made piece by piece, and
+    `parts` are the bytes of those that a step makes.
     """
 
     reads: Sequence[tuple[Root, ...]]
@@ -56,6 +57,7 @@ class Program:
     maker: Sequence[Step]
     lasting: Sequence[bool]
     overwritten: Mapping[Root, Step]
+    parts: Mapping[Step, int] = field(default_factory=dict)
     pieces: frozenset[Root] = field(init=False)
     # Per step what its first run and a repeat read, make and need: asked for a thousand times per step in a descent.
     runs: tuple[tuple[Run, Run], ...] = field(init=False)
@@ -75,7 +77,8 @@ class Program:
         written = self.writes[step]
         pieces = () if again else tuple(root for root in written if self.maker[root] == NEVER)
         made = tuple(root for root in written if self.maker[root] != NEVER and not (again and self.lasting[root]))
-        unread = sum(self.nbytes[root] for root in written if self.lasting[root]) if again else 0
+        whole = [root for root in written if self.lasting[root] and self.maker[root] != NEVER]
+        unread = sum(self.nbytes[root] for root in whole) + self.parts.get(step, 0) if again else 0
         return Run((*(self.again if again else self.reads)[step], *pieces), made, self.scratch[step] + unread)
 
     def shared_bytes(self, step: Step, lives: Callable[[Root], Iterable[Span]], at: int) -> int:

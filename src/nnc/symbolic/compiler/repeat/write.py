@@ -59,7 +59,7 @@ class _RepeatWriter:
         graph, record, program = self.graph, self.records[step], self.numbered.program
         read = inputs_again(record, instead_of(record) or {})
         inputs = self._read(read, self._holders(program.again[step], position))
-        outputs = tuple(graph.add_tensor(replace(graph.tensors[key], fill=None)) for key in record.outputs)
+        outputs = tuple(graph.add_tensor(replace(graph.tensors[key], fill=None, alias=None)) for key in record.outputs)
         for root, key in zip(program.writes[step], outputs, strict=True):
             if program.may_return(root):
                 self.holders[root, self.schedule.version(root, position + 1)] = key
