@@ -56,7 +56,7 @@ def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.Monk
     padded, whole = plain(backend=backend, clip_norm=1.0), plain(backend=backend, clip_norm=1.0)
     sizes = (7, 9, 3, 17, 1, 20)
     found = [padded.train_on_batch(*batch(size)) for size in sizes]
-    assert {key[:2] for key in padded._steps._table} == {
+    assert {key[:2] for key in padded._programs._table} == {
         ("train", 7),
         ("train", 9),
         ("train+padded", 16),
@@ -133,15 +133,15 @@ def test_batch_norm_learns_on_exact_batches_and_predicts_on_padded_ones() -> Non
     for size in (2, 3, 4, 5):
         net.train_on_batch(*batch(size))
         net.predict(batch(size)[0])
-    assert {key for key in net._steps._table if key[0] == "train"} == {("train", size, 0) for size in (2, 3, 4, 5)}
-    assert {key[1] for key in net._steps._table if key[0] == "predict"} == {2, 3, 16}
+    assert {key for key in net._programs._table if key[0] == "train"} == {("train", size, 0) for size in (2, 3, 4, 5)}
+    assert {key[1] for key in net._programs._table if key[0] == "predict"} == {2, 3, 16}
 
 
 def test_encoders_take_lengths_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     net = language(BERT(11, 32, 8, 1, 2), 32)
     for steps in (4, 5, 6, 7):
         assert net.predict(tokens(2, steps)).shape == (2, 8)
-    assert {key[2] for key in net._steps._table} == {4, 5, 6, 7}
+    assert {key[2] for key in net._programs._table} == {4, 5, 6, 7}
 
 
 def test_a_resumed_training_takes_the_programs_of_the_whole_one(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_limit_that_padding_does_not_meet_is_met_by_the_exact_size() -> None:
     net = plain(memory_limit=caught.value.smallest - 1)
     for size in (4, 5, 20, 6):
         net.train_on_batch(*batch(size))
-    assert {key[1] for key in net._steps._table} == {4, 5, 20, 16}
+    assert {key[1] for key in net._programs._table} == {4, 5, 20, 16}
 
 
 def test_memory_is_that_of_the_largest_length_unless_one_is_asked_for() -> None:
