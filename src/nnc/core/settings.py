@@ -23,6 +23,9 @@ class Settings:
     the next time, and `kept_bytes` what their objects may take by their statements; the one that was not used for
     longest goes first. `kept_kernel_bytes` is what the kernels may take that the process keeps for commands to come; a
     program keeps its own anyway.
+
+    `repeating_seconds` is how long a compilation within a limit may look for what to run again; None waits for all that
+    there is to find. What was found by then is used, so another machine, or another run, may repeat other execs.
     """
 
     threads: int = 0
@@ -32,6 +35,7 @@ class Settings:
     kept_programs: int = 32
     kept_bytes: int = 256 << 20
     kept_kernel_bytes: int = 64 << 20
+    repeating_seconds: float | None = None
 
     def worker_count(self) -> int:
         """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""

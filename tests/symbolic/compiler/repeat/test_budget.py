@@ -14,6 +14,7 @@ from tests.symbolic.programs import Program, programs, run
 
 from nnc.concrete import CountBelow
 from nnc.core.dtype import BF16, I64, DType
+from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import MemoryLimitError, UsageError
@@ -79,6 +80,17 @@ def repeats(compiled: Compiled, graph: SymbolicGraph, name: str) -> int:
         for one in (compiled.planned.graph, graph)
     ]
     return counts[0] - counts[1]
+
+
+def test_a_search_that_may_take_no_time_says_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found by then is a plan without repeats; the limit that it misses is met when there is time."""
+    graph = SymbolicGraph()
+    _, wanted = tower(graph)
+    limit = smallest_limit(graph, wanted)
+    monkeypatch.setattr(SETTINGS, "repeating_seconds", 0.0)
+    with pytest.raises(MemoryLimitError, match="longer") as info:
+        compile(graph, wanted, backend="reference", memory_limit=limit)
+    assert info.value.smallest > limit
 
 
 def test_limits_are_met_with_the_same_bits_and_ever_more_work() -> None:

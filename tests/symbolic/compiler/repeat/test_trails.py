@@ -22,9 +22,9 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The programs that were searched; entries are in a folder of the test, and programs may be small."""
     found = list[Program]()
 
-    def search(program: Program) -> tuple[Point, ...]:
+    def search(program: Program, deadline: float) -> tuple[Point, ...]:
         found.append(program)
-        return recompute(program)
+        return recompute(program, deadline)
 
     monkeypatch.setattr(trails, "recompute", search)
     monkeypatch.setattr(trails, "FEWEST_STEPS", 2)
@@ -72,4 +72,12 @@ def test_without_a_folder_every_trail_is_searched(searched: list[Program], monke
     monkeypatch.setattr(SETTINGS, "cache_folder", None)
     trails.trail(random_chain(3))
     trails.trail(random_chain(3))
+    assert len(searched) == 2
+
+
+def test_what_a_deadline_cuts_short_is_used_and_not_kept(searched: list[Program], tmp_path: Path) -> None:
+    (start,) = trails.trail(random_chain(4), deadline=0.0)
+    assert (start.extra, tuple(start.steps)) == (0, tuple(range(len(random_chain(4).reads))))
+    assert not (tmp_path / "trails").exists()
+    assert numbers(trails.trail(random_chain(4))) == numbers(recompute(random_chain(4)))
     assert len(searched) == 2

@@ -11,8 +11,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from time import perf_counter
 from typing import Generic, TypeVar
 
+from nnc.core.settings import SETTINGS
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.symbolic.compiler.order.choose import several_orders
 from nnc.symbolic.compiler.order.uses import Uses
@@ -135,10 +138,13 @@ def checked_limit(limit: int) -> int:
 def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     """What there is to choose from: ever more work, for ever lower peaks."""
     found: list[Option] = []
+    seconds = SETTINGS.repeating_seconds
+    deadline = inf if seconds is None else perf_counter() + seconds
     for one in compilations:
         for order in several_orders(one.graph, one.execs, one.uses, one.carries, one.first):
             numbered = number(one.graph, order, one.uses, one.carries, one.first)
-            points = trail(numbered.program)
+            # Each may take half of the time that is left, as nobody knows how many come.
+            points = trail(numbered.program, (perf_counter() + deadline) / 2)
             # Bodies may find memory around them that the program knows nothing of.
             less = points[0].peak - one.arena if one.slack else 0
             found.extend(Option(point, numbered, one, point.peak - less) for point in points)
@@ -173,7 +179,12 @@ def _infeasible(limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryL
         "compile",
         got=f"memory_limit={limit}",
         need=f"at least {plans.arena(least)} bytes: at the peak are " + plans.at_peak(least),
-        fix="raise the limit, use a smaller batch",
+        fix="raise the limit, use a smaller batch"
+        + (
+            " or give the search longer (repeating_seconds of the settings)"
+            if SETTINGS.repeating_seconds is not None
+            else ""
+        ),
     )
     error.smallest = plans.arena(least)
     return error

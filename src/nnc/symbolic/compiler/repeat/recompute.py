@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import inf
+from time import perf_counter
 
 import numpy as np
 
@@ -92,10 +93,15 @@ class Move:
         return edited(now, gone, position, sorted(self.chain.makers[: self.chain.length]))
 
 
-def recompute(program: Program) -> tuple[Point, ...]:
-    """Points of falling peaks and rising work; the first computes nothing again."""
-    points = [*descend(program), *(Point.of(ReplaySchedule(program, steps)) for steps in chain_schedules(program))]
-    return lowest(explore(program, points) if len(program.reads) <= MOST_EXPLORED else points)
+def recompute(program: Program, deadline: float = inf) -> tuple[Point, ...]:
+    """Points of falling peaks and rising work; the first computes nothing again.
+
+    Behind the deadline, a time of `perf_counter`, nothing more is looked for.
+    """
+    points = descend(program, deadline)
+    if perf_counter() < deadline:
+        points += [Point.of(ReplaySchedule(program, steps)) for steps in chain_schedules(program)]
+    return lowest(explore(program, points, deadline) if len(program.reads) <= MOST_EXPLORED else points)
 
 
 def lowest(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -106,13 +112,13 @@ def lowest(points: Iterable[Point]) -> tuple[Point, ...]:
 # ---- descent
 
 
-def descend(program: Program) -> list[Point]:
+def descend(program: Program, deadline: float = inf) -> list[Point]:
     """Points of falling peaks; the first computes nothing again."""
     now = ReplaySchedule(program, range(len(program.reads)))
     points = [Point.of(now)]
     thinned = now.peak
     for _ in range(MOST_MOVES):
-        trial = _next(now)
+        trial = _next(now) if perf_counter() < deadline else None
         if trial is None or trial.extra > MOST_WORK * sum(program.work):
             break
         now = ReplaySchedule(program, trial.steps)
@@ -273,12 +279,12 @@ def thin(now: ReplaySchedule) -> ReplaySchedule:
     return now
 
 
-def explore(program: Program, points: Sequence[Point]) -> list[Point]:
+def explore(program: Program, points: Sequence[Point], deadline: float = inf) -> list[Point]:
     """The points, and what edits of some of them lead to: each that is better than all others is edited in turn."""
     front = {point.peak: point for point in reversed(lowest(points))}
     waiting = deque(front.values())
     tries = 0
-    while waiting and tries < TRIES:
+    while waiting and tries < TRIES and perf_counter() < deadline:
         now = ReplaySchedule(program, waiting.popleft().steps)
         for trial in _edits(now):
             tries += 1

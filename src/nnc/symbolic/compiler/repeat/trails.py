@@ -10,7 +10,9 @@ import zlib
 from array import array
 from contextlib import suppress
 from functools import cache
+from math import inf
 from pathlib import Path
+from time import perf_counter
 
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
@@ -22,18 +24,19 @@ FEWEST_STEPS = 64
 MOST_BYTES = 256 << 20
 
 
-def trail(program: Program) -> tuple[Point, ...]:
-    """`recompute`, or what it found when any process was first asked."""
+def trail(program: Program, deadline: float = inf) -> tuple[Point, ...]:
+    """`recompute`, or what it found when any process was first asked. What a deadline cut short is not kept."""
     if len(program.reads) < FEWEST_STEPS or not _sources():
-        return recompute(program)
+        return recompute(program, deadline)
     cache, key = DiskCache(SETTINGS.cache_folder, "trail", ".points", MOST_BYTES), _key(program)
     content = cache.load(key)
     if content is not None:
         with suppress(ValueError, zlib.error):
             return _decoded(content)
-    points = recompute(program)
-    with suppress(OverflowError):  # work beyond 64 bits
-        cache.store(key, _encoded(points))
+    points = recompute(program, deadline)
+    if perf_counter() < deadline:
+        with suppress(OverflowError):  # work beyond 64 bits
+            cache.store(key, _encoded(points))
     return points
 
 
