@@ -156,8 +156,8 @@ def kind_name(number: int) -> str:
 
 def schema_of(operator: str, opset: int, domain: str) -> Schema | None:
     """ONNX's description of an operator; None for one that it does not know."""
-    if not 0 < opset < 1 << 31:
-        return None
+    if not 0 < opset < 1 << 31 or not (isinstance(operator, str) and isinstance(domain, str)):
+        return None  # beyond what it takes; protobuf gives bytes for text that is no UTF-8
     try:
         return cast(Schema, onnx.defs.get_schema(operator, opset, domain))
     except onnx.defs.SchemaError:

@@ -19,7 +19,7 @@ import onnx
 from nnc.core.dtype import DTYPES, dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
-from nnc.errors import BackendError, CycleError, DTypeError, FormatError, NncError, UsageError
+from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.file import MOST_NODES, TWINS, OnnxFile, schema_of
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
@@ -149,6 +149,8 @@ class OnnxImporter:
             if isinstance(error, UsageError) and not error.origin:
                 error.origin = f"node {node.label}"
             raise
+        except MemoryError:
+            raise MemoryLimitError(node.label, got="more memory than there is", need="smaller operands") from None
         except BUILTIN as error:
             # A row trusts the file as far as ONNX's rules go; a node that breaks them fails somewhere inside.
             got = f"{type(error).__name__}: {error}"

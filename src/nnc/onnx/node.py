@@ -172,6 +172,9 @@ class OnnxRow:
 
 def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
     """A node of the file; FormatError for attributes of unknown kinds."""
+    words = (node.op_type, node.domain, node.name, *node.input, *node.output)
+    if not all(isinstance(word, str) for word in words):
+        raise FormatError("onnx", got="a node with text that is no UTF-8", need="names in UTF-8")
     domain = "" if node.domain == "ai.onnx" else node.domain
     attributes = {one.name: _value(one) for one in node.attribute if not one.ref_attr_name}
     opset = opsets.get(domain, 1)

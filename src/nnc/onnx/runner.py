@@ -218,15 +218,14 @@ class OnnxModel:
         before = precompute(graph, bound, wanted)
         simplify(graph, wanted, self.passes)
         tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
-        own = {
-            symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in before.results if _is_read(graph, symbol)
-        }
+        roots = {graph.root(symbol.key) for symbol in wanted}
+        made = [one for one in before.results if _is_read(graph, one) or one.key in roots]
+        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in made}
         if own:
             given = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
             bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
             # Once, and each of other shapes: not worth native code.
             compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference").run()
-        roots = {graph.root(symbol.key) for symbol in wanted}
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
         _check_memory(compiled.memory(), tensors.values())
@@ -269,7 +268,7 @@ def unsupported(file: OnnxFile) -> dict[str, list[str]]:
         for node in graphs.pop():
             graphs.extend(one.g.node for one in node.attribute if one.type == onnx.AttributeProto.GRAPH)
             if not _is_served(file, node):
-                label = node.name or next(iter(node.output), "")
+                label = str(node.name or next(iter(node.output), ""))
                 missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(label)
     return missing
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -141,6 +142,8 @@ def _known_integer(inputs: Inputs, place: int, node: OnnxNode) -> int | None:
         return None
     if value.array is None:
         raise Unknown(value.sources, f"the count of {node.label}")
+    if value.array.dtype.kind not in "iu" or not value.array.size:
+        raise FormatError(node.label, got=f"a count of type {value.array.dtype}", need="one integer")
     return int(value.array.reshape(-1)[0])
 
 
@@ -178,7 +181,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     body = _graph(node, "body")
     scanned = node.integer("num_scan_inputs", 0)
     if node.opset < 9:
-        raise FormatError(node.label, got="Scan of operator set 8", need="9 or newer")
+        return _scan_of_batches(importer, node, inputs, scope)
     given = [_present(one, node) for one in inputs]
     states, sequences = given[: len(given) - scanned], given[len(given) - scanned :]
     outputs = len(body.output) - len(states)
@@ -212,6 +215,22 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
         *states,
         *(_stack(importer, rows, body.output[offset + place], out_axes[place]) for place, rows in enumerate(ordered)),
     ]
+
+
+def _scan_of_batches(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """Operator set 8: the lengths come first, and everything has a batch in front, scanned entry by entry."""
+    if inputs[0] is not None:
+        raise FormatError(node.label, got="sequences of several lengths", need="sequences of one length")
+    given = [_present(one, node) for one in inputs[1:]]
+    attributes = {name: value for name, value in node.attributes.items() if name != "directions"}
+    attributes["scan_input_directions"] = node.attributes.get("directions", ())
+    newer = replace(node, opset=9, attributes={name: value for name, value in attributes.items() if value != ()})
+    entries = [
+        _scan(importer, newer, [_at(importer, one, place, 0) for one in given], scope)
+        for place in range(_dimensions(given[0], node)[0])
+    ]
+    outputs = _graph(node, "body").output
+    return [_stack(importer, rows, outputs[place]) for place, rows in enumerate(zip(*entries, strict=True))]
 
 
 def _picked(

@@ -286,15 +286,6 @@ def _where(call: NodeCall) -> Results:
     return ops.where(call[0], call[1], call[2])
 
 
-def _dropout(call: NodeCall) -> Results:
-    """As in prediction: the data itself, and a mask of ones."""
-    x = call[0]
-    training = call.static(2) if len(call) > 2 else None
-    if training is not None and bool(training) and (call.static(1) is None or float(call.static(1)) > 0.0):  # type: ignore[arg-type]
-        raise call.refuse("training_mode with a rate above 0: a random mask of ONNX's own")
-    return (x, ops.equal(x, x)) if call.wants(1) else x
-
-
 def _arc_sine(x: Operand) -> Operand:
     return ops.atan(x / ops.sqrt((1.0 - x) * (x + 1.0)))
 
@@ -371,5 +362,4 @@ ROWS = {
     "BitShift": OnnxRow(None, _shift),
     "Where": OnnxRow(_where, lambda node, c, a, b: np.where(c, a, b)),
     "Identity": OnnxRow(_identity, lambda node, x: x),
-    "Dropout": OnnxRow(_dropout),
 }

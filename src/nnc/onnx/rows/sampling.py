@@ -1,4 +1,4 @@
-"""Samples and spectra: GridSample, Col2Im, discrete Fourier transforms, running products."""
+"""Samples and spectra: GridSample, Col2Im, running products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from nnc import ops
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results
-from nnc.onnx.rows.products import along
 from nnc.onnx.rows.window import channels_first, channels_last
 
 
@@ -46,35 +45,6 @@ def _col2im(call: NodeCall) -> Results:
     return whole[(slice(None), slice(None), *inside)]
 
 
-def _dft(call: NodeCall) -> Results:
-    """y = x · e^(∓2πi·k·n/N) along an axis, as products with cosines and sines; pairs (re, im) on the last axis."""
-    x = call[0]
-    inverse, one_sided = bool(call.integer("inverse", 0)), bool(call.integer("onesided", 0))
-    given = call.integers_at(1) if len(call) > 1 else None
-    if call.node.opset < 20:
-        axis = call.integer("axis", 1) % x.spec.rank
-    else:
-        asked = call.integers_at(2) if len(call) > 2 else None
-        axis = (asked[0] if asked else -2) % x.spec.rank
-    if inverse and one_sided:
-        raise call.refuse("the inverse of one side")
-    length = given[0] if given else x.shape[axis]
-    used = min(length, x.shape[axis])
-    x = ops.slice_axis(x, axis, 0, used)
-    results = length // 2 + 1 if one_sided else length
-    angle = 2 * np.pi * np.outer(np.arange(used), np.arange(results)) / length
-    scale = 1.0 / length if inverse else 1.0
-    cosine, sine = np.cos(angle) * scale, np.sin(angle) * scale * (1.0 if inverse else -1.0)
-    last = x.spec.rank - 1
-    real = ops.slice_axis(x, last, 0, 1)
-    parts = [along(call, real, axis, cosine), along(call, real, axis, sine)]
-    if x.shape[last] == 2:
-        imaginary = ops.slice_axis(x, last, 1, 2)
-        parts[0] = parts[0] - along(call, imaginary, axis, sine)
-        parts[1] = parts[1] + along(call, imaginary, axis, cosine)
-    return ops.concatenate(parts, last)
-
-
 def _running_product(call: NodeCall) -> Results:
     """x[0] · … · x[k]; exclusive, without x[k]."""
     x, given = call[0], call.integers_at(1)
@@ -96,7 +66,6 @@ def _determinant(node: OnnxNode, x: Array) -> Array:
 ROWS = {
     "GridSample": OnnxRow(_grid_sample),
     "Col2Im": OnnxRow(_col2im),
-    "DFT": OnnxRow(_dft),
     "CumProd": OnnxRow(_running_product),
     "Det": OnnxRow(None, _determinant),
 }

@@ -14,6 +14,9 @@ from nnc.onnx.file import array_of, dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.products import along
 
+# Elements of the table that a Resize is, per axis.
+MOST_WEIGHTS = 1 << 27
+
 
 def _reshape(call: NodeCall) -> Results:
     x = call[0]
@@ -261,6 +264,8 @@ def _targets(call: NodeCall, axes: Shape) -> tuple[list[int], list[float]]:
 
 def _positions(call: NodeCall, size: int, target: int, scale: float, region: tuple[float, float]) -> Array:
     """Where each output element lies in x."""
+    if target * size > MOST_WEIGHTS:
+        raise call.refuse(f"an axis of {size} elements to {target}")
     places = np.arange(target, dtype=np.float64)
     mode = call.text("coordinate_transformation_mode", "asymmetric" if call.node.opset < 11 else "half_pixel")
     if mode == "asymmetric":
