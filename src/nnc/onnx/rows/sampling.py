@@ -63,7 +63,40 @@ def _determinant(node: OnnxNode, x: Array) -> Array:
     return np.asarray(np.linalg.det(x)).astype(x.dtype)
 
 
+def _taps(places: Array, size: int) -> tuple[Array, Array, Array]:
+    """(low, high, how much of the high one) for positions in 0..size; those beyond by more than one weigh nothing."""
+    inside = (places >= -1.0) & (places <= size)
+    low = np.minimum(np.maximum(places, 0.0).astype(int), size - 1)
+    high = np.minimum(low + 1, size - 1)
+    share = np.where(low >= size - 1, 0.0, np.maximum(places, 0.0) - low)
+    return np.stack([low, high]), np.stack([1.0 - share, share]) * inside, inside
+
+
+def _roi_align(node: OnnxNode, x: Array, boxes: Array, batches: Array) -> Array:
+    """Mean, or greatest weighted corner, of bilinear samples in the cells of each box (He et al. 2017)."""
+    height, width = node.integer("output_height", 1), node.integer("output_width", 1)
+    scale, ratio = float(str(node.attributes.get("spatial_scale", 1.0))), node.integer("sampling_ratio", 0)
+    half = node.opset >= 16 and node.attributes.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    result = np.zeros((len(boxes), x.shape[1], height, width), x.dtype)
+    for number, (box, batch) in enumerate(zip(boxes * scale - 0.5 * half, batches.tolist(), strict=True)):
+        sides = []
+        for start, end, cells, size in ((box[1], box[3], height, x.shape[2]), (box[0], box[2], width, x.shape[3])):
+            length = end - start if half else max(end - start, 1.0)
+            samples = ratio or int(np.ceil(length / cells))
+            places = start + (np.arange(cells * samples) + 0.5) * length / (cells * max(samples, 1))
+            sides.append((*_taps(places, size)[:2], samples))
+        (rows, row_weights, down), (columns, column_weights, across) = sides
+        corners = x[batch][:, rows[:, None, :, None], columns[None, :, None, :]]
+        weighted = corners * (row_weights[:, None, :, None] * column_weights[None, :, None, :])
+        largest = node.attributes.get("mode", "avg") == "max"
+        y = weighted.max((1, 2)) if largest else weighted.sum((1, 2))
+        cells_of = y.reshape(x.shape[1], height, down, width, across)
+        result[number] = cells_of.max((2, 4)) if largest else cells_of.mean((2, 4))
+    return result
+
+
 ROWS = {
+    "RoiAlign": OnnxRow(None, _roi_align),
     "GridSample": OnnxRow(_grid_sample),
     "Col2Im": OnnxRow(_col2im),
     "CumProd": OnnxRow(_running_product),

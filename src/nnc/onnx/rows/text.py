@@ -54,7 +54,43 @@ def _normalized(node: OnnxNode, x: Array) -> Array:
     return result.reshape(1, -1) if x.ndim == 2 else result
 
 
+def _grams(node: OnnxNode) -> dict[tuple[object, ...], int]:
+    """Each n-gram of the pool with its number; `ngram_counts` says where those of each length begin."""
+    pool = node.attributes.get("pool_strings") or node.attributes.get("pool_int64s", ())
+    starts = node.attributes["ngram_counts"]
+    assert isinstance(pool, tuple)
+    assert isinstance(starts, tuple)
+    found: dict[tuple[object, ...], int] = {}
+    for length, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool)), strict=True), 1):
+        for place in range(start, end, length):
+            found[pool[place : place + length]] = len(found)
+    return found
+
+
+def _frequencies(node: OnnxNode, x: Array) -> Array:
+    """How often each n-gram of the pool stands in x, with up to `max_skip_count` elements left out in between."""
+    least, most, skips = (node.integer(name, 1) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
+    grams, places = _grams(node), node.attributes["ngram_indexes"]
+    assert isinstance(places, tuple)
+    rows = np.atleast_2d(x)
+    counts = np.zeros((len(rows), max(places) + 1), np.float32)
+    for row, words in enumerate(_words(one) if x.dtype.kind in "OSU" else one.tolist() for one in rows):
+        for length in range(least, most + 1):
+            for step in range(1, 2 + (skips if length > 1 else 0)):
+                for start in range(len(words) - (length - 1) * step):
+                    number = grams.get(tuple(words[start : start + (length - 1) * step + 1 : step]))
+                    if number is not None:
+                        counts[row, places[number]] += 1
+    given, mode = node.attributes.get("weights"), node.attributes["mode"]
+    weights = np.ones(counts.shape[1], np.float32)
+    if isinstance(given, tuple):
+        weights[list(places)] = given
+    result = counts if mode == "TF" else (counts > 0) * weights if mode == "IDF" else counts * weights
+    return np.asarray(result, np.float32).reshape(*x.shape[:-1], -1)
+
+
 ROWS = {
+    "TfIdfVectorizer": OnnxRow(None, _frequencies),
     "StringConcat": OnnxRow(None, _concatenated),
     "RegexFullMatch": OnnxRow(None, _matches),
     "StringSplit": OnnxRow(None, _split),
