@@ -77,6 +77,7 @@ class JoinedLoop:
     still: tuple[Place, ...]
     iterations: int = 8
     refused: bool = False
+    standins: dict[Place, Tensor] = field(default_factory=dict)
     programs: dict[tuple[int, ...], tuple[LoopProgram | None, object]] = field(default_factory=dict)
 
     def run(self, access: TapeAccess, check: Callable[[], None]) -> bool:
@@ -179,7 +180,9 @@ class _Binding:
     def __init__(self, loop: JoinedLoop, found: Mapping[Place, Tensor]) -> None:
         self.loop = loop
         self.found = found
-        self.standins: dict[Place, Tensor] = {place: Tensor.empty(place.spec, "stand-in") for place in loop.moving}
+        # The same for all programs of the loop: they are addresses, of memory that nobody touches.
+        loop.standins = loop.standins or {place: Tensor.empty(place.spec, "stand-in") for place in loop.moving}
+        self.standins = loop.standins
         self.options: dict[Place, dict[Tensor, None]] = {
             place: dict.fromkeys([found[place]] if isinstance(place, Carry) else map(self.tensor, place.views))
             for place in loop.moving
