@@ -67,6 +67,15 @@ def test_samples_are_weighted_sums_of_positions(mode: str, padding: str, corners
         np.testing.assert_allclose(y.numpy(), want, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_a_place_that_is_not_a_number_has_no_sample(mode: str, backend: str) -> None:
+    graph = DynamicGraph(backend)
+    grid = graph.constant(np.array([[[np.nan, 0.0], [0.0, np.inf], [1e30, 0.0]]]))
+    y = ops.grid_sample(graph.constant(np.ones((1, 3, 3, 1))), grid, mode)
+    np.testing.assert_array_equal(y.numpy().ravel(), [np.nan, np.nan, 0.0])
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_gradients_of_samples(mode: str) -> None:
     check_gradients(lambda given: [ops.grid_sample(*given, mode, "reflection")], [X[:1, :, :2], GRID[:1, :3]])
