@@ -3,7 +3,8 @@
     python benchmarks/planner.py [--data DIR] [--time-limit S] [--only TEXT] [--all-solvers] [--python]
 
 The files are those of `--data` (`minimalloc/*.csv`, `nets/*.csv`; a number before `.csv` is the capacity to fit).
-Three large cases are made here: a training step of a GPT with 2,800 layers, and irregular lives from two distributions.
+Four large cases are made here: a training step of a GPT with 2,800 layers, irregular lives from two distributions, and
+a million blocks that share ten steps, of which `seconds` may be a tenth over the limit.
 `planted` is one line for 200 problems with planted solutions: the share that `solve(capacity=…)` fits within 5 seconds.
 """
 
@@ -77,10 +78,23 @@ def nested(count: int, seed: int) -> Problem:
     return Problem(tuple(blocks))
 
 
+def few_steps(count: int, seed: int, steps: int = 10) -> Problem:
+    """Hundreds of thousands of blocks alive at each step: whatever looks at one after the other takes long."""
+    draw = random.Random(seed)
+    births = [draw.randrange(steps) for _ in range(count)]
+    return Problem(
+        tuple(
+            Block(str(i), draw.randrange(1, 4096), lower, lower + 1 + draw.randrange(3), 64)
+            for i, lower in enumerate(births)
+        )
+    )
+
+
 LARGE: dict[str, Callable[[], Problem]] = {
     "gpt_2800_layers": lambda: gpt_training_step(2800),
     "irregular_60000": lambda: irregular(60_000, 1),
     "nested_60000": lambda: nested(60_000, 1),
+    "few_steps_1000000": lambda: few_steps(1_000_000, 1),
 }
 
 
