@@ -22,7 +22,7 @@ Root = int
 NEVER = -1
 
 
-class Run(NamedTuple):
+class StepRun(NamedTuple):
     """One run of a step: roots that it reads and of which it makes a version, and bytes that only the run needs.
 
     The first run also reads those of which it writes pieces. Its own are scratch, and what nobody reads of a repeat.
@@ -60,7 +60,7 @@ class Program:
     parts: Mapping[Step, int] = field(default_factory=dict)
     pieces: frozenset[Root] = field(init=False)
     # Per step what its first run and a repeat read, make and need: asked for a thousand times per step in a descent.
-    runs: tuple[tuple[Run, Run], ...] = field(init=False)
+    runs: tuple[tuple[StepRun, StepRun], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         written = (root for roots in self.writes for root in roots)
@@ -73,13 +73,13 @@ class Program:
         maker = self.maker[root]
         return maker != NEVER and self.repeatable[maker] and not self.lasting[root]
 
-    def _run(self, step: Step, *, again: bool) -> Run:
+    def _run(self, step: Step, *, again: bool) -> StepRun:
         written = self.writes[step]
         pieces = () if again else tuple(root for root in written if self.maker[root] == NEVER)
         made = tuple(root for root in written if self.maker[root] != NEVER and not (again and self.lasting[root]))
         whole = [root for root in written if self.lasting[root] and self.maker[root] != NEVER]
         unread = sum(self.nbytes[root] for root in whole) + self.parts.get(step, 0) if again else 0
-        return Run((*(self.again if again else self.reads)[step], *pieces), made, self.scratch[step] + unread)
+        return StepRun((*(self.again if again else self.reads)[step], *pieces), made, self.scratch[step] + unread)
 
     def shared_bytes(self, step: Step, lives: Callable[[Root], Iterable[Span]], at: int) -> int:
         """Bytes of outputs of a run at this position that take over the memory of inputs which end there."""
