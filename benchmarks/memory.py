@@ -60,7 +60,7 @@ CASES = (
     *((name, 1, mode) for name in ("densenet121", "vgg19") for mode in EVERY),
     *(("bert_base", 1, mode) for mode in ("predict", "evaluate", "freeze")),
     ("gpt2_small", 1, "predict"),
-    *((name, batch, "70") for name, batch in (("resnet20", 32), ("lstm", 8), ("squeezenet", 8), ("unet", 1))),
+    *((name, batch, "80") for name, batch in (("digits", 32), ("resnet20", 1), ("resnet20", 32), ("squeezenet", 1))),
 )
 SHARE, ROOM = 0.05, 8 << 20
 
