@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -49,8 +50,17 @@ class PendingRun:
         if self.signal is not None:
             self.signal.settle()
         else:
-            with self.busy:
-                pass
+            try:
+                self.busy.acquire()
+            finally:
+                # For the next who waits, even where Ctrl-C came in between.
+                if self.ended:
+                    self.let_go()
+
+    def let_go(self) -> None:
+        """Let one who waits go on. Behind the end of the run it does no harm to do so too often."""
+        with suppress(RuntimeError):
+            self.busy.release()
 
     def meets(self, other: PendingRun) -> bool:
         """Whether the two touch the same memory."""
@@ -60,15 +70,18 @@ class PendingRun:
 
     def works_on(self, thread: int) -> bool:
         """Whether the thread is executing a part of it."""
-        return self.context is not None and (self.thread == thread or thread in self.context.threads)
+        # Read once: the thread that has the hold may end its run meanwhile.
+        context = self.context
+        return context is not None and (self.thread == thread or thread in context.threads)
 
     def threads(self) -> Iterator[int]:
         """The threads without which it does not end; none where it has."""
         if self.ended or (self.signal is not None and self.signal.emitted):
             return
         yield self.thread if self.stream is None else self.stream.thread_number
-        if self.context is not None:
-            yield from tuple(self.context.threads)
+        context = self.context
+        if context is not None:
+            yield from tuple(context.threads)
 
 
 class Waits:
@@ -218,10 +231,10 @@ class PendingRuns:
             self._hold = run
 
     def _end(self, run: PendingRun) -> None:
-        if run.busy.locked():
+        if not run.ended or run.busy.locked():
             with self._lock:
                 if self._hold is run:
                     self._hold = None
                 self._items = [item for item in self._items if item is not run]
                 run.ended = True
-                run.busy.release()
+                run.let_go()

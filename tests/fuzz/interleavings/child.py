@@ -33,7 +33,7 @@ def main() -> None:
 def run(scenarios: Any, settings: Any, seed: int) -> dict[str, str | int]:
     """What came of one interleaving."""
     random = Random(seed)
-    settings.kept_programs, settings.kept_kernels = 32, 1024
+    settings.kept_programs, settings.kept_kernel_bytes = 32, 64 << 20
     names = tuple(scenarios.SCENARIOS)
     name, backend = names[seed % len(names)], random.choice(("reference", "llvm"))
     scenario = scenarios.SCENARIOS[name](random, backend)

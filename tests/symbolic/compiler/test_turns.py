@@ -12,6 +12,7 @@ import pytest
 from tests.together import in_threads
 
 from nnc import ops
+from nnc.concrete.pending import PendingRun
 from nnc.core.spec import spec
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
@@ -207,6 +208,20 @@ def test_a_stream_is_part_of_a_circle_too() -> None:
             refused.append(f"{name}: {error}")
     assert len(refused) == 1
     assert "waits for this one" in refused[0]
+
+
+def test_many_that_wait_for_one_run_go_on_behind_it() -> None:
+    run = PendingRun(None, None, None)
+    run.busy.acquire()
+    waiting = [threading.Thread(target=run.wait) for _ in range(4)]
+    for thread in waiting:
+        thread.start()
+    run.ended = True
+    for _ in range(3):
+        run.let_go()
+    for thread in waiting:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 def test_a_run_that_failed_lets_others_run() -> None:
