@@ -15,7 +15,7 @@ from nnc import ops
 from nnc.core.settings import SETTINGS
 from nnc.dynamic import Variable
 from nnc.dynamic.eager import default_graph
-from nnc.errors import MemoryLimitError, SymbolError, UsageError
+from nnc.errors import ArgumentError, MemoryLimitError, SymbolError, UsageError
 from nnc.symbolic import verify
 
 X = np.array([[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]], np.float32)
@@ -341,3 +341,8 @@ def test_compiled_functions_are_shared_between_threads_and_not_copied() -> None:
     assert got == {number: [expected[number]] * 50 for number in range(4)}
     with pytest.raises(UsageError, match="CompiledFunction"):
         copy.copy(compiled)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="compile: got function=3; need something to call or None"):
+        nnc.compile(3)  # type: ignore[call-overload]

@@ -69,6 +69,13 @@ def test_training_ends_when_validation_gets_no_better_and_the_best_weights_come_
     assert net.parameters["weight"].numpy().tobytes() == states[1]
 
 
+def test_a_figure_that_is_no_number_from_the_first_epoch_on_stops_training_too() -> None:
+    nothing = [math.nan] * 6
+    assert len(model().fit(X, Y, epochs=6, callbacks=[Script(*nothing), nn.EarlyStopping(patience=2)])) == 3
+    late = [math.nan, 3, 2, math.nan]
+    assert len(model().fit(X, Y, epochs=4, callbacks=[Script(*late), nn.EarlyStopping(patience=2)])) == 4
+
+
 def test_a_score_is_better_when_it_is_larger() -> None:
     history = model().fit(X, Y, epochs=5, callbacks=[Script(1, 2, 3, 2, 2), nn.EarlyStopping("score", 0)])
     assert history["score"] == sorted(history["score"], reverse=True)

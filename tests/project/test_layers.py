@@ -89,9 +89,16 @@ def test_no_upper_layer_names_a_backend(layer: str) -> None:
 
 def test_every_extra_is_imported_somewhere() -> None:
     """What can be installed has code that uses it: a distribution's module stands in an import or is found by name."""
-    modules = {"onednn-cpu-gomp": "dnnl", "pytest-xdist": "", "import-linter": "", "ruff": "", "mypy": ""}
+    modules = {
+        "onednn-cpu-gomp": "dnnl",
+        "pytest-xdist": "",
+        "import-linter": "",
+        "ruff": "",
+        "mypy": "",
+        "myst-parser": "myst_parser",
+    }
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    folders = ("src", "tests", "benchmarks", "scripts")
+    folders = ("src", "tests", "benchmarks", "scripts", "docs")
     code = "".join(file.read_text() for one in folders for file in sorted((ROOT / one).rglob("*.py")))
     for name in (re.split(r"[<>=\[]", one)[0] for packages in extras.values() for one in packages):
         module = modules.get(name, name)

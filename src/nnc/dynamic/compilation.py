@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.dtype import dtype_of
 from nnc.core.forking import fork_safe_rlock
@@ -226,6 +227,7 @@ def compile(
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
 ) -> CompiledFunction[P, R]: ...
+@checked
 def compile(
     function: Callable[P, R] | None = None,
     *,

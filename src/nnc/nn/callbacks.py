@@ -25,8 +25,10 @@ from nnc.nn.training import Callback, Progress, Run
 RISING = frozenset({"score", *(name for name, metric in METRICS.items() if metric.rises)})
 
 
-def better(monitor: str, value: float, best: float) -> bool:
-    """Whether a figure of this name improved; one that is no number did not."""
+def better(monitor: str, value: float, best: float | None) -> bool:
+    """Whether a figure of this name improved: a first one did; no number is worse than every number."""
+    if best is None or math.isnan(best):
+        return best is None or not math.isnan(value)
     name = monitor.removeprefix("val_")
     return value > best if name in RISING or name.startswith("top_") else value < best
 
@@ -49,15 +51,16 @@ class EarlyStopping(Callback):
 
     def __init__(self, monitor: str = "val_loss", patience: Size = 3, restore_best: bool = True) -> None:
         self._monitor, self._patience, self._restore = monitor, patience, restore_best
-        self._best, self._waited = math.nan, 0
+        self._best: float | None = None
+        self._waited = 0
         self._weights: dict[str, NDArray[np.generic]] | None = None
 
     def on_train_begin(self, run: Run) -> None:
-        self._best, self._waited, self._weights = math.nan, 0, None
+        self._best, self._waited, self._weights = None, 0, None
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
         value = _figure(row, self._monitor)
-        if math.isnan(self._best) or better(self._monitor, value, self._best):
+        if better(self._monitor, value, self._best):
             self._best, self._waited = value, 0
             self._weights = _model(run).state_dict() if self._restore else None
             return
@@ -153,11 +156,12 @@ class ReduceOnPlateau(Callback):
         self, monitor: str = "val_loss", factor: Probability = 0.1, patience: Size = 3, least: float = 0.0
     ) -> None:
         self._monitor, self._factor, self._patience, self._least = monitor, factor, patience, least
-        self._best, self._waited = math.nan, 0
+        self._best: float | None = None
+        self._waited = 0
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
         value = _figure(row, self._monitor)
-        if math.isnan(self._best) or better(self._monitor, value, self._best):
+        if better(self._monitor, value, self._best):
             self._best, self._waited = value, 0
             return
         self._waited += 1

@@ -27,8 +27,8 @@ from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
 from nnc.planning import Plan, Problem
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
+from nnc.symbolic.compiler.place.drawing import page_of
 from nnc.symbolic.compiler.place.memory import MemoryStatement
-from nnc.symbolic.compiler.place.page import page_of
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
 from nnc.symbolic.compiler.repeat.budget import Budget

@@ -16,7 +16,7 @@ from nnc.symbolic.ir import ExecKey, SymbolicGraph
 PLACES = 50_000
 PLACES_OF_A_TRIAL = 5_000
 # Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
-# brings with it: modules, what planning and LLVM leave behind. As `benchmarks/memory.py --cases` finds them.
+# brings with it: modules, what planning and compilers leave behind. As `benchmarks/memory.py --cases` finds them.
 EXEC_BYTES = 14 << 10
 START = 5 << 20
 
