@@ -68,9 +68,10 @@ def adamw(t: int, g: list[float], w: list[float], state: State) -> list[float]:
 
 
 def amsgrad(t: int, g: list[float], w: list[float], state: State) -> list[float]:
-    means, squares = moments(t, [a + DECAY * b for a, b in zip(g, w, strict=True)], state)
-    state[2] = [max(top, v) for top, v in zip(state[2], squares, strict=True)]
-    return [b - RATE * m / (math.sqrt(v) + 1e-8) for b, m, v in zip(w, means, state[2], strict=True)]
+    means, _ = moments(t, [a + DECAY * b for a, b in zip(g, w, strict=True)], state)
+    state[2] = [max(top, v) for top, v in zip(state[2], state[1], strict=True)]
+    highest = [top / (1 - 0.99**t) for top in state[2]]
+    return [b - RATE * m / (math.sqrt(v) + 1e-8) for b, m, v in zip(w, means, highest, strict=True)]
 
 
 def lamb(t: int, g: list[float], w: list[float], state: State) -> list[float]:

@@ -152,7 +152,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015).
 
-    With `amsgrad` the largest v̂ so far takes the place of v̂ (Reddi et al. 2018).
+    With `amsgrad` the largest v so far takes the place of v (Reddi et al. 2018), as in PyTorch and Keras.
     """
 
     rate: Rate | RateSchedule = 1e-3

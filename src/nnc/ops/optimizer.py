@@ -5,7 +5,7 @@
               nesterov: m' = momentum · m + s;          w' = w - rate · (s + momentum · m')
     adam:     m' = β₁ m + (1 - β₁) s;  v' = β₂ v + (1 - β₂) s²;  m̂ = m' / (1 - β₁ᵗ);  v̂ = v' / (1 - β₂ᵗ)
               w' = w - rate · m̂ / (√v̂ + ε) [- rate · decay · w when decoupled, with s = g]
-    amsgrad:  as adam, with top' = max(top, v̂) in the place of v̂
+    amsgrad:  as adam, with top' = max(top, v') in the place of v'
     lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · |w| / |d| · d  (no ratio when either is 0)
     rmsprop:  v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m'
     adagrad:  v' = v + s²;  w' = w - rate · s / (√v' + ε)
@@ -197,7 +197,7 @@ AMSGRAD = operator(
     work=per_element(13),
     batched=batched_before(-2, -1),
     example=Example(AdamAttrs(), (*(MATRIX,) * 5, SCALAR, SCALAR), fixed=(5, 6)),
-    doc="w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂) (Reddi et al. 2018)",
+    doc="w' = w - rate · m̂ / (√(top' / (1 - β₂ᵗ)) + ε), top' = max(top, v') (Reddi et al. 2018)",
 )
 LAMB = operator(
     "lamb",

@@ -72,13 +72,13 @@ def adam(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 def amsgrad(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """w' = w - rate · m̂ / (√top' + ε), top' = max(top, v̂)."""
+    """w' = w - rate · m̂ / (√(top' / (1 - β₂ᵗ)) + ε), top' = max(top, v')."""
     g, w, m, v, top = (widen(array) for array in inputs[:5])
     rate, step = scalar(inputs[5]), scalar(inputs[6])
     slope, shrunk = adam_slope(attrs, g, w, rate)
-    moment, variance, mean, square = moments(attrs, slope, m, v, step)
-    highest = np.maximum(top, square)
-    write(outputs[0], shrunk - rate * mean / (np.sqrt(highest) + attrs.epsilon))
+    moment, variance, mean, _ = moments(attrs, slope, m, v, step)
+    highest = np.maximum(top, variance)
+    write(outputs[0], shrunk - rate * mean / (np.sqrt(highest / (1 - attrs.beta2**step)) + attrs.epsilon))
     for output, value in zip(outputs[1:], (moment, variance, highest), strict=True):
         write(output, value)
 

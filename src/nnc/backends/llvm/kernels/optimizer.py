@@ -107,8 +107,8 @@ class AdamRule:
             slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
             mean = moment * self.beta1 + slope * (1.0 - self.beta1)
             square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
-            highest = [b.maximum(one, square * correction) for one in top]
-            deviation = mathematics.square_root(b, highest[0] if top else square * correction) + self.epsilon
+            highest = [b.maximum(one, square) for one in top]
+            deviation = mathematics.square_root(b, (highest[0] if top else square) * correction) + self.epsilon
             kept = weight if shrink is None else weight * shrink
             return [kept - factor * mean / deviation, mean, square, *highest]
 
