@@ -22,7 +22,8 @@ from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DTypeError, NncError
-from nnc.graph.serialize import save_document
+from nnc.graph.codec import encode_call
+from nnc.graph.serialize import load_document, save_document
 from nnc.ops.rules import GRADIENT, NoAttrs
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
@@ -89,6 +90,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "a command that is a tuple": lambda: V.apply((), [1.5]),
     "operands that are a number": lambda: V.apply(ADD, 1.5),
     "a command that is a list": lambda: V.apply([], [V]),
+    "inputs that are a truth": lambda: DYNAMIC.execute(ADD, True),
+    "a document that is a truth": lambda: load_document(True, "graph", 1),
+    "a document of half a version": lambda: save_document("graph", np.float32(1.0), {}),
+    "the call of a number": lambda: encode_call(1.5, None),
     "metrics that are a number": lambda: nn.metrics.metrics_of(3),
     "a plan's pictures of a number": lambda: COMPILED.views(1.5, []),
     "as many files as a text says": lambda: write_atomically(Path("never"), [], keep="text"),

@@ -201,16 +201,19 @@ class DynamicGraph(Uncopied):
         """Run `command` now, whether or not it is recorded."""
         tensors: list[Tensor | None] = []
         specs: list[TensorSpec | None] = []
-        for variable in inputs:
-            if variable is None:
-                tensors.append(None)
-                specs.append(None)
-            elif type(variable) is Variable and (variable.key is None or variable.graph is self):
-                tensor = variable.tensor
-                tensors.append(tensor)
-                specs.append(tensor.spec)
-            else:
-                raise _foreign(command, variable)
+        try:
+            for variable in inputs:
+                if variable is None:
+                    tensors.append(None)
+                    specs.append(None)
+                elif type(variable) is Variable and (variable.key is None or variable.graph is self):
+                    tensor = variable.tensor
+                    tensors.append(tensor)
+                    specs.append(tensor.spec)
+                else:
+                    raise _foreign(command, variable)
+        except TypeError:
+            raise ArgumentError("execute", got=f"inputs={shown(inputs)}", need="several operands") from None
         key = (command, *specs)
         try:
             ready = self._ready.get(key)

@@ -28,6 +28,7 @@ from typing import (
     runtime_checkable,
 )
 
+from nnc.arguments import explained
 from nnc.errors import FormatError
 from nnc.graph.registry import Op, Registry
 
@@ -137,6 +138,7 @@ def none_codec() -> Codec[None]:
     return Codec(lambda _: None, _decode_none)
 
 
+@explained
 def encode_call(op: Op[object], attributes: object, forms: Forms = STANDARD) -> JsonObject:
     """`{"op": name, "attributes": {...}}`."""
     op.check_attributes(attributes)

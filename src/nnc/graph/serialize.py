@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, TypeGuard, TypeVar
 
+from nnc.arguments import explained
 from nnc.errors import FormatError
 from nnc.graph.arena import KeyWidth, ListStorage, StorageFactory
 from nnc.graph.codec import Codec, Json, JsonObject
@@ -71,6 +72,7 @@ class GraphFormat(Generic[N, E, K]):
         return graph
 
 
+@explained
 def save_document(name: str, version: int, document: Json) -> str:
     """A JSON object as canonical JSON that says its format and version."""
     if not isinstance(document, dict):
@@ -78,6 +80,7 @@ def save_document(name: str, version: int, document: Json) -> str:
     return canonical_json({"format": name, "version": version, **document})
 
 
+@explained
 def load_document(text: str, name: str, version: int, upgrades: Mapping[int, Upgrade] = NO_UPGRADES) -> JsonObject:
     """The JSON object of a text that says this format, in this version. Raises FormatError."""
     document = parse_json(text, name)

@@ -176,7 +176,8 @@ def _is_member(graph: SymbolicGraph, record: ExecSymbol) -> bool:
 
 def _is_end(graph: SymbolicGraph, record: ExecSymbol) -> bool:
     """A reduction of floats that reads and writes whole tensors."""
-    if not is_reduction(record.command.op) or not _is_whole(graph, record, ("float", "int")):
+    is_single = len(record.inputs) == 1 and is_reduction(record.command.op)
+    if not is_single or not _is_whole(graph, record, ("float", "int")):
         return False
     (x,) = record.inputs
     return x is not None and graph.tensors[x].spec.dtype.is_float
