@@ -554,7 +554,7 @@ def test_an_exec_of_many_inputs_is_appended_in_linear_work(
 WRONG: tuple[Any, ...] = (None, "x", [1], {}, 1.5, object(), -1, 99, 2**70, float("nan"), (1,), b"k")
 
 
-@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize("value", WRONG, ids=lambda value: "object" if type(value) is object else repr(value))
 def test_what_is_called_often_says_what_is_wrong_in_our_own_words_too(value: Any) -> None:
     graph = SymbolicGraph()
     graph.input(spec([2]))
