@@ -129,7 +129,7 @@ def _answer(model: nn.Model, kind: str, x: Array) -> Array:
         return step.run(x)[0]
     program: Compiled = step.compiled
     output: Symbol = step.results[0]
-    return program({step.inputs: x}, output)[0]
+    return program({step.inputs[0]: x}, output)[0]
 
 
 def _train(model: nn.Model, seed: int, stop: threading.Event, report: Report) -> None:

@@ -92,7 +92,10 @@ def test_every_rule_can_be_traced() -> None:
     for case in CASES:
         if not isinstance(GRADIENT[case.op], NotDifferentiable) and F32 in case.dtypes:
             specs = case.specs(F32)
-            found = gradient_reads(case.op, case.attrs, specs)
+            try:
+                found = gradient_reads(case.op, case.attrs, specs)
+            except NotDifferentiableError:
+                continue  # of a wide matrix, qr has none
             assert all(specs[position] is not None for position in found.inputs), case
             traced.add(case.op)
     assert traced == {op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable)}

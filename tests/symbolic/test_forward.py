@@ -17,6 +17,7 @@ from nnc.core.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
 from nnc.ops.layout import CONVERT_LAYOUT
+from nnc.ops.linear_algebra import CHOLESKY
 from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import GRADIENT, NotDifferentiable, example_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, while_loop
@@ -113,6 +114,9 @@ def applied(op: Op[Any], graph: SymbolicGraph) -> tuple[list[Symbol], dict[Symbo
         if symbol is not None:
             numbers = generator.uniform(0.2, 0.9, symbol.shape) if symbol.spec.dtype.is_float else np.ones(symbol.shape)
             values[symbol] = numbers.astype(symbol.spec.dtype.numpy)
+    if op is CHOLESKY:
+        ((symbol, numbers),) = values.items()
+        values[symbol] = numbers @ numbers.T + np.eye(len(numbers))
     outputs = graph.apply(Command(op, example.attrs), symbols)
     return (
         [symbol for symbol in symbols if symbol is not None and symbol.spec.dtype is F64],

@@ -23,6 +23,7 @@ from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM
+from nnc.ops.copy import STOP_GRADIENT
 from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import SQRT, SQUARE
 from nnc.ops.reduction import REDUCE_NORM
@@ -107,7 +108,8 @@ STEP = 1e-5
 ENOUGH = 8
 
 
-DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable)]
+# What stops gradients has another one than its differences, on purpose.
+DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op is not STOP_GRADIENT]
 
 
 def third_order_row(op: Op[Any]) -> Case:

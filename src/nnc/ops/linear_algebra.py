@@ -18,12 +18,14 @@ Where singular values are equal the gradient by u and v is not defined, and come
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.core.command import Command
 from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
-from nnc.errors import ShapeError
+from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.errors import NotDifferentiableError, ShapeError
 from nnc.ops.batching import batched_rows
 from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.derived import tril
@@ -35,6 +37,7 @@ from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add, affine, cast, divide, equal, multiply, reciprocal, square, subtract, where
 from nnc.ops.products import gemm
 from nnc.ops.rules import FLOATS, Applied, Gradients, NoAttrs, Specs, check_kinds, operator, single
+from nnc.ops.work import present
 
 __all__ = ["cholesky", "identity_like", "inverse", "qr", "solve", "svd"]
 
@@ -105,7 +108,8 @@ def _qr_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     q, r = call.outputs
     if q.shape[-2] < r.shape[-1]:
         got = f"the gradient of a wide matrix {call.inputs[0].spec}"
-        raise ShapeError("qr", got=got, need="as many rows as columns, or more", fix="take its first square part")
+        need = "as many rows as columns, or more"
+        raise NotDifferentiableError("qr", got=got, need=need, fix="take its first square part")
     g_q, g_r = (fill_like(y, 0.0) if g is None else g for y, g in zip(call.outputs, gradients, strict=True))
     m = subtract(gemm(r, g_r, transpose_b=True), gemm(g_q, q, transpose_a=True))
     mirrored = add(tril(m), _turned(tril(m, -1)))
@@ -138,6 +142,35 @@ def _svd_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     return (total,)
 
 
+# ---- work: what LAPACK does, to the leading order (Golub & Van Loan 2013)
+
+
+def _sizes(a: TensorSpec) -> tuple[int, int, int]:
+    """How many matrices, and the larger and the smaller of their sizes."""
+    *lead, m, n = a.shape
+    return math.prod(lead), max(m, n), min(m, n)
+
+
+def _cholesky_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    count, n, _ = _sizes(outputs[0])
+    return count * max(n**3 // 3, n)
+
+
+def _solve_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    count, n, _ = _sizes(present(inputs[0]))
+    return count * 2 * n**3 // 3 + 2 * n * outputs[0].elements
+
+
+def _qr_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    count, m, n = _sizes(present(inputs[0]))
+    return count * 4 * n * n * m
+
+
+def _svd_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    count, m, n = _sizes(present(inputs[0]))
+    return count * (14 * m * n * n + 8 * n**3)
+
+
 CHOLESKY = operator(
     "cholesky",
     NoAttrs,
@@ -145,6 +178,7 @@ CHOLESKY = operator(
     ("l",),
     infer=_infer_cholesky,
     gradient=_cholesky_gradient,
+    work=_cholesky_work,
     batched=batched_rows,
     example=Example(NoAttrs(), (MATRIX,)),
     doc="l · lᵀ = a, l lower triangular",
@@ -156,6 +190,7 @@ SOLVE = operator(
     ("x",),
     infer=_infer_solve,
     gradient=_solve_gradient,
+    work=_solve_work,
     batched=batched_rows,
     example=Example(NoAttrs(), (MATRIX, MATRIX)),
     doc="a · x = b",
@@ -167,6 +202,7 @@ QR = operator(
     ("q", "r"),
     infer=_infer_qr,
     gradient=_qr_gradient,
+    work=_qr_work,
     batched=batched_rows,
     example=Example(NoAttrs(), (MATRIX,)),
     doc="q · r = a, q with orthonormal columns, r upper triangular",
@@ -178,6 +214,7 @@ SVD = operator(
     ("u", "s", "v"),
     infer=_infer_svd,
     gradient=_svd_gradient,
+    work=_svd_work,
     batched=batched_rows,
     example=Example(NoAttrs(), (MATRIX,)),
     doc="u · diag(s) · v = a, s descending",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
+from nnc.core.replacement import reason_of
 from nnc.errors import DataError, FormatError
 from nnc.nn.data.data_set import Examples
 
@@ -80,11 +81,13 @@ def read_table(
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        try:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             lines = [[cell.strip() for cell in row] for row in csv.reader(file)]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise FormatError(str(path), got=str(error), need="a CSV file in UTF-8") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FormatError(str(path), got=str(error), need="a CSV file in UTF-8") from None
+    except OSError as error:
+        raise FormatError(str(path), got=reason_of(error), need="a file that can be read") from None
     head = lines[0] if lines else []
     if len(set(head)) < len(head) or not head:
         raise FormatError(str(path), got=f"the head {head}", need="a name for each column, each once")
