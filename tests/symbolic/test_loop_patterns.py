@@ -45,6 +45,34 @@ def sometimes(x: Symbol, w: Symbol) -> tuple[Symbol, ...]:
     )
 
 
+def permuting(*orders: Sequence[int]) -> Step:
+    """The state in the order that its first value says."""
+
+    def step(*given: Symbol) -> tuple[Symbol, ...]:
+        *state, _ = given
+        choice = (lambda total: int(total.numpy() * 1000) % len(orders), [reduce_sum(state[0])])
+        branches = [lambda *xs, order=order: tuple(xs[place] for place in order) for order in orders]
+        return case_of(state[0].graph, choice, branches, state)
+
+    return step
+
+
+def beside_untouched(x: Symbol, y: Symbol, w: Symbol) -> tuple[Symbol, ...]:
+    """(x w, y) while the sum of x is below a bound; else both pass."""
+    choice = (lambda total: 0 if total.numpy() < 9.0 else -1, [reduce_sum(x)])
+    return case_of(x.graph, choice, [lambda x, y: (x @ w, y)], [x, y], bypass=[x, y])
+
+
+def product_behind(step: Step) -> Step:
+    """(x, y…) <- (x w, y…) of the step."""
+
+    def behind(*given: Symbol) -> tuple[Symbol, ...]:
+        first, *others = step(*given)
+        return first @ given[-1], *others
+
+    return behind
+
+
 @dataclass(frozen=True)
 class Pattern:
     """A step of the state, how many values the state has, how many buffers are enough, and bytes beside them."""
@@ -70,6 +98,13 @@ PATTERNS = (
     # Where the value ends depends on the run, so its result is a buffer beside the two that take turns.
     # The sum that decides is a scalar.
     Pattern("pass through", sometimes, 1, 3, 64),
+    # Two buffers for values, which branches do not move, and two for results.
+    Pattern("swap or not", permuting((0, 1), (1, 0)), 2, 4, 64),
+    Pattern("three in any order", permuting((1, 2, 0), (2, 0, 1), (0, 2, 1)), 3, 6, 64),
+    Pattern("swap or not, product", product_behind(permuting((0, 1), (1, 0))), 2, 5),
+    Pattern("one of two untouched", beside_untouched, 2, 5, 64),
+    # What is no parameter may stay where it is without moving pointers, so that results are found in place.
+    Pattern("sums, both untouched", lambda x, y, w: permuting((0, 1), (0, 1))(x + 1.0, y + 1.0, w), 2, 2, 64),
 )
 NAMES = [pattern.name for pattern in PATTERNS]
 

@@ -423,7 +423,7 @@ class GraphBuilder:
             phis[output] = Phi(places[0], *places)
         of = self.planned.slots.of
         pairs = [[(of[output], of[operand]) for output, operand in handed.items()] for handed in passed]
-        changes = [dict((*some, *((operand, output) for output, operand in some))) for some in pairs]
+        changes = [dict((*((operand, output) for output, operand in some), *some)) for some in pairs]
         slots = self.moving.exchange(changes, sorted(self._specs_in_slots(), key=str))
         self.places.update(phis)
         return [*phis.values(), *slots]

@@ -52,7 +52,8 @@ class LiveRanges:
     `fills` are the roots that get their fill at the beginning of a step, `outer` the blocks that a loop begins in,
     `lent` the operands that may be written over while the bodies of a step run, and `inside` the blocks of these.
     Roots that are parts of a concatenated one lie `shifts` bytes behind the beginning of its block; `parts` says of
-    which root each is a part, and `in_place` which inputs a step finds in their places.
+    which root each is a part, and `in_place` which inputs a step finds in their places. Outputs `permuted` by a step
+    are its operands in an order that the branch taken says, and continue their blocks.
     """
 
     steps: int
@@ -65,6 +66,7 @@ class LiveRanges:
     shifts: dict[TensorKey, int] = field(default_factory=dict)
     parts: dict[TensorKey, TensorKey] = field(default_factory=dict)
     in_place: dict[int, set[int]] = field(default_factory=dict)
+    permuted: dict[int, Collection[TensorKey]] = field(default_factory=dict)
 
     def take_over(self, source: TensorKey, target: TensorKey) -> None:
         """Let the block of `target` go on in that of `source`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
@@ -34,8 +34,10 @@ from nnc.symbolic.compiler.place.slots import (
     Slots,
     assign_slots,
     computed_places,
+    handed_operands,
     join_equals,
     live_through,
+    permute_in_place,
     runs_once,
     trips,
     use_outer_memory,
@@ -126,20 +128,23 @@ class Planner:
     def choose(self, trials: int, concurrency: Concurrency | None = None) -> PlannedGraph:
         """The smallest plan over what may share memory, with the lowest bound of all that were tried."""
         best = self.arranged(concurrency)
-        bound = best.bound
+        bound, permuted = best.bound, True
         joined: set[int] = set()
         apart: set[int] = set()
         shared = True
         trials = min(trials, TRIED_PAIRS // max(len(best.layout.spans) ** 2, 1))
-        if self.boundary.loop is not None and trials:
-            trial = self.arranged(concurrency, shared=False)
-            bound = min(bound, trial.bound)
-            # At the same size, what may lie anywhere in the only iteration leaves more to the graph around.
-            once = trips(self.boundary.loop) == 1 and runs_once(self.boundary.loop, len(self.boundary.early))
-            if trial.arena < best.arena + once:
-                shared, best = False, trial
+        loop = self.boundary.loop
+        if loop is not None and trials:
+            shared, best, bound = self._slotted(loop, best, concurrency)
+            if best.lives.permuted:
+                other = self.arranged(concurrency, permuted=False)
+                other_shared, other, other_bound = self._slotted(loop, other, concurrency, permuted=False)
+                bound = min(bound, other_bound)
+                if other.arena + _moved_results(loop, other) < best.arena + _moved_results(loop, best):
+                    shared, permuted, best = other_shared, False, other
+        arranged = partial(self.arranged, concurrency, shared=shared, permuted=permuted, places=PLACES_OF_A_TRIAL)
         for step in sites(self.graph, self.order)[:trials]:
-            trial = self.arranged(concurrency, {*joined, step}, shared=shared, places=PLACES_OF_A_TRIAL)
+            trial = arranged({*joined, step})
             bound = min(bound, trial.bound)
             if trial.lives.in_place.get(step) and trial.arena <= best.arena:
                 joined.add(step)
@@ -148,12 +153,22 @@ class Planner:
         for step in folded[:trials]:
             if best.arena == best.layout.plan.lower_bound:
                 break
-            trial = self.arranged(concurrency, joined, {*apart, step}, shared=shared, places=PLACES_OF_A_TRIAL)
+            trial = arranged(joined, {*apart, step})
             bound = min(bound, trial.bound)
             if trial.arena < best.arena:
                 apart.add(step)
                 best = trial
         return replace(best, bound=bound)
+
+    def _slotted(
+        self, loop: WhileAttrs, best: PlannedGraph, concurrency: Concurrency | None, *, permuted: bool = True
+    ) -> tuple[bool, PlannedGraph, int]:
+        """Whether other values share the slots, with the smaller plan, and the lower bound of both."""
+        trial = self.arranged(concurrency, shared=False, permuted=permuted)
+        # At the same size, what may lie anywhere in the only iteration leaves more to the graph around.
+        once = trips(loop) == 1 and runs_once(loop, len(self.boundary.early))
+        is_smaller = trial.arena < best.arena + once
+        return not is_smaller, trial if is_smaller else best, min(best.bound, trial.bound)
 
     def unfolded(self) -> LiveRanges:
         """The live ranges of all roots, each with a block of its own."""
@@ -171,11 +186,13 @@ class Planner:
         apart: Collection[int] = (),
         *,
         shared: bool = True,
+        permuted: bool = True,
         places: int = PLACES,
     ) -> PlannedGraph:
         """With a layout: outputs have taken over what ends at their execs, but for the steps `apart`.
 
-        The inputs of the concatenations `joined` are computed in their places.
+        The inputs of the concatenations `joined` are computed in their places. Carried values that branches hand on in
+        an order of their own stay in their blocks where they may be `permuted`.
         """
         graph, order, boundary = self.graph, self.order, self.boundary
         is_over = ends_at if concurrency is None else concurrency.is_over
@@ -183,6 +200,8 @@ class Planner:
         fold_inplace(graph, order, lives, is_over, apart, boundary.may_join)
         if boundary.loop is not None:
             join_equals(boundary.loop, lives)
+            if permuted:
+                permute_in_place(boundary.loop, order, lives)
         inner = dict(self._bodies(lives, is_over))
         for step, key in enumerate(order):
             if key not in inner and (nbytes := self.uses.scratch[key]):
@@ -393,6 +412,12 @@ def _in_one_block(planned: PlannedGraph, parameter: TensorKey, result: TensorKey
     return result == parameter or (result in planned.lent and life is planned.lives.of.get(parameter))
 
 
+def _moved_results(loop: WhileAttrs, planned: PlannedGraph) -> int:
+    """Bytes of the results of a loop that are copied behind it, as where they end depends on the run."""
+    is_moved = trips(loop) is not None and planned.slots.passed
+    return _bytes_of(planned.graph, loop.exits()) if is_moved else 0
+
+
 def _drop_count(life: LiveRange | None, step: int) -> None:
     """A count that nobody reads is not written."""
     if life is not None and ends_at(life, step):
@@ -452,14 +477,9 @@ def _handed_on(graph: SymbolicGraph, order: Sequence[ExecKey], loop: WhileAttrs)
     handed = set(loop.body.parameters)
     for key in order:
         record = graph.execs[key]
-        attrs = record.command.attrs
-        if not isinstance(attrs, CaseAttrs):
-            continue
-        operands = record.inputs[attrs.chosen :]
-        for _, body in attrs.bodies():
-            for output, result in zip(record.outputs, body.results, strict=True):
-                if result in body.parameters and operands[body.parameters.index(result)] in handed:
-                    handed.add(output)
+        if isinstance(record.command.attrs, CaseAttrs):
+            pairs = (pair for branch in handed_operands(record) for pair in branch.items())
+            handed.update(output for output, operand in pairs if operand in handed)
     return frozenset(handed)
 
 

@@ -100,6 +100,78 @@ def join_equals(attrs: WhileAttrs, lives: LiveRanges) -> None:
             lives.of[key] = lives.of[other]
 
 
+def permute_in_place(attrs: WhileAttrs, order: Sequence[ExecKey], lives: LiveRanges) -> None:
+    """Carried values that each branch hands on, in an order of its own, go on in the blocks that they are in."""
+    body = attrs.body
+    carried = {
+        id(lives.of[key]) for place in computed_places(attrs) for key in (body.results[place], body.parameters[place])
+    }
+    for step, key in enumerate(order):
+        record = body.graph.execs[key]
+        if not isinstance(record.command.attrs, CaseAttrs):
+            continue
+        ending = _ending_operands(record, step, lives)
+        branches = [
+            {
+                output: operand
+                for output, operand in handed.items()
+                if operand in ending and output in lives.of and _continues(lives, operand, output, step, carried)
+            }
+            for handed in handed_operands(record)
+        ]
+        outputs = _permuted(branches)
+        for output in outputs:
+            lives.take_over(branches[-1][output], output)
+        if outputs:
+            lives.permuted[step] = outputs
+
+
+def _continues(lives: LiveRanges, operand: TensorKey, output: TensorKey, step: int, carried: Collection[int]) -> bool:
+    """May what begins here go on in a block of its size that ends here, and is one of them carried?"""
+    old, new = lives.of[operand], lives.of[output]
+    begins = new.lower == step and new.roots[0] == output and old is not new
+    fits = aligned(old.nbytes) == aligned(new.nbytes) > 0
+    return begins and fits and (id(old) in carried or id(new) in carried)
+
+
+def _permuted(branches: Sequence[Mapping[TensorKey, TensorKey]]) -> tuple[TensorKey, ...]:
+    """The most outputs that are the same operands in each branch, each of them once."""
+    found = sorted(set(branches[0]).intersection(*branches))
+    while True:
+        chosen = [[handed[output] for output in found] for handed in branches]
+        common = set(chosen[0]).intersection(*chosen)
+        kept = [
+            output
+            for place, output in enumerate(found)
+            if all(taken[place] in common and taken.count(taken[place]) == 1 for taken in chosen)
+        ]
+        if kept == found:
+            return tuple(found)
+        found = kept
+
+
+def handed_operands(record: ExecSymbol) -> tuple[dict[TensorKey, TensorKey], ...]:
+    """By branch, the outputs of a `case..of` that are an operand."""
+    attrs = record.command.attrs
+    assert isinstance(attrs, CaseAttrs)
+    operands = record.inputs[attrs.chosen :]
+    found: list[dict[TensorKey, TensorKey]] = []
+    for _, body in attrs.bodies():
+        given = dict(zip(body.parameters, operands, strict=True))
+        pairs = ((output, given.get(result)) for output, result in zip(record.outputs, body.results, strict=True))
+        found.append({output: operand for output, operand in pairs if operand is not None})
+    return tuple(found)
+
+
+def _ending_operands(record: ExecSymbol, step: int, lives: LiveRanges) -> set[TensorKey]:
+    """Inputs whose blocks end with a step, and that it has once."""
+    return {
+        key
+        for key in record.inputs
+        if key in lives.of and record.inputs.count(key) == 1 and ends_at(lives.of[key], step)
+    }
+
+
 def runs_once(attrs: WhileAttrs, tested: int) -> bool:
     """Is there one iteration at most, with nothing in front of its test?"""
     turns = trips(attrs)
@@ -158,24 +230,14 @@ def _passed(
     found: dict[int, tuple[Mapping[TensorKey, TensorKey], ...]] = {}
     for step, key in enumerate(order):
         record = graph.execs[key]
-        attrs = record.command.attrs
-        if not isinstance(attrs, CaseAttrs):
+        if not isinstance(record.command.attrs, CaseAttrs):
             continue
-        operands = record.inputs[attrs.chosen :]
-        ending = {
-            operand
-            for operand in operands
-            if operand is not None
-            and operand in slots
-            and record.inputs.count(operand) == 1
-            and ends_at(lives.of[operand], step)
-        }
+        permuted, ending = lives.permuted.get(step, ()), _ending_operands(record, step, lives) & slots.keys()
         branches: list[Mapping[TensorKey, TensorKey]] = []
-        for _, body in attrs.bodies():
-            handed: dict[TensorKey, TensorKey] = {}
-            for output, result in zip(record.outputs, body.results, strict=True):
-                operand = operands[body.parameters.index(result)] if result in body.parameters else None
-                if operand is None or operand not in ending or operand in handed.values() or output not in slots:
+        for candidates in handed_operands(record):
+            handed = {output: candidates[output] for output in permuted}
+            for output, operand in candidates.items():
+                if operand not in ending or operand in handed.values() or output not in slots:
                     continue
                 begins = lives.of[output].lower == step and lives.of[output] is not lives.of[operand]
                 if begins and sizes[slots[operand]] == sizes[slots[output]]:
