@@ -75,6 +75,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "tensors that are a number": lambda: save_tensors("file", 1.5),
     "a file mapped by a tuple": lambda: map_file((), spec((3,))),
     "a checkpoint of a number": lambda: nn.read_position(1.5),
+    "a block that is half a number": lambda: planning.Problem((planning.Block("a", 1, 0, 1),)).interfere(0.5, 0),
+    "the identity of a scalar": lambda: ops.identity_like(SymbolicGraph().input(spec(()))),
     "weights that are a truth": lambda: nn.Model(nn.Dense(2), (3,)).apply(V, True),
     "a layer applied to bytes": lambda: nn.Model(nn.Dense(2), (3,)).apply(b"bytes", {}),
     "roots of a number": lambda: GRAPH.roots(1.5),

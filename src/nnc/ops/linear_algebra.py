@@ -225,6 +225,8 @@ OPERATORS = (CHOLESKY, SOLVE, QR, SVD)
 
 def identity_like(x: T) -> T:
     """The identity [n, n] of the last axis of `x`, in its element type; `x` is not read."""
+    if not x.shape:
+        raise ShapeError("identity_like", got=f"x={x.spec}", need="an axis")
     places = arange_like(x, x.shape[-1], dtype=I64)
     return cast(equal(reshape(places, (-1, 1)), places), x.spec.dtype)
 

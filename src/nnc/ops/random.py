@@ -93,7 +93,8 @@ def _check_seed(subject: str, seed: int) -> None:
 
 def largest_below(high: float, dtype: DType) -> float:
     """The largest number of the element type below `high`, which a draw is at most."""
-    rounded = np.asarray(high).astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(high).astype(dtype.numpy)
     return float(rounded if float(rounded) < high else np.nextafter(rounded, dtype.numpy.type(-np.inf)))
 
 

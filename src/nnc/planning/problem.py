@@ -185,11 +185,7 @@ class Problem:
 
     def _check(self, *indices: int) -> None:
         for i in indices:
-            try:
-                known = 0 <= i < len(self.blocks)
-            except TypeError:
-                known = False
-            if not known:
+            if not (hasattr(i, "__index__") and 0 <= i < len(self.blocks)):
                 raise PlanningError("problem", got=f"block {i}", need=f"a block of 0..{len(self.blocks) - 1}")
 
     @property

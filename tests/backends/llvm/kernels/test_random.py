@@ -9,10 +9,18 @@ from nnc import ops
 from nnc.backends.llvm.frame.kernel import words_of
 from nnc.backends.llvm.frame.row import view_of
 from nnc.backends.llvm.kernels.table import ROWS
-from nnc.core.dtype import F32, I64
+from nnc.core.dtype import F16, F32, I64
 from nnc.core.spec import TensorSpec, spec
 from nnc.graph import Op
-from nnc.ops.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM, DropoutAttrs, NormalAttrs, UniformAttrs
+from nnc.ops.random import (
+    DROPOUT,
+    RANDOM_NORMAL,
+    RANDOM_UNIFORM,
+    DropoutAttrs,
+    NormalAttrs,
+    UniformAttrs,
+    largest_below,
+)
 from nnc.symbolic import SymbolicGraph, compile
 
 MATRIX, COUNTER = spec((16, 17)), TensorSpec((), I64)
@@ -51,3 +59,7 @@ def test_a_bound_that_rounding_would_reach_is_not_drawn() -> None:
     high = float(np.nextafter(np.float32(1.0), np.float32(2.0)))
     found = drawn("llvm", 3, 1.0, high, F32.name)
     assert found.max() == 1.0
+
+
+def test_a_bound_beyond_the_element_type_is_its_largest_number() -> None:
+    assert largest_below(1e30, F16) == 65504.0
