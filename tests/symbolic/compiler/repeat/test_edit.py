@@ -27,9 +27,30 @@ def test_edits_cost_what_the_edited_schedules_cost() -> None:
             gone = generator.sample(repeats, min(len(repeats), generator.randint(0, 2)))
             trial = edited(now, gone, position, steps)
             assert trial is not None
-            now = ReplaySchedule(made, trial.steps)
-            assert trial.bytes.during.tolist() == now.bytes.during.tolist()
-            assert (trial.peak, trial.extra) == (now.peak, now.extra)
+            now = trial.schedule()
+            _assert_equal(now, ReplaySchedule(made, trial.steps))
+
+
+def _assert_equal(edited: ReplaySchedule, anew: ReplaySchedule) -> None:
+    """An edited schedule is the one that is counted anew, in what bytes consist of as well: later edits go on from it."""
+    program = anew.program
+    assert (list(edited.steps), list(edited.repeats), edited.extra) == (list(anew.steps), anew.repeats, anew.extra)
+    for root in range(len(program.maker)):
+        assert (edited.events(root), edited.lives(root)) == (anew.events(root), anew.lives(root))
+    for step in range(len(program.reads)):
+        assert edited.runs(step) == anew.runs(step)
+    for name in ("through", "born", "own", "shared", "during"):
+        assert getattr(edited.bytes, name).tolist() == getattr(anew.bytes, name).tolist()
+
+
+def test_what_is_there_from_the_start_is_so_for_a_step_that_comes_first() -> None:
+    """Step 1 reads x, which step 0 does not read."""
+    made = program([(), (0,), (1, 2)], [4, 1, 2, 1])
+    for now, place, position in ((ReplaySchedule(made, range(3)), 1, 0), (ReplaySchedule(made, range(3)), 0, 2)):
+        trial = moved(now, place, position)
+        assert trial is not None
+        assert list(trial.steps) == [1, 0, 2]
+        _assert_equal(trial.schedule(), ReplaySchedule(made, trial.steps))
 
 
 def test_a_step_in_front_of_its_reader() -> None:
@@ -54,7 +75,7 @@ def test_a_first_run_moves_where_nothing_depends_on_its_place() -> None:
         trial = moved(now, place, position)
         assert trial is not None
         assert list(trial.steps) == steps
-        assert trial.bytes.during.tolist() == ReplaySchedule(made, steps).bytes.during.tolist()
+        _assert_equal(trial.schedule(), ReplaySchedule(made, steps))
         assert trial.extra == 0
     assert moved(now, 3, 1) is None
     assert moved(now, 0, 2) is None

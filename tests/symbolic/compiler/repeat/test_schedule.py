@@ -12,7 +12,7 @@ from nnc.symbolic.compiler.repeat.schedule import NEVER, Events, ReplaySchedule
 def test_values_live_to_their_last_use() -> None:
     found = ReplaySchedule(simple(), range(4))
     assert found.repeats == [False] * 4
-    assert found.lives == [[(0, 0)], [(0, 3)], [(1, 2)], [(2, 3)], [(3, 3)]]
+    assert [found.lives(root) for root in range(5)] == [[(0, 0)], [(0, 3)], [(1, 2)], [(2, 3)], [(3, 3)]]
     assert found.bytes.during.tolist() == [8, 8 + 4, 8 + 4 + 2, 8 + 2 + 1]
     assert found.extra == 0
 
@@ -20,7 +20,7 @@ def test_values_live_to_their_last_use() -> None:
 def test_a_step_that_runs_again_makes_a_second_version() -> None:
     found = ReplaySchedule(simple(), (0, 1, 2, 0, 3))
     assert found.repeats == [False, False, False, True, False]
-    assert found.lives[1] == [(0, 1), (3, 4)]
+    assert found.lives(1) == [(0, 1), (3, 4)]
     assert [found.version(1, position) for position in (1, 4)] == [0, 1]
     assert found.bytes.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
     assert found.bytes.through.tolist() == [0, 8, 4, 2, 2 + 8]
@@ -31,7 +31,7 @@ def test_what_lives_to_the_end_keeps_its_first_version() -> None:
     """a is wanted: when f runs again, its output is read by nobody, and takes memory for that run alone."""
     lasting = [False, True, False, False, True]
     found = ReplaySchedule(replace(simple(), lasting=lasting, scratch=[3, 0, 0, 0]), (0, 1, 0, 2, 3))
-    assert found.lives[1] == [(0, 4)]
+    assert found.lives(1) == [(0, 4)]
     assert found.bytes.during.tolist() == [8 + 3, 8 + 4, 8 + 4 + 8 + 3, 8 + 4 + 2, 8 + 2 + 1]
 
 
@@ -46,7 +46,7 @@ def test_what_is_made_piece_by_piece_lives_from_its_first_piece() -> None:
     pieces = replace(
         simple(), writes=[(1,), (1,), (3,), (4,)], reads=[(0,), (0,), (1,), (3,)], maker=[NEVER, NEVER, NEVER, 2, 3]
     )
-    assert ReplaySchedule(pieces, range(4)).lives[:2] == [[(0, 1)], [(0, 2)]]
+    assert [ReplaySchedule(pieces, range(4)).lives(root) for root in range(2)] == [[(0, 1)], [(0, 2)]]
 
 
 def test_a_version_that_nobody_reads_lives_for_its_run() -> None:

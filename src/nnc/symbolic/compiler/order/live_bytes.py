@@ -32,18 +32,7 @@ class LiveBytes:
         shared: Sequence[int] | Bytes,
         others: tuple[Bytes, Bytes] | None = None,
     ) -> None:
-        count = len(own)
-        change, born = [0] * (count + 2), [0] * (count + 2)
-        for nbytes, lives in values:
-            for birth, last in lives:
-                born[birth] += nbytes
-                change[birth + 1] += nbytes
-                change[last + 1] -= nbytes
-        self.through: Bytes = np.cumsum(np.array(change, np.int64))[:count]
-        self.born: Bytes = np.array(born[:count], np.int64)
-        if others is not None:
-            self.through += others[0]
-            self.born += others[1]
+        self.through, self.born = _counted(values, len(own)) if others is None else _added(values, *others)
         self.own: Bytes = np.asarray(own, np.int64)
         self.shared: Bytes = np.asarray(shared, np.int64)
         self.during: Bytes = self.through + self.born + self.own - self.shared
@@ -53,6 +42,27 @@ class LiveBytes:
     def at_peak(self) -> int:
         """The first position of the peak."""
         return int(self.during.argmax()) if len(self.during) else 0
+
+
+def _counted(values: Iterable[tuple[int, Iterable[Span]]], count: int) -> tuple[Bytes, Bytes]:
+    """`through` and `born` of many values."""
+    change, born = [0] * (count + 2), [0] * (count + 2)
+    for nbytes, lives in values:
+        for birth, last in lives:
+            born[birth] += nbytes
+            change[birth + 1] += nbytes
+            change[last + 1] -= nbytes
+    return np.cumsum(np.array(change, np.int64))[:count], np.array(born[:count], np.int64)
+
+
+def _added(values: Iterable[tuple[int, Iterable[Span]]], through: Bytes, born: Bytes) -> tuple[Bytes, Bytes]:
+    """Both with a few values more: slices take a tenth of the time of lists over all positions."""
+    through, born = through.copy(), born.copy()
+    for nbytes, lives in values:
+        for birth, last in lives:
+            born[birth : birth + 1] += nbytes
+            through[birth + 1 : last + 1] += nbytes
+    return through, born
 
 
 def shared_bytes(

@@ -76,7 +76,7 @@ class _Dropping:
 
     def _crosses(self, root: Root) -> bool:
         """True for a root that is made in front of the peak, and read behind it."""
-        ((birth, last),) = self.once.lives[root]
+        ((birth, last),) = self.once.lives(root)
         return birth < self.peak < last
 
     def schedule(self) -> ReplaySchedule:

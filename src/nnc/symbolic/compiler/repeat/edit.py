@@ -8,11 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from nnc.symbolic.compiler.order.live_bytes import Bytes, LiveBytes, Span
-from nnc.symbolic.compiler.repeat.schedule import NEVER, Events, ReplaySchedule, Root, Step
+from nnc.symbolic.compiler.repeat.schedule import NEVER, Events, NumberedRuns, ReplaySchedule, Root, Step
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,11 +25,18 @@ class Trial:
     steps: Sequence[Step]
     bytes: LiveBytes
     extra: int
+    edit: _Edit
 
     @property
     def peak(self) -> int:
         """max over positions of the bytes alive."""
         return self.bytes.peak
+
+    def schedule(self) -> ReplaySchedule:
+        """The edited schedule: counted anew is only what the edit touches."""
+        edit = self.edit
+        repeats = edit.changed(edit.old.repeats, [edit.again] * len(edit.fresh))
+        return ReplaySchedule.of(edit.program, self.steps, repeats, edit.numbered(), (self.bytes, self.extra))
 
 
 def edited(
@@ -46,7 +56,7 @@ def moved(schedule: ReplaySchedule, place: int, position: int) -> Trial | None:
     """
     step, before = schedule.steps[place], schedule.program.before
     passed = schedule.steps[place + 1 : position]
-    if any(schedule.runs[earlier][0] >= position for earlier in before[step]):
+    if any(schedule.runs(earlier)[0] >= position for earlier in before[step]):
         return None
     if any(other == step or step in before[other] for other in passed):
         return None
@@ -66,28 +76,37 @@ class _Edit:
         self.position = position
         self.fresh = steps
         self.start = position - bisect_left(self.gone, position)
-        self.steps = [*old.steps[:position], *steps, *old.steps[position:]]
-        for place in reversed(self.gone):
-            del self.steps[place + (len(steps) if place >= position else 0)]
+        self.steps = self.changed(old.steps, steps)
         self.lives: dict[Root, list[Span]] = {}
+        self.events: dict[Root, Events] = {}
+
+    def changed(self, values: Sequence[R], fresh: Sequence[R]) -> list[R]:
+        """Values per position, without those that are gone and with fresh ones."""
+        found = [*values[: self.position], *fresh, *values[self.position :]]
+        for place in reversed(self.gone):
+            del found[place + (len(fresh) if place >= self.position else 0)]
+        return found
 
     def trial(self) -> Trial | None:
         """The costs of the edit."""
         old, program = self.old, self.program
         reads, births = self._fresh_events()
-        changes: list[tuple[int, list[Span]]] = []
+        through, born = old.bytes.through.copy(), old.bytes.born.copy()
         places = set(range(self.start, self.start + len(self.fresh)))
         for root in reads.keys() | births.keys() | self._touched_by_gone():
             events = self._events(root, births.get(root, ()), reads.get(root, ()))
             if self._is_read_in_vain(root, events):
                 return None
-            before, after = self._moved_lives(root), old.lives_of(root, events, len(self.steps))
-            self.lives[root] = after
-            changes += [(-program.nbytes[root], before), (program.nbytes[root], after)]
-            places.update(place for life in (*before, *after) for place in life)
-        through = [int(old.bytes.through[self.position])] * len(self.fresh) if self.fresh else []
+            after, nbytes = old.lives_of(root, events, len(self.steps)), program.nbytes[root]
+            self.events[root], self.lives[root] = events, after
+            for birth, last in old.lives(root):
+                born[birth] -= nbytes
+                through[birth + 1 : last + 1] -= nbytes
+            places.update(place for life in (*self._moved_lives(root), *after) for place in life)
         nothing = [0] * len(self.fresh)
-        others = (self._stretched(old.bytes.through, through), self._stretched(old.bytes.born, nothing))
+        around = [int(through[self.position])] * len(self.fresh) if self.fresh else []
+        others = (self._stretched(through, around), self._stretched(born, nothing))
+        changes = ((program.nbytes[root], self.lives[root]) for root in self.events)
         own = self._stretched(old.bytes.own, [program.runs[step][self.again].own for step in self.fresh])
         shared = self._stretched(old.bytes.shared, nothing)
         for at in places:
@@ -95,7 +114,25 @@ class _Edit:
                 shared[at] = program.shared_bytes(self.steps[at], self._lives, at)
         added = sum(program.work[step] for step in self.fresh)
         saved = sum(program.work[old.steps[place]] for place in self.gone)
-        return Trial(self.steps, LiveBytes(changes, own, shared, others), old.extra + added - saved)
+        return Trial(self.steps, LiveBytes(changes, own, shared, others), old.extra + added - saved, self)
+
+    def numbered(self) -> NumberedRuns:
+        """The runs after the edit, by the numbers they had; fresh ones have numbers behind all others."""
+        was, most = self.old.numbered, len(self.old.numbered.place) - 1
+        order = self.changed(was.order, range(most, most + len(self.fresh)))
+        place = [NEVER] * (most + len(self.fresh) + 1)
+        for position, number in enumerate(order):
+            place[number] = position
+        numbers = (*order, NEVER)
+        events, runs = [*was.events], [*was.runs]
+        for root, found in self.events.items():
+            births, reads = ([numbers[at] for at in places] for places in (found.births, found.reads))
+            events[root] = Events(births, reads)
+        for step in {*self.fresh, *(self.old.steps[at] for at in self.gone)}:
+            kept = [self._moved(at) for at in self.old.runs(step) if at not in self.gone]
+            fresh = [at for at, other in enumerate(self.fresh, self.start) if other == step]
+            runs[step] = [order[at] for at in sorted([*kept, *fresh])]
+        return NumberedRuns(order, place, events, runs)
 
     # ---- positions
 
@@ -136,11 +173,14 @@ class _Edit:
         runs = (program.runs[old.steps[place]][old.repeats[place]] for place in self.gone)
         touched = [(*run.reads, *run.makes) for run in runs]
         lost = () if self.again else (root for root, step in program.overwritten.items() if step in self.fresh)
-        return set[Root]().union(*touched, lost)
+        # What is there from the start lives from the first run on, whichever that is.
+        first = (self.fresh and self.position == 0) or self.gone[:1] == [0]
+        there = (root for root, births in enumerate(program.maker) if births == NEVER) if first else ()
+        return set[Root]().union(*touched, lost, there)
 
     def _events(self, root: Root, births: Sequence[int], reads: Sequence[int]) -> Events:
         """The events of a root with those that are added, without those that are gone."""
-        was, gone = self.old.events[root], self.gone
+        was, gone = self.old.events(root), self.gone
         moved = self._moved
         born = [place if place == NEVER else moved(place) for place in was.births if place not in gone]
         read = sorted([*[moved(place) for place in was.reads if place not in gone], *reads])
@@ -157,7 +197,7 @@ class _Edit:
 
     def _first_run(self, step: Step) -> int:
         """Where a step runs first."""
-        return self.start if not self.again and step in self.fresh else self._moved(self.old.runs[step][0])
+        return self.start if not self.again and step in self.fresh else self._moved(self.old.runs(step)[0])
 
     def _lives(self, root: Root) -> list[Span]:
         if root not in self.lives:
@@ -166,4 +206,4 @@ class _Edit:
 
     def _moved_lives(self, root: Root) -> list[Span]:
         """The old lives of a root where its runs are now; one whose only run is gone ends before it begins."""
-        return [(self._moved(birth), self._ended(last)) for birth, last in self.old.lives[root]]
+        return [(self._moved(birth), self._ended(last)) for birth, last in self.old.lives(root)]

@@ -121,7 +121,7 @@ def descend(program: Program, deadline: float = inf) -> list[Point]:
         trial = _next(now) if perf_counter() < deadline else None
         if trial is None or trial.extra > MOST_WORK * sum(program.work):
             break
-        now = ReplaySchedule(program, trial.steps)
+        now = trial.schedule()
         if now.peak < points[-1].peak:
             if now.peak <= THINNED_SHARE * thinned:
                 now = thin(now)
@@ -149,7 +149,7 @@ def _reordered(now: ReplaySchedule) -> Iterator[Trial | None]:
     for value in _values_at_peak(now)[:MOST_REORDERED]:
         reader = now.steps[value.after]
         if not now.repeats[value.after]:
-            earliest = max((now.runs[step][0] + 1 for step in now.program.before[reader]), default=0)
+            earliest = max((now.runs(step)[0] + 1 for step in now.program.before[reader]), default=0)
             if earliest <= here:
                 yield moved(now, value.after, here)
                 yield moved(now, value.after, earliest)
@@ -194,18 +194,19 @@ def _values_at_peak(now: ReplaySchedule) -> list[_WaitingMove]:
     here = now.bytes.at_peak
     above = np.concatenate(([0], np.cumsum(now.bytes.during > int(now.peak * SHARE))))
     found = []
-    for root, lives in enumerate(now.lives):
-        reads = now.events[root].reads
-        if now.program.nbytes[root] <= now.peak * SMALLEST_SHARE or not reads:
-            continue
-        for birth, last in lives:
-            if birth < here < last and reads[-1] > here:
+    smallest = now.peak * SMALLEST_SHARE
+    for root in now.program.largest:
+        if now.program.nbytes[root] <= smallest:
+            break
+        reads = now.events(root).reads
+        for birth, last in now.lives(root):
+            if birth < here < last and reads and reads[-1] > here:
                 place = bisect_left(reads, here)
                 before = max(birth, reads[place - 1]) if place else birth
                 steps = int(above[reads[place]] - above[before + 1])
                 if reads[place] > here and steps:
                     found.append(_WaitingMove(root, birth, before, reads[place], steps))
-    return sorted(found, key=lambda value: -now.program.nbytes[value.root])
+    return found
 
 
 def _moves_of(now: ReplaySchedule, value: _WaitingMove, highest: float) -> Iterator[Move]:
@@ -252,13 +253,13 @@ def _inputs(now: ReplaySchedule, layer: Sequence[Step], at: int, seen: set[Root]
         for other in now.program.again[step]:
             if other not in seen:
                 seen.add(other)
-                yield other, now.lives[other][now.version(other, at)][1]
+                yield other, now.lives(other)[now.version(other, at)][1]
 
 
 def _repeat_behind(now: ReplaySchedule, maker: Step, at: int) -> list[int]:
     """The next repeat of a step at or behind a position, if there is one."""
-    place = bisect_left(now.runs[maker], at, lo=1)
-    return now.runs[maker][place : place + 1]
+    place = bisect_left(now.runs(maker), at, lo=1)
+    return now.runs(maker)[place : place + 1]
 
 
 # ---- local search
@@ -267,13 +268,13 @@ def _repeat_behind(now: ReplaySchedule, maker: Step, at: int) -> list[int]:
 def thin(now: ReplaySchedule) -> ReplaySchedule:
     """Without the repeats, largest first, that it takes no higher peak to be without."""
     work = now.program.work
-    repeated = {step for step, runs in enumerate(now.runs) if len(runs) > 1}
+    repeated = {step for step, again in zip(now.steps, now.repeats, strict=True) if again}
     for step in sorted(repeated, key=lambda step: (-work[step], step)):
         number = 1
-        while number < len(now.runs[step]):
-            trial = edited(now, _unread_without(now, now.runs[step][number]))
+        while number < len(now.runs(step)):
+            trial = edited(now, _unread_without(now, now.runs(step)[number]))
             if trial is not None and trial.peak <= now.peak:
-                now = ReplaySchedule(now.program, trial.steps)
+                now = trial.schedule()
             else:
                 number += 1
     return now
@@ -319,7 +320,7 @@ def _unread_without(now: ReplaySchedule, position: int) -> set[int]:
     while waiting:
         reader = waiting.pop()
         for root in now.program.again[now.steps[reader]]:
-            births = now.events[root].births
+            births = now.events(root).births
             maker = births[now.version(root, reader)] if births else -1
             if maker >= 0 and now.repeats[maker] and maker not in gone and gone.issuperset(_readers(now, maker)):
                 gone.add(maker)
@@ -331,7 +332,7 @@ def _readers(now: ReplaySchedule, position: int) -> Iterator[int]:
     """Positions that read what the run at a position makes."""
     for root in now.program.writes[now.steps[position]]:
         if now.program.may_return(root):
-            births, reads = now.events[root].births, now.events[root].reads
+            births, reads = now.events(root).births, now.events(root).reads
             place = bisect_left(births, position) + 1
             first = bisect_left(reads, position + 1)
             stop = bisect_left(reads, births[place] + 1) if place < len(births) else len(reads)

@@ -61,12 +61,16 @@ class Program:
     pieces: frozenset[Root] = field(init=False)
     # Per step what its first run and a repeat read, make and need: asked for a thousand times per step in a descent.
     runs: tuple[tuple[StepRun, StepRun], ...] = field(init=False)
+    # Roots by falling bytes.
+    largest: tuple[Root, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         written = (root for roots in self.writes for root in roots)
         object.__setattr__(self, "pieces", frozenset(root for root in written if self.maker[root] == NEVER))
         runs = tuple((self._run(step, again=False), self._run(step, again=True)) for step in range(len(self.reads)))
         object.__setattr__(self, "runs", runs)
+        largest = sorted(range(len(self.nbytes)), key=lambda root: -self.nbytes[root])
+        object.__setattr__(self, "largest", tuple(largest))
 
     def may_return(self, root: Root) -> bool:
         """May the root be made a second time, to be read in place of the first?"""
@@ -110,25 +114,45 @@ class Events:
         return found
 
 
-class ReplaySchedule:
-    """The runs of a program: `steps` in order, which of them `repeats` an earlier one, and events and lives per root.
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberedRuns:
+    """Runs by numbers that they keep when others come and go, so that an edit renews only what it touches.
 
-    `runs` are per step the positions where it runs.
+    `order` are the numbers by position, `place` the positions by number (those of runs that are gone mean nothing, and
+    the last one is NEVER, at its own index). `events` are those of roots and `runs` those of steps, in numbers.
+    """
+
+    order: Sequence[int]
+    place: Sequence[int]
+    events: Sequence[Events]
+    runs: Sequence[Sequence[int]]
+
+    def events_of(self, root: Root) -> Events:
+        """The events of a root in positions."""
+        place, events = self.place, self.events[root]
+        return Events([place[birth] for birth in events.births], [place[read] for read in events.reads])
+
+    def runs_of(self, step: Step) -> list[int]:
+        """The positions where a step runs."""
+        return [self.place[run] for run in self.runs[step]]
+
+
+class ReplaySchedule:
+    """The runs of a program: `steps` in order, which of them `repeats` an earlier one, and what lives when.
+
+    `numbered` are the same runs by numbers. Positions follow from these where they are asked for.
     """
 
     def __init__(self, program: Program, steps: Sequence[Step]) -> None:
-        self.program = program
-        self.steps = steps
-        self.repeats: list[bool] = []
-        self.runs: list[list[int]] = [[] for _ in program.reads]
+        repeats: list[bool] = []
+        runs: list[list[int]] = [[] for _ in program.reads]
         births: list[list[int]] = [[NEVER] if maker == NEVER else [] for maker in program.maker]
         reads: list[list[int]] = [[] for _ in program.maker]
         own = []
         for position, step in enumerate(steps):
-            runs = self.runs[step]
-            again = bool(runs)
-            self.repeats.append(again)
-            runs.append(position)
+            again = bool(runs[step])
+            repeats.append(again)
+            runs[step].append(position)
             run = program.runs[step][again]
             own.append(run.own)
             for root in run.reads:
@@ -137,13 +161,60 @@ class ReplaySchedule:
                 births[root].append(position)
         for root in program.pieces:
             births[root] = reads[root][:1]
-        self.events = [Events(*both) for both in zip(births, reads, strict=True)]
-        self.lives = [self.lives_of(root, events, len(steps)) for root, events in enumerate(self.events)]
-        self.extra = sum(program.work[step] for step, again in zip(steps, self.repeats, strict=True) if again)
-        pairs, lives = program.pairs, self.lives.__getitem__
+        events = [Events(*both) for both in zip(births, reads, strict=True)]
+        places = range(len(steps))
+        self._hold(program, steps, repeats, NumberedRuns(places, (*places, NEVER), events, runs))
+        self.extra = sum(program.work[step] for step, again in zip(steps, repeats, strict=True) if again)
+        pairs, lives = program.pairs, self.lives
         shared = [program.shared_bytes(step, lives, at) if pairs[step] else 0 for at, step in enumerate(steps)]
-        self.bytes = LiveBytes(zip(program.nbytes, self.lives, strict=True), own, shared)
-        self.peak = self.bytes.peak
+        self.bytes = LiveBytes(zip(program.nbytes, map(lives, range(len(events))), strict=True), own, shared)
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        steps: Sequence[Step],
+        repeats: Sequence[bool],
+        numbered: NumberedRuns,
+        costs: tuple[LiveBytes, int],
+    ) -> ReplaySchedule:
+        """The runs whose bytes, and work of repeats, are known."""
+        made = cls.__new__(cls)
+        made._hold(program, steps, repeats, numbered)
+        made.bytes, made.extra = costs
+        return made
+
+    def _hold(self, program: Program, steps: Sequence[Step], repeats: Sequence[bool], numbered: NumberedRuns) -> None:
+        self.program = program
+        self.steps = steps
+        self.repeats = repeats
+        self.numbered = numbered
+        self._events: dict[Root, Events] = {}
+        self._lives: dict[Root, list[Span]] = {}
+        self._runs: dict[Step, list[int]] = {}
+
+    @property
+    def peak(self) -> int:
+        """max over positions of the bytes alive."""
+        return self.bytes.peak
+
+    def events(self, root: Root) -> Events:
+        """When a root is made and read."""
+        if root not in self._events:
+            self._events[root] = self.numbered.events_of(root)
+        return self._events[root]
+
+    def lives(self, root: Root) -> list[Span]:
+        """The lives of the versions of a root."""
+        if root not in self._lives:
+            self._lives[root] = self.lives_of(root, self.events(root), len(self.steps))
+        return self._lives[root]
+
+    def runs(self, step: Step) -> list[int]:
+        """The positions where a step runs."""
+        if step not in self._runs:
+            self._runs[step] = self.numbered.runs_of(step)
+        return self._runs[step]
 
     def lives_of(self, root: Root, events: Events, count: int) -> list[Span]:
         """The lives of a root with these events among `count` runs."""
@@ -151,4 +222,4 @@ class ReplaySchedule:
 
     def version(self, root: Root, position: int) -> int:
         """The number of the version that a run at this position reads."""
-        return max(bisect_left(self.events[root].births, position) - 1, 0)
+        return max(bisect_left(self.events(root).births, position) - 1, 0)
