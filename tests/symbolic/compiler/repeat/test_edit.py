@@ -32,7 +32,7 @@ def test_edits_cost_what_the_edited_schedules_cost() -> None:
 
 
 def _assert_equal(edited: ReplaySchedule, anew: ReplaySchedule) -> None:
-    """An edited schedule is the one that is counted anew, in what bytes consist of as well: later edits go on from it."""
+    """An edited schedule is the one that is counted anew, in the parts of its bytes too: later edits begin there."""
     program = anew.program
     assert (list(edited.steps), list(edited.repeats), edited.extra) == (list(anew.steps), anew.repeats, anew.extra)
     for root in range(len(program.maker)):

@@ -110,7 +110,7 @@ class _Edit:
         own = self._stretched(old.bytes.own, [program.runs[step][self.again].own for step in self.fresh])
         shared = self._stretched(old.bytes.shared, nothing)
         for at in places:
-            if at < len(self.steps):
+            if at < len(self.steps) and program.pairs[self.steps[at]]:
                 shared[at] = program.shared_bytes(self.steps[at], self._lives, at)
         added = sum(program.work[step] for step in self.fresh)
         saved = sum(program.work[old.steps[place]] for place in self.gone)

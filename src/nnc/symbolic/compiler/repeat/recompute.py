@@ -198,9 +198,11 @@ def _values_at_peak(now: ReplaySchedule) -> list[_WaitingMove]:
     for root in now.program.largest:
         if now.program.nbytes[root] <= smallest:
             break
+        if not now.numbered.spans(root, here):
+            continue
         reads = now.events(root).reads
         for birth, last in now.lives(root):
-            if birth < here < last and reads and reads[-1] > here:
+            if birth < here < last:
                 place = bisect_left(reads, here)
                 before = max(birth, reads[place - 1]) if place else birth
                 steps = int(above[reads[place]] - above[before + 1])

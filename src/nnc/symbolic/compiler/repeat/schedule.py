@@ -127,6 +127,11 @@ class NumberedRuns:
     events: Sequence[Events]
     runs: Sequence[Sequence[int]]
 
+    def spans(self, root: Root, position: int) -> bool:
+        """Is a root made in front of a position, and read behind it?"""
+        place, events = self.place, self.events[root]
+        return bool(events.reads) and place[events.births[0]] < position < place[events.reads[-1]]
+
     def events_of(self, root: Root) -> Events:
         """The events of a root in positions."""
         place, events = self.place, self.events[root]
