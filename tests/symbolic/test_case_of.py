@@ -147,3 +147,19 @@ def test_a_loop_has_a_name() -> None:
         a = loop.carry(x)
         loop.next(a, a * 2.0)
     assert [record.name for _, record in graph.execs.items()] == ["twice"]
+
+
+def test_an_operand_that_no_branch_reads_is_over_when_they_begin() -> None:
+    graph = SymbolicGraph()
+    start, w = inputs_of(graph, [(2,), (8, 2)])
+    with while_loop(graph, CountBelow(2)) as loop:
+        x = loop.carry(start)
+        (handed,) = case_of(loop.body, loop.count, [lambda w: w, lambda w: w * 2.0], [loop.capture(w)])
+        y = reduce_sum(handed, axes=0) + x
+        branches = [lambda y, handed: tanh(y + w), lambda y, handed: y - w]
+        (z,) = case_of(loop.body, loop.count, branches, [y, handed])
+        loop.next(x, reduce_sum(z, axes=0))
+    first, weight = random_arrays([(2,), (8, 2)])
+    expected = np.tanh(weight.sum(0) + first + weight).sum(0)
+    expected = ((2.0 * weight).sum(0) + expected - weight).sum(0)
+    np.testing.assert_allclose(values_of(graph, [loop.result(x)], {start: first, w: weight})[0], expected)

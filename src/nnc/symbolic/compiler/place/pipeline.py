@@ -260,12 +260,14 @@ class Planner:
                 lent = _lendable(record, lives, may_write) & plans.read_once()
                 body = plans.iteration(lent)
                 lives.outer[step] = use_outer_memory(record, step, body.slots, lives, may_write, sorted(lent))
+                over: Sequence[int] = range(record.command.attrs.carried)
                 yield key, (body,)
             else:
                 lent = _lendable(record, lives, may_write)
-                yield key, self._lend(plans, record, step, lives, lent)
-            moving = range(record.command.attrs.carried if plans.loop is not None else plans.chosen)
-            ending = (place for place in moving if _ends_with(lives, record.inputs[place], step))
+                branches = self._lend(plans, record, step, lives, lent)
+                over = _over_when_entered(record, plans.chosen, branches)
+                yield key, branches
+            ending = (place for place in over if _ends_with(lives, record.inputs[place], step))
             lives.lent[step] = {taken for place in (*ending, *lent) if (taken := record.inputs[place]) is not None}
 
     def _lend(
@@ -435,6 +437,20 @@ def _one_to_one(pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
 
 def _bytes_of(graph: SymbolicGraph, keys: Iterable[TensorKey]) -> int:
     return sum(graph.tensors[key].spec.nbytes for key in keys)
+
+
+def _over_when_entered(record: ExecSymbol, chosen: int, branches: Sequence[PlannedGraph]) -> Sequence[int]:
+    """Places of inputs that are not read behind the choice: those it is made by, and those no branch reads."""
+    bodies = [body for _, body in bodies_of(record.command)]
+    return [
+        place
+        for place in range(len(record.inputs))
+        if place < chosen
+        or not any(
+            body.parameters[place - chosen] in body.results or one.touches(body.parameters[place - chosen])
+            for one, body in zip(branches, bodies, strict=True)
+        )
+    ]
 
 
 def _ends_with(lives: LiveRanges, key: TensorKey | None, step: int) -> bool:

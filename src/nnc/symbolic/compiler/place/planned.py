@@ -57,6 +57,10 @@ class PlannedGraph:
         """How many streams the execs are on."""
         return 1 if self.concurrency is None else self.concurrency.streams
 
+    def touches(self, root: TensorKey) -> bool:
+        """Does any exec read or write it?"""
+        return any(root in self.uses.touched(key) for key in self.order)
+
     def lender(self, life: LiveRange) -> TensorKey | None:
         """The root of a block that lies in memory of the graph around; None for a block of this graph."""
         return next((root for root in life.roots if root in self.lent), None)

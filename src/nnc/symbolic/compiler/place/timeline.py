@@ -161,8 +161,7 @@ class _Timeline:
         if parameter in planned.lent:
             span = self.spans.get(id(planned.lives.of.get(parameter)))
             return entered if span is None else span.upper
-        touched = parameter in body.results or any(parameter in planned.uses.touched(key) for key in planned.order)
-        return left if touched else entered
+        return left if parameter in body.results or planned.touches(parameter) else entered
 
     def _first_use(self, inside: _Moments, body: Body, result: TensorKey, begin: int) -> int:
         if result in body.parameters:
