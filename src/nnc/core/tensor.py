@@ -257,11 +257,13 @@ class Tensor:
 
 
 def as_array(value: ArrayLike) -> Array:
-    """`value` as a NumPy array; ShapeError for rows of different lengths."""
+    """`value` as a NumPy array; ShapeError for rows of different lengths, DTypeError for what is no number."""
     try:
         return np.asarray(value)
     except ValueError:
         raise ShapeError("tensor", got="rows of different lengths", need="one size per axis") from None
+    except TypeError as error:
+        raise DTypeError("tensor", got=str(error), need="numbers") from None
 
 
 def _span(array: Array) -> int:

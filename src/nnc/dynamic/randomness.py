@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.core.dtype import F32, DType, dtype_of
 from nnc.core.spec import TensorSpec, check_shape
 from nnc.dynamic.array import ArrayOperand
@@ -51,18 +52,21 @@ def next_counter() -> np.int64:
     return np.int64(next(_COUNTER.numbers))
 
 
+@checked
 def dropout(x: Any, rate: float = 0.5) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
     """`x` with another share `rate` of its elements set to zero each time, the others scaled to keep the mean."""
     counter, number = _draw()
     return random.dropout(operand_of(x), counter, rate, seed=number)
 
 
+@checked
 def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
     """Numbers in [low, high)."""
     counter, number = _draw()
     return random.random_uniform(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), low, high, seed=number)
 
 
+@checked
 def normal(shape: Iterable[int] = (), mean: float = 0.0, deviation: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
     """Normally distributed numbers."""
     counter, number = _draw()

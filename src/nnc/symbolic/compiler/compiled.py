@@ -339,7 +339,11 @@ class Compiled(Uncopied):
         raise ArgumentError("views", got=got, need="pairs of a symbol and its value, and symbols")
 
     def _views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
-        for symbol, value in values:
+        for pair in values:
+            try:
+                symbol, value = pair
+            except (TypeError, ValueError):
+                raise ArgumentError("views", got=shown(pair), need="pairs of a symbol and its value") from None
             self._write(symbol, value)
         self.run()
         return tuple(self._found(symbol).numpy() for symbol in outputs)
