@@ -18,6 +18,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import CancelledError, IndexRangeError, UsageError
+from nnc.ops.copy import COPY
 from nnc.ops.indexing import INDEX_SELECT, AxisAttrs
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
@@ -208,6 +209,20 @@ def test_moving_places_that_share_memory_are_refused_where_nodes_must_not(backen
     halves = [whole.view(spec((2, 2)), offset, (2, 1)) for offset in (0, 2)]
     with pytest.raises(UsageError, match="gemm: got output 0 over a part of input 0's memory"):
         loop(halves, [(0, 1), (1, 0)]).run()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+def test_a_value_that_moves_may_be_copied_onto_itself(backend: str) -> None:
+    """y = copy of x, and y is handed on to x: from the second iteration on they are one tensor."""
+    root, body = (ConcreteGraph(backend=backend) for _ in range(2))
+    first, second = rooms(2, 2, 2)
+    first.numpy()[...] = [[1.0, 2.0], [3.0, 4.0]]
+    x, y = Carry(first), Carry(second)
+    body.add(Command(COPY, NoAttrs()), [x], [y])
+    body.carry_over(y, x)
+    root.while_loop(body, CountBelow(3))
+    root.run()
+    np.testing.assert_array_equal(second.numpy(), [[1.0, 2.0], [3.0, 4.0]])
 
 
 def test_places_in_place_may_move() -> None:

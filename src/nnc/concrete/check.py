@@ -10,6 +10,7 @@ from nnc.core.dispatch import Specs
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
+from nnc.ops.copy import COPY
 from nnc.ops.rules import INPLACE
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
@@ -55,6 +56,9 @@ def check_memory(command: AnyCommand, inputs: Sequence[Place | None], outputs: S
     """
     rule = INPLACE[command.op](command.attrs)
     pairs = {*rule.allowed, *rule.enforced}
+    if command.op is COPY:
+        # Where places move, a value may meet itself: a copy onto the same elements changes nothing.
+        pairs.add((0, 0))
     for number, output in enumerate(outputs):
         if not isinstance(output, Tensor):
             continue
