@@ -28,6 +28,7 @@ assert nnc.__name__ == "nnc"
 Array = NDArray[Any]
 Pairs = tuple[tuple[int, int], ...]
 
+MOST_CHOICES = 16
 REFERENCE = ReferenceBackend()
 BACKENDS: dict[str, Backend] = {
     REFERENCE.name: REFERENCE,
@@ -62,14 +63,20 @@ def filled(layout: str, spec: TensorSpec | None, array: Array | None) -> Tensor 
 
 
 def inplace_choices(case: Case, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> list[Pairs]:
-    """All ways to put outputs into the memory of inputs that the operator's rule allows, each input used once."""
+    """Ways to put outputs into the memory of inputs that the operator's rule allows, each input used once.
+
+    All of them where they are few; else each pair by itself, and those with as many pairs as can be.
+    """
     rule = INPLACE[case.op](case.attrs)
     choices: list[Pairs] = [()]
     for source, target in rule.allowed:
         if inputs[source] == outputs[target]:
             fitting = [pairs for pairs in choices if all(source != s and target != t for s, t in pairs)]
             choices.extend((*pairs, (source, target)) for pairs in fitting)
-    return choices
+    if len(choices) <= MOST_CHOICES:
+        return choices
+    most = max(map(len, choices))
+    return [pairs for pairs in choices if len(pairs) in (0, 1, most)]
 
 
 def run(backend: Backend, case: Case, dtype: DType, layout: str, pairs: Pairs, variant: str = "") -> list[Array]:
