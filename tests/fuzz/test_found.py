@@ -81,6 +81,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a draw up to a dict": lambda: nnc.uniform(high={}),
     "an array of a tensor and a number": lambda: nn.Model(nn.Dense(2), (3,)).predict([-1, Tensor.empty(spec((2,)))]),
     "values that are bytes": lambda: nn.Model(nn.Dense(2), (3,)).prediction_step(1).compiled.views(b"bytes", []),
+    "nothing in two thousand million parts": lambda: ops.split(SymbolicGraph().input(spec((0,))), 1 << 31),
     "weights that are a truth": lambda: nn.Model(nn.Dense(2), (3,)).apply(V, True),
     "a layer applied to bytes": lambda: nn.Model(nn.Dense(2), (3,)).apply(b"bytes", {}),
     "roots of a number": lambda: GRAPH.roots(1.5),

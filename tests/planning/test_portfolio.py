@@ -217,3 +217,13 @@ def test_every_memory_has_its_own_arena() -> None:
     # weights 1000 → 1024, b 500 → 512, c 300 → 512, all alive at step 4.
     assert plan.arenas == {"device": 2048, "host": 80}
     assert plan.arena_bytes == 2128
+
+
+def test_sizes_beyond_a_machine_word_are_planned() -> None:
+    large = 1 << 70
+    blocks = (Block("a", large, 0, 2), Block("b", 3 * large, 1, 3), Block("c", 2 * large, 2, 4), Block("d", 5, 0, 4))
+    problem = Problem(blocks)
+    for solver in ("search", "portfolio"):
+        plan = solve(problem, solver=solver)
+        assert faults(problem, plan) == ()
+        assert plan.arena_bytes <= 7 * large

@@ -27,6 +27,9 @@ __all__ = [
     "split", "stack", "sum_of", "tile",
 ]  # fmt: skip
 
+# Parts of nothing are nothing; so many of them are still a slip.
+MOST_EMPTY = 1 << 16
+
 
 def tile(x: T, repeats: Sequence[int]) -> T:
     """y = x repeated `repeats[k]` times along axis k."""
@@ -55,8 +58,9 @@ def split(x: T, parts: int | Sequence[int], axis: int = 0) -> tuple[T, ...]:
     """Views of `x` along `axis`: so many of equal size, or those between the given places."""
     (along,) = normalize_axes("split", axis, x.spec.rank)
     size = x.shape[along]
-    if isinstance(parts, int) and (parts < 1 or size % parts):
-        raise ShapeError("split", got=f"{x.spec} in {parts} parts", need=f"a divisor of {size}")
+    if isinstance(parts, int) and (parts < 1 or size % parts or parts > max(size, MOST_EMPTY)):
+        need = f"a divisor of {size}" if size else f"1 to {MOST_EMPTY} empty parts"
+        raise ShapeError("split", got=f"{x.spec} in {parts} parts", need=need)
     ends = range(size // parts, size, size // parts) if isinstance(parts, int) and size else parts
     if isinstance(ends, int):
         return (x,) * ends

@@ -70,7 +70,8 @@ class Incumbent:
 def search(instance: Instance, effort: Effort) -> Solution:
     """The smallest arena that searches with growing limits of nodes find; `proven` is the bound that they prove."""
     incumbent = _first(instance, effort)
-    if incumbent.is_over():
+    # The tree counts in words of 64 bits.
+    if incumbent.is_over() or sum(instance.size) + max(instance.alignment) >= branch_and_bound.NEVER:
         return Solution(incumbent.offsets, incumbent.proven)
     tree = branch_and_bound.make_tree(instance, effort)
     draw = Random(effort.seed)
