@@ -168,6 +168,21 @@ def test_a_limit_that_padding_does_not_meet_is_met_by_the_exact_size() -> None:
     assert {key[1] for key in net._programs._table} == {4, 5, 20, 16}
 
 
+def test_a_padded_program_that_is_beyond_the_limit_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        plain(memory_limit=1).memory(32, "train+padded")
+    net, asked, plan = plain(memory_limit=caught.value.smallest - 1), [], nn.Model._within_limit
+
+    def counted(self: nn.Model, kind: str, batch: int, length: int) -> object:
+        asked.append((kind, batch))
+        return plan(self, kind, batch, length)
+
+    monkeypatch.setattr(nn.Model, "_within_limit", counted)
+    for size in (4, 5, 20, 20, 21, 20):
+        net.train_on_batch(*batch(size))
+    assert asked.count(("train+padded", 32)) == 1
+
+
 def test_memory_is_that_of_the_largest_length_unless_one_is_asked_for() -> None:
     net = language()
     arenas = [net.memory(4, "predict", length).step.arena for length in (8, 32, 64)]

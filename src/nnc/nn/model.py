@@ -224,6 +224,7 @@ class Model:
         self._programs: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(
             lambda one: one.step.compiled.memory().program
         )
+        self._beyond_limit: set[StepKey] = set()
         self._making = fork_safe_rlock()
         self._open_sizes = OpenSizes(self.inputs, self.open, self.losses, self._explore, self._builder)
 
@@ -368,12 +369,16 @@ class Model:
         if (count, length) in met:
             return kind, count, length
         key = self._open_sizes.padded_key(kind, count, length)
-        if self.memory_limit is not None:
+        return key if self._meets_limit(key) else (kind, count, length)
+
+    def _meets_limit(self, key: StepKey) -> bool:
+        """Whether a padded program can be made; what once could not is not planned again for each batch."""
+        if self.memory_limit is not None and key not in self._beyond_limit:
             try:
                 self._plan(key)
             except MemoryLimitError:
-                return kind, count, length
-        return key
+                self._beyond_limit.add(key)
+        return key not in self._beyond_limit
 
     def _state_specs(self) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
@@ -950,7 +955,7 @@ class Model:
 
 
 # What a copy of a model does not take along.
-_MADE_ANEW = frozenset({"_arena", "_programs", "_making", "_open_sizes"})
+_MADE_ANEW = frozenset({"_arena", "_programs", "_beyond_limit", "_making", "_open_sizes"})
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
