@@ -72,8 +72,8 @@ NANOSECONDS_PER_VECTOR = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(WithoutScratch):
-    """`count` positions along an axis of `size`; with `adding`, the rows of x are added at these positions of y."""
+class IndexedKernel(WithoutScratch):
+    """Positions along an axis of `size`, `count` of them, named by a tensor of `index`."""
 
     scalar: Scalar
     index: Scalar
@@ -81,11 +81,17 @@ class Selection(WithoutScratch):
     size: int
     count: int
     inner: int
-    adding: bool = False
 
     def workspace(self, target: TargetDescription) -> int:
         """The word that tells of a wrong index."""
         return ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(IndexedKernel):
+    """`count` positions along an axis of `size`; with `adding`, the rows of x are added at these positions of y."""
+
+    adding: bool = False
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a copied row, or a block of columns that takes all rows."""
@@ -177,19 +183,8 @@ class _AddWriter(_IndexingWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class Gather(WithoutScratch):
+class Gather(IndexedKernel):
     """Elements at the positions, along an axis of `size`, that an index of `count` by `inner` has for each of them."""
-
-    scalar: Scalar
-    index: Scalar
-    outer: int
-    size: int
-    count: int
-    inner: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """The word that tells of a wrong index."""
-        return ALIGNMENT
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of rows."""
@@ -207,20 +202,10 @@ class Gather(WithoutScratch):
 
 
 @dataclass(frozen=True, slots=True)
-class ElementScatter(WithoutScratch):
+class ElementScatter(IndexedKernel):
     """The way back: elements are added, or with `written` put in the place of those of a first operand x."""
 
-    scalar: Scalar
-    index: Scalar
-    outer: int
-    size: int
-    count: int
-    inner: int
     written: bool
-
-    def workspace(self, target: TargetDescription) -> int:
-        """The word that tells of a wrong index."""
-        return ALIGNMENT
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a block of columns, which takes its elements in the order of k."""
