@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 from nnc.arguments import checked
 from nnc.errors import PlanningError
@@ -74,7 +74,7 @@ def memory_map(
         "first": min((block.lower for block in problem.blocks), default=0),
         "last": max((block.upper for block in problem.blocks), default=0),
     }
-    page = files("nnc.planning").joinpath("page.html").read_text(encoding="utf-8")
+    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     return page.replace("@DATA@", _json(data))
 
 

@@ -325,18 +325,13 @@ class Compiled(Uncopied):
 
         return self.exclusively(lambda: tuple(map(np.array, self._views(values.items(), outputs))))
 
+    @explained
     def views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return arrays over the memory of `outputs`, whose next run writes over them.
 
         Nobody else runs in the arena until they are read if that is within `exclusively`.
         """
-        try:
-            return self.exclusively(lambda: self._views(values, outputs))
-        except TypeError:
-            if hasattr(values, "__iter__") and hasattr(outputs, "__iter__"):
-                raise
-        got = f"values={shown(values)}, outputs={shown(outputs)}"
-        raise ArgumentError("views", got=got, need="pairs of a symbol and its value, and symbols")
+        return self.exclusively(lambda: self._views(values, outputs))
 
     def _views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         for pair in values:
