@@ -226,7 +226,7 @@ ROWS: Mapping[str, Callable[[_Call], bool]] = MappingProxyType(
         **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_norm"), _reduced),
         **dict.fromkeys(("convolution", "max_pool", "average_pool", "upsample", "pad", "flip"), _within),
         **dict.fromkeys(("lstm", "gru", "rnn"), _recurrent),
-        **dict.fromkeys(("cumulative_sum", "sort", "top_k"), _along),
+        **dict.fromkeys(("cumulative_sum", "sort", "top_k", "gather"), _along),
         **dict.fromkeys(("broadcast_to", "cast", "copy", "where", "dropout", "one_hot"), _elementwise),
         "attention": _attention,
         "concatenate": _concatenated,

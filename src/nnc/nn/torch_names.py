@@ -4,8 +4,9 @@
     Convolution           weight[h, w, in, out]                weight[out, in, h, w]
     ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]
     BatchNorm             running_variance                     running_var
-    LSTM                  0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
-                          0.bias                               bias_ih_l0 + bias_hh_l0
+    RNN, GRU, LSTM        0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
+                          0.bias, 0.state_bias (GRU)           bias_ih_l0, bias_hh_l0; their sum where there is one
+                          0.reverse.bias                       bias_ih_l0_reverse
 
 Paths are those of the model (`body.0.weight`); attention has four dense layers, query, key, value and output.
 """
@@ -33,14 +34,18 @@ AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
         ("Dense", "weight"): (1, 0),
         ("Convolution", "weight"): (3, 2, 0, 1),
         ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
-        ("LSTM", "input_weight"): (1, 0),
-        ("LSTM", "state_weight"): (1, 0),
+        **{(kind, name): (1, 0) for kind in ("RNN", "GRU", "LSTM") for name in ("input_weight", "state_weight")},
     }
 )
 NAMES: Mapping[tuple[str, str], str] = MappingProxyType({("BatchNorm", "running_variance"): "running_var"})
 # What PyTorch counts and nothing here reads.
 COUNTED = "num_batches_tracked"
-RECURRENT = {"input_weight": "weight_ih_l", "state_weight": "weight_hh_l", "bias": "bias_ih_l"}
+RECURRENT = {
+    "input_weight": "weight_ih_l",
+    "state_weight": "weight_hh_l",
+    "bias": "bias_ih_l",
+    "state_bias": "bias_hh_l",
+}
 
 
 @checked
@@ -51,7 +56,7 @@ def torch_state_dict(model: Model) -> dict[str, Array]:
         name = _theirs(model, path)
         found[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
         if "bias_ih_l" in name:
-            found[name.replace("bias_ih_l", "bias_hh_l")] = np.zeros_like(found[name])
+            found.setdefault(name.replace("bias_ih_l", "bias_hh_l"), np.zeros_like(found[name]))
     return found
 
 
@@ -67,11 +72,13 @@ def load_torch_state_dict(
     paths = {_theirs(model, path): path for path in model.specs}
     found: dict[str, Array] = {}
     for name, array in arrays.items():
-        if name.endswith(COUNTED) or (name.replace("bias_hh_l", "bias_ih_l") in paths and "bias_hh_l" in name):
+        summed = "bias_hh_l" in name and name not in paths
+        if name.endswith(COUNTED) or (summed and name.replace("bias_hh_l", "bias_ih_l") in paths):
             continue
         path = paths.get(name, name)
         axes = _axes(model, path, array.ndim)
-        other = arrays.get(name.replace("bias_ih_l", "bias_hh_l")) if "bias_ih_l" in name else None
+        beside = name.replace("bias_ih_l", "bias_hh_l")
+        other = arrays.get(beside) if beside not in paths and "bias_ih_l" in name else None
         whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
         found[path] = whole.transpose(np.argsort(axes))
     return model.load_state_dict(found, strict=strict)
@@ -92,9 +99,10 @@ def _theirs(model: Model, path: str) -> str:
     """PyTorch's name of a tensor."""
     owner = model.specs[path].owner
     place, _, name = path.rpartition(".")
-    if owner == "LSTM":
-        place, _, layer = place.rpartition(".")
-        name = f"{RECURRENT[name]}{layer}"
+    if owner in ("RNN", "GRU", "LSTM"):
+        reverse = "_reverse" if place.rpartition(".")[2] == "reverse" else ""
+        place, _, layer = place.removesuffix(".reverse").rpartition(".")
+        name = f"{RECURRENT[name]}{layer}{reverse}"
     else:
         name = NAMES.get((owner, name), name)
     return f"{place}.{name}" if place else name

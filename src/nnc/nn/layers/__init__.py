@@ -29,7 +29,7 @@ from nnc.nn.layers.embedding import Embedding, PositionEmbedding
 from nnc.nn.layers.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from nnc.nn.layers.pooling import AveragePool, GlobalAveragePool, MaxPool
 from nnc.nn.layers.random import ChannelDropout, Dropout, GaussianNoise
-from nnc.nn.layers.recurrent import LSTM
+from nnc.nn.layers.recurrent import GRU, LSTM, RNN
 from nnc.nn.layers.shape import Flatten, Identity, PadChannels
 from nnc.nn.layers.upsampling import ConvolutionTranspose, Upsample
 
@@ -47,7 +47,9 @@ __all__ = [
     "LogSoftmax",
     "GLU",
     "GELU",
+    "GRU",
     "LSTM",
+    "RNN",
     "AveragePool",
     "BatchNorm",
     "Clamp",
