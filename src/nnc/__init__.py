@@ -4,6 +4,7 @@ Imports only point down this list:
 
     cli
     onnx
+    sklearn
     nn
     dynamic
     symbolic
@@ -35,7 +36,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, symbolic
+    from nnc import concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, sklearn, symbolic
     from nnc.core.dtype import BF16 as bf16
     from nnc.core.dtype import BOOL as bool_
     from nnc.core.dtype import F16 as f16
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Where the names of the front door live, and what they are called there.
-_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "symbolic")
+_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn", "symbolic")
 _HOMES = {
     **dict.fromkeys(("tensor", "variable", "no_grad"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
@@ -150,6 +151,7 @@ __all__ = [
     "save",
     "scan",
     "seed",
+    "sklearn",
     "spec",
     "symbolic",
     "tensor",

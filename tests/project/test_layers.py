@@ -94,6 +94,7 @@ def test_every_extra_is_imported_somewhere() -> None:
         "pytest-xdist": "",
         "import-linter": "",
         "ruff": "",
+        "scikit-learn": "sklearn",
         "mypy": "",
         "myst-parser": "myst_parser",
     }
