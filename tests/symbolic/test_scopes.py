@@ -8,7 +8,7 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.ops.optimizer import SGD, SGDAttrs
-from nnc.symbolic import SymbolicGraph, minimize, scope
+from nnc.symbolic import SymbolicGraph, backward, compile, minimize, scope
 from nnc.symbolic.text import dump
 
 
@@ -48,3 +48,32 @@ def test_a_scope_is_closed_by_an_error_and_belongs_to_its_thread() -> None:
         thread.start()
         thread.join()
     assert (names, graph.input(spec(()), "x").name) == (["there"], "x")
+
+
+def test_blocks_say_where_their_tensor_is_made_and_what_made_it() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((4, 3)), "x")
+    with scope("encoder"), scope("block1"):
+        y = ops.tanh(x)
+    z = ops.exp(y)
+    (gradient,) = backward(graph, [z], [x])
+    assert [graph.label(one.key) for one in (x, y, z)] == [
+        "%0 x: f32[4, 3]",
+        "%1 encoder.block1 · tanh: f32[4, 3]",
+        "%2 exp: f32[4, 3]",
+    ]
+    assert "encoder.block1 · gradient of tanh" in graph.label(gradient.key)
+    assert any("gradient of exp" in record.title for _, record in graph.execs.items())
+
+
+def test_what_runs_again_says_so() -> None:
+    graph = SymbolicGraph()
+    x = y = graph.input(spec((64, 64)), "x")
+    for number in range(8):
+        with scope(f"layer{number}"):
+            y = ops.tanh(y)
+    (gradient,) = backward(graph, [y], [x])
+    free = compile(graph, [gradient]).memory().arena
+    limited = compile(graph, [gradient], memory_limit=free * 3 // 4)
+    names = [span.name for span in limited.planned.layout.spans]
+    assert any(name.split(": ")[0].endswith("· tanh again") for name in names)

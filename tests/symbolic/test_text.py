@@ -110,7 +110,9 @@ def test_graphviz() -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((3,)), "x")
     ops.exp(ops.sin(x))
-    assert dot(graph) == ('digraph {\n  n0 [label="sin"];\n  n1 [label="exp"];\n  n0 -> n1 [label="%1: f32[3]"];\n}')
+    assert dot(graph) == (
+        'digraph {\n  n0 [label="sin"];\n  n1 [label="exp"];\n  n0 -> n1 [label="%1 sin: f32[3]"];\n}'
+    )
 
 
 def controlled() -> tuple[SymbolicGraph, Symbol, Symbol]:
@@ -191,7 +193,7 @@ def test_bodies_are_clusters() -> None:
         "digraph {",
         '  n0 [label="while"];',
         '  n1 [label="exp"];',
-        '  n0 -> n1 [label="%2: f32[3]"];',
+        '  n0 -> n1 [label="%2 while: f32[3]"];',
         "  subgraph cluster_n0_0_ {",
         '    label="while 0: body";',
         '    n0_0_0 [label="sin"];',

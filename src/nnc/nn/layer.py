@@ -198,7 +198,8 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
         kind = type(self).__name__ if self.stands_by_class else ""
         place = ".".join(part for part in (scope.path, kind) if part)
         try:
-            with reopened(f"{scope.outside}{place}." if place else scope.outside), _standing_for(self):
+            inside = scope.path or kind
+            with reopened(f"{scope.outside}{inside}." if inside else scope.outside), _standing_for(self):
                 return build(self, replace(scope, owner=type(self).__name__), x)
         except UsageError as error:
             error.place = error.place or place

@@ -10,7 +10,7 @@ once, when its writer is reached; zeros are never made unless asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from nnc.arguments import checked
@@ -23,7 +23,7 @@ from nnc.ops.rules import Applied, differentiate
 from nnc.symbolic.accumulate import GradientPart, assemble, sum_of_parts
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.region import overlaps
-from nnc.symbolic.scopes import reopened
+from nnc.symbolic.scopes import opened_scopes, reopened
 
 
 class Gradients(tuple[Symbol, ...]):
@@ -207,9 +207,8 @@ class _Backward:
 @contextmanager
 def _place_of(record: ExecSymbol) -> Iterator[None]:
     """Gradients of an exec that has a name stand in its scopes, and for its line; others for who asks for them."""
-    if not record.name:
-        yield
-        return
-    scopes, dot, _ = record.name.rpartition(".")
-    with reopened(scopes + dot), inherited_origin(record.origin):
+    path, _, last = record.name.rpartition(".")
+    scopes = f"{path}." if path else "" if record.name else opened_scopes()
+    line: AbstractContextManager[None] = inherited_origin(record.origin) if record.name else nullcontext()
+    with reopened(scopes, f"gradient of {last or record.command.op.name}"), line:
         yield

@@ -79,6 +79,17 @@ class ExecSymbol:
     origin: str = ""
     optimize: bool = True
 
+    @property
+    def path(self) -> str:
+        """The scopes it was made in: `encoder.block1` of `encoder.block1.tanh`."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def title(self) -> str:
+        """`encoder.block1 · tanh`: where it stands, and its operator or what it is there for."""
+        path, _, last = self.name.rpartition(".")
+        return f"{path} · {last}" if path else last or self.command.op.name
+
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
@@ -556,10 +567,9 @@ class SymbolicGraph:
 
     @frequent
     def label(self, key: TensorKey) -> str:
-        """`%3 weight: f32[4, 3]`; a symbol without a name is called as the exec that writes it."""
+        """`%3 weight: f32[4, 3]`; a symbol without a name is called as the exec that writes it (its `title`)."""
         record = self.tensors[key]
-        writers = self._writers.get(key, ()) if not record.name else ()
-        name = record.name or next((self.execs[writer].name for writer in writers), "")
+        name = record.name or next((self.execs[writer].title for writer in self.writers(key)), "")
         return f"%{key}{' ' + name if name else ''}: {record.spec}"
 
 

@@ -25,6 +25,7 @@ from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
 from nnc.ops.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
+from nnc.symbolic.scopes import opened_scopes, reopened
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ def _update(
     records = (TensorSymbol(parameter.spec, name, origin=caller_origin()) for name in names)
     states = tuple(graph.symbol(graph.add_tensor(record)) for record in records)
     steering = (scalars[name] for name in SCALAR_NAMES[command.op])
-    updated, *updated_states = graph.apply(command, (gradient, parameter, *states, *steering))
+    with reopened(f"{parameter.name}." if parameter.name else opened_scopes()):
+        updated, *updated_states = graph.apply(command, (gradient, parameter, *states, *steering))
     return Update(parameter, updated, gradient, states, tuple(updated_states))
 
 

@@ -18,6 +18,7 @@ from nnc.core.origin import caller_origin
 from nnc.errors import AttributeValueError
 
 _SCOPE: ContextVar[str] = ContextVar("scope", default="")
+_PURPOSE: ContextVar[str] = ContextVar("purpose", default="")
 
 
 @checked
@@ -43,17 +44,18 @@ def opened_scopes() -> str:
 
 
 @contextmanager
-def reopened(scopes: str) -> Iterator[None]:
-    """These scopes and no others, as `opened_scopes` tells them."""
-    token = _SCOPE.set(scopes)
+def reopened(scopes: str, purpose: str = "") -> Iterator[None]:
+    """These scopes and no others, as `opened_scopes` tells them; execs without a name are called by their `purpose`."""
+    tokens = _SCOPE.set(scopes), _PURPOSE.set(purpose)
     try:
         yield
     finally:
-        _SCOPE.reset(token)
+        _SCOPE.reset(tokens[0])
+        _PURPOSE.reset(tokens[1])
 
 
 def scoped(name: str, otherwise: str = "") -> str:
-    """`name`, or `otherwise` inside a scope, behind the scopes that are open; nothing for nothing."""
+    """`name`, or `otherwise` (or its purpose) inside a scope, behind the scopes that are open; nothing for nothing."""
     opened = _SCOPE.get()
-    chosen = name or (otherwise if opened else "")
+    chosen = name or (otherwise and _PURPOSE.get()) or (otherwise if opened else "")
     return opened + chosen if chosen else ""

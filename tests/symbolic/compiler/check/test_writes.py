@@ -64,7 +64,7 @@ class CarelessBackend(ReferenceBackend):
         (lambda output: output.offset + output.spec.nbytes, "which nobody holds"),
         (lambda output: output.storage.nbytes - 1, "which nobody holds"),
         (lambda output: 0, "which nobody holds"),
-        (lambda output: ALIGNMENT + 8, r"which %2: f32\[4\] holds"),
+        (lambda output: ALIGNMENT + 8, r"which %2 exp: f32\[4\] holds"),
     ],
 )
 @pytest.mark.parametrize("streams", [1, 2])
@@ -85,7 +85,7 @@ def test_who_writes_beside_his_own_memory_is_named(
         assert kept_place.offset == ALIGNMENT
     compiled.write(x, np.ones(4))
     with pytest.raises(
-        VerificationError, match=rf"sin of %3: f32\[4\] \(test_writes.py:\d+\) changed byte -?\d+ .*{owner}"
+        VerificationError, match=rf"sin of %3 sin: f32\[4\] \(test_writes.py:\d+\) changed byte -?\d+ .*{owner}"
     ):
         compiled.run()
 
@@ -101,7 +101,7 @@ def test_a_step_that_reads_what_another_has_written_over_is_named() -> None:
     check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
     offsets[id(planned.lives.of[y.key])] = offsets[id(planned.lives.of[x.key])]
     message = (
-        r"gemm of %2: f32\[4, 4\] \(test_writes.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
+        r"gemm of %2 gemm: f32\[4, 4\] \(test_writes.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
     )
     with pytest.raises(VerificationError, match=message):
         check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
@@ -157,5 +157,5 @@ def test_two_results_in_the_same_bytes_are_named() -> None:
     planned = compile(graph, [values, places], backend="reference").planned
     offsets = offsets_of(planned)
     offsets.update((id(planned.lives.of[symbol.key]), 0) for symbol in (values, places))
-    with pytest.raises(VerificationError, match=r"writes %1: f32\[8\] and %2: i64\[8\] to the same bytes"):
+    with pytest.raises(VerificationError, match=r"writes %1 sort: f32\[8\] and %2 sort: i64\[8\] to the same bytes"):
         check_reads(graph, planned.order, planned.lives, offsets, planned.kept)

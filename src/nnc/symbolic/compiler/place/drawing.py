@@ -21,19 +21,14 @@ def _block(planned: PlannedGraph, span: BlockSpan) -> BlockText:
     graph, life = span.graph, span.life
     if span.exec is not None:
         user = graph.execs[span.exec]
-        return BlockText(span.name, _layer(user), user.command.op.name, "workspace", user.origin)
+        return BlockText(span.name, user.path, user.command.op.name, "workspace", user.origin)
     root = life.roots[0]
     writers = graph.writers(root)
     record = graph.execs[writers[0]] if writers else None
     role = "input" if life.outside else "output" if graph is planned.graph and life.upper > planned.lives.steps else ""
-    layer, operator = ("", "") if record is None else (_layer(record), record.command.op.name)
+    layer, operator = ("", "") if record is None else (record.path, record.command.op.name)
     return BlockText(span.name, layer, operator, role or "between", graph.tensors[root].origin)
 
 
-def _layer(record: ExecSymbol) -> str:
-    """`stage1_0.conv1` of `stage1_0.conv1.convolution`."""
-    return record.name.rpartition(".")[0]
-
-
 def _step(record: ExecSymbol) -> str:
-    return " · ".join(part for part in (record.command.op.name, _layer(record), record.origin) if part)
+    return " · ".join(part for part in (record.command.op.name, record.path, record.origin) if part)

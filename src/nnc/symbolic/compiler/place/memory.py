@@ -159,6 +159,6 @@ def lay_out(
 NOTHING = lay_out(())
 
 
-def block_name(life: LiveRange, graph: SymbolicGraph) -> str:
-    """The first tensor of a block, as texts show it."""
-    return graph.label(life.roots[0]) if life.roots else f"workspace of step {life.lower}"
+def block_name(life: LiveRange, graph: SymbolicGraph, user: ExecKey | None) -> str:
+    """The first tensor of a block, or whose workspace it is, as texts show it."""
+    return graph.label(life.roots[0]) if user is None else f"workspace of {graph.execs[user].title}"

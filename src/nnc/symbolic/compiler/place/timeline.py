@@ -87,7 +87,7 @@ class _Timeline:
 
     def _put(self, planned: PlannedGraph, life: LiveRange, lower: int, upper: int, step: int | None) -> None:
         exec_key = None if life.roots else planned.order[life.lower]
-        name = block_name(life, planned.graph)
+        name = block_name(life, planned.graph, exec_key)
         self.spans[id(life)] = BlockSpan(life, lower, upper, name, planned.graph, exec_key, step)
 
     def _begin(self, life: LiveRange | None, step: int, moment: int) -> None:

@@ -63,7 +63,8 @@ class _RepeatWriter:
         for root, key in zip(program.writes[step], outputs, strict=True):
             if program.may_return(root):
                 self.holders[root, self.schedule.version(root, position + 1)] = key
-        again = ExecSymbol(record.command, inputs, outputs, record.name, record.origin, optimize=False)
+        name = f"{record.name or record.command.op.name} again"
+        again = ExecSymbol(record.command, inputs, outputs, name, record.origin, optimize=False)
         return graph.add_exec(again)
 
     def _read(
