@@ -83,13 +83,13 @@ def test_all_steps_of_a_model_share_one_arena() -> None:
     for step in steps:
         step.compiled.allocate()
     assert len({id(step.compiled._storage) for step in steps}) == 1
-    assert net._arena.nbytes == largest
+    assert net._programs.arena.nbytes == largest
 
 
 def test_an_arena_that_has_become_too_small_is_given_back() -> None:
     net = model(backend="reference")
     small = net.predict(X[:3])
-    left = weakref.ref(net._arena.storage)
+    left = weakref.ref(net._programs.arena.storage)
     net.predict(np.zeros((256, 4), np.float32))
     gc.collect()
     assert left() is None

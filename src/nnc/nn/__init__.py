@@ -77,7 +77,8 @@ from nnc.nn.losses import (
     Weighted,
 )
 from nnc.nn.metrics import METRICS, Metric, top_k
-from nnc.nn.model import Evaluation, Model, ModelMemory
+from nnc.nn.model import Evaluation, Model
+from nnc.nn.model_memory import ModelMemory
 from nnc.nn.optimizers import (
     SGD,
     Adagrad,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,24 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import Count, Positive, Size, checked, explained, shown
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.command import AnyCommand
-from nnc.core.dtype import BF16, F32, I64, DType
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.recent import RecentlyUsed
+from nnc.core.dtype import F32, DType
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import (
-    ArgumentError,
     ArityError,
     DataError,
     FormatError,
-    MemoryLimitError,
     NotFiniteError,
-    ShapeError,
     UsageError,
 )
-from nnc.nn.data import Batches, DataSet, Examples
-from nnc.nn.data.data_set import Columns
+from nnc.nn.data import DataSet, Examples
 from nnc.nn.functional import Functional
 from nnc.nn.html import table_of
 from nnc.nn.initializers import generator_for
@@ -42,78 +36,27 @@ from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
 from nnc.nn.load_report import LoadReport
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.metrics import Metric, Tally, metrics_of
-from nnc.nn.open_sizes import Arrays, OpenSizes, StepKey, largest
+from nnc.nn.model_memory import ModelMemory
+from nnc.nn.model_tensors import ModelTensors
+from nnc.nn.open_sizes import Arrays, OpenSizes, largest, one_or_all
 from nnc.nn.optimizers import Adam, Optimizer
-from nnc.nn.padding import EXACT
+from nnc.nn.programs import Met, ModelPrograms
+from nnc.nn.sources import Data, source_of, validation_of
 from nnc.nn.steps import (
-    DRAWS,
-    GRADIENT,
-    SHARE,
-    TRAINING,
     WITH_OUTPUTS,
     ModelStep,
-    PlannedStep,
     StepBuilder,
     Values,
     optimizers_of,
     shapes_at,
 )
 from nnc.nn.summary import LayerSummary, summarize
-from nnc.nn.training import Callback, History, Listener, Passes, Run, callbacks_of
+from nnc.nn.training import Callback, History, Listener, Run, callbacks_of
 from nnc.ops.operand import T
-from nnc.symbolic import Arena, Budget, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
-from nnc.symbolic.minimization import steering_dtype
+from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelMemory:
-    """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
-
-    All steps of a model take turns in one arena. `arena` is what it has by the steps that were made so far, of which
-    `programs` are kept (`SETTINGS.kept_programs`, `SETTINGS.kept_bytes`); a step that needs more makes it grow.
-
-    `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
-    a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
-    `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
-    tensors that a frozen step leaves where they are, or the gradients that batches add up.
-    """
-
-    step: MemoryStatement
-    weights: int
-    gradients: int
-    optimizer_state: int
-    budget: Budget | None = None
-    precision: DType | None = None
-    arena: int = 0
-    programs: int = 0
-    kept_bytes: int = 0
-    beside: int = 0
-
-    @property
-    def total(self) -> int:
-        """Arena, weights and optimizer state together."""
-        return max(self.arena, self.step.arena) + self.weights + self.optimizer_state
-
-    @property
-    def process(self) -> int:
-        """About what a process takes that uses this model alone, imports and inputs of the caller's left out.
-
-        total + tensors beside + results handed out + programs + scratch of workers + nnc's own start
-        """
-        step = self.step
-        return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
-
-    def __str__(self) -> str:
-        beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
-        beside += f", in all a process of about {self.process} B"
-        if self.programs:
-            beside += f"; {self.programs} programs share an arena of {self.arena} B"
-        cost = "" if self.budget is None else f"; {self.budget}"
-        precision = "" if self.precision is None else f"; products in {self.precision.name}"
-        return f"{self.step}; {beside}{cost}{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +69,6 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-Data: TypeAlias = Batches | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
-FIT_FORMS = "fit(batches), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
 KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply")
 
 
@@ -203,7 +144,7 @@ class Model:
         self.passes = tuple(passes)
         self.autotune = autotune
         self.deterministic = deterministic
-        self.specs: dict[str, ParameterSpec] = {}
+        self._own = ModelTensors(seed, dtype)
         self.outputs = self._explore()
         self.output_shape = self.outputs[0].shape
         losses = (loss,) if isinstance(loss, Loss) else tuple(loss or [SoftmaxCrossEntropy() for _ in self.outputs])
@@ -212,21 +153,17 @@ class Model:
             raise ArityError("Model", got=got, need="a loss for each output")
         self.losses = losses
         self.loss = losses[0]
-        self._met: Mapping[str, tuple[tuple[int, int], ...]] = {}
+        self._met: Met = {}
         self.updates = self.since = self.draws = self._summed = 0
         self._mark = UpdateMark()
-        self._tables: dict[str, dict[str, Tensor]] = {}
         self._start()
 
     def _start(self) -> None:
-        """What programs are kept in: for all steps one arena, as large as the largest of them needs."""
-        self._arena = Arena(0)
-        self._programs: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(
-            lambda one: one.step.compiled.memory().program
+        """What a copy has of its own beside its tensors: programs, and the sizes that they are made for."""
+        self._sizes = OpenSizes(self.inputs, self.open, self.losses, self._explore, self._builder)
+        self._programs = ModelPrograms(
+            self._builder, self._homes, self._sizes, self.precision, self.allowed_precision, self._met
         )
-        self._beyond_limit: set[StepKey] = set()
-        self._making = fork_safe_rlock()
-        self._open_sizes = OpenSizes(self.inputs, self.open, self.losses, self._explore, self._builder)
 
     def _input_specs(self, sizes: tuple[int | UpTo | Input, ...]) -> tuple[TensorSpec, ...]:
         """Of one input by its shape, or of each `Input`, without the batch; open axes are as large as they get."""
@@ -256,12 +193,12 @@ class Model:
             self._optimizer = optimizer
             if commands != _commands(optimizer, self.specs) or before[1] != tuple(optimizer.scalars(1)):
                 self._start()
-                self._tables.pop("scalars", None)
+                self._own.forget("scalars")
             if before[0] != _kinds(optimizer, self.specs):
-                self._tables.pop("states", None)
+                self._own.forget("states")
                 self.since = self.updates
 
-        with self._making:
+        with self._programs.making:
             self.exclusively(change)
 
     # ---- copies
@@ -272,13 +209,12 @@ class Model:
         What training changes in one is changed in the other; a copy (`copy`, `deepcopy`, `pickle`) has its own tensors.
         """
         shared = Model.__new__(Model)
-        tables = {"parameters": self.parameters, "statistics": self.statistics}
-        shared.__setstate__({**self._options(), "_tables": tables, "updates": 0, "since": 0, "_summed": 0})
+        shared.__setstate__({**self._options(), "_own": self._own.share(), "updates": 0, "since": 0, "_summed": 0})
         return shared
 
     def exclusively(self, work: Callable[[], R]) -> R:
         """What `work` gives, such as by reading all weights; no other thread runs a step of this model meanwhile."""
-        return self._arena.runs.exclusively(work)
+        return self._programs.arena.runs.exclusively(work)
 
     def accept_interrupted_update(self) -> None:
         """Go on with the tensors as they are behind an update that broke off (InterruptedUpdateError)."""
@@ -295,14 +231,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Options, and tensors as they are between two steps. Programs are bound to memory and made anew."""
-
-        def tensors() -> dict[str, object]:
-            # Another thread may make a table meanwhile.
-            made = dict(self._tables)
-            tables = {name: {path: one.clone() for path, one in table.items()} for name, table in made.items()}
-            return {**self._options(), "_tables": tables}
-
-        return self.between_updates("copy", tensors)
+        return self.between_updates("copy", lambda: {**self._options(), "_own": self._own.copy()})
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -313,12 +242,13 @@ class Model:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Model:
         copied, state = Model.__new__(Model), self.__getstate__()
-        tables = state.pop("_tables")
-        copied.__setstate__({**copy.deepcopy(state, memo), "_tables": tables})
+        own = state.pop("_own")
+        copied.__setstate__({**copy.deepcopy(state, memo), "_own": own})
         return copied
 
     def _options(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        options = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        return options | {"_met": dict(self._met)}
 
     # ---- parameters
 
@@ -347,7 +277,7 @@ class Model:
         Else the first two sizes are compiled as they are, and any other runs in the program of the next power of two
         (from 16), where what fills it up changes neither results, losses, scores nor statistics.
         """
-        reasons = [self._open_sizes.obstacle(kind, axis) for axis in range(1 + any(self.open))]
+        reasons = [self._sizes.obstacle(kind, axis) for axis in range(1 + any(self.open))]
         return "; ".join(reason for reason in reasons if reason)
 
     @property
@@ -357,105 +287,40 @@ class Model:
 
     @sizes.setter
     def sizes(self, sizes: tuple[tuple[int, int], ...]) -> None:
-        self._met = {**self._met, "train": sizes}
+        self._met["train"] = sizes
 
-    def _fitting(self, kind: str, count: int, length: int) -> StepKey:
-        """The program for so many examples and steps: their own, or one that they are padded for."""
-        with self._making:
-            met = self._met.get(kind, ())
-            if (count, length) not in met and len(met) < EXACT:
-                met = (*met, (count, length))
-                self._met = {**self._met, kind: met}
-        if (count, length) in met:
-            return kind, count, length
-        key = self._open_sizes.padded_key(kind, count, length)
-        return key if self._meets_limit(key) else (kind, count, length)
-
-    def _meets_limit(self, key: StepKey) -> bool:
-        """Whether a padded program can be made; what once could not is not planned again for each batch."""
-        if self.memory_limit is not None and key not in self._beyond_limit:
-            try:
-                self._plan(key)
-            except MemoryLimitError:
-                self._beyond_limit.add(key)
-        return key not in self._beyond_limit
-
-    def _state_specs(self) -> dict[str, TensorSpec]:
-        """The optimizer's state for each parameter."""
-        return {
-            f"{path}.{name}": self.specs[path].spec
-            for path, optimizer in optimizers_of(self.optimizer, self.specs).items()
-            for name in optimizer.state_names()
-        }
+    @property
+    def specs(self) -> dict[str, ParameterSpec]:
+        """What tensors there are, by path, without their values."""
+        return self._own.specs
 
     @property
     def parameters(self) -> dict[str, Tensor]:
         """The tensors that are trained, by path."""
-        return self._table(
-            "parameters", lambda: {path: self._first(row) for path, row in self.specs.items() if row.trainable}
-        )
+        return self._own.parameters
 
     @property
     def statistics(self) -> dict[str, Tensor]:
         """The tensors that layers renew in training, by path."""
-        return self._table(
-            "statistics", lambda: {path: self._first(row) for path, row in self.specs.items() if not row.trainable}
-        )
+        return self._own.statistics
 
     @property
     def states(self) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
-        return self._table("states", lambda: {name: Tensor.zeros(spec) for name, spec in self._state_specs().items()})
+        return self._own.states(self.optimizer)
 
     @property
     def scalars(self) -> dict[str, Tensor]:
         """The numbers that steer the optimizer, by name."""
-        return self._table(
-            "scalars",
-            lambda: {name: Tensor.zeros(self._steering_spec()) for name in self.optimizer.scalars(1)},
-        )
+        return self._own.scalars(self.optimizer)
 
     @property
     def gradients(self) -> dict[str, Tensor]:
         """Sums over examples of the gradients that no update followed yet, by path (`backward`)."""
-        paths = optimizers_of(self.optimizer, self.specs)
-        return self._table("gradients", lambda: {path: Tensor.zeros(self.specs[path].spec) for path in paths})
+        return self._own.gradients(self.optimizer)
 
     def _homes(self, kind: str) -> dict[str, Tensor]:
-        """The tensors that a step of this kind reads and renews, by name."""
-        homes, family = self.tensors(), kind.partition("+")[0]
-        if family in TRAINING:
-            homes[DRAWS] = self._counter()
-        if family in ("train", "apply"):
-            homes |= self.states | self.scalars
-        if family in ("backward", "apply"):
-            homes |= {f"{GRADIENT}{path}": tensor for path, tensor in self.gradients.items()}
-            homes[SHARE] = self._share()
-        return homes
-
-    def _counter(self) -> Tensor:
-        return self._table(DRAWS, lambda: {DRAWS: Tensor.zeros(TensorSpec((), I64))})[DRAWS]
-
-    def _share(self) -> Tensor:
-        return self._table(SHARE, lambda: {SHARE: Tensor.zeros(self._steering_spec())})[SHARE]
-
-    def _steering_spec(self) -> TensorSpec:
-        return TensorSpec((), steering_dtype(self.dtype))
-
-    def _table(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Tensors that are made when they are first asked for, once, whichever thread asks."""
-        if name not in self._tables:
-            with self._making:
-                if name not in self._tables:
-                    self._tables[name] = make()
-        return self._tables[name]
-
-    def _first(self, parameter: ParameterSpec) -> Tensor:
-        """A tensor with its first values."""
-        # The memory first: there is a typed error when the machine has not that much.
-        tensor = Tensor.empty(parameter.spec, "parameter")
-        parameter.initializer(generator_for(self.seed, parameter.path), tensor.numpy())
-        return tensor
+        return self._own.homes(kind, self._optimizer)
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and statistics by path: all that makes up the model."""
@@ -566,17 +431,17 @@ class Model:
     @explained
     def training_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled step of one update for `batch` examples; its results are the loss and the score."""
-        return self._step(("train", batch, length))
+        return self._programs.step(("train", batch, length))
 
     @explained
     def evaluation_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled forward step with loss and score for `batch` examples."""
-        return self._step(("evaluate", batch, length))
+        return self._programs.step(("evaluate", batch, length))
 
     @explained
     def prediction_step(self, batch: int, length: int = 0) -> ModelStep:
         """The compiled forward step for `batch` examples; its result is the output."""
-        return self._step(("predict", batch, length))
+        return self._programs.step(("predict", batch, length))
 
     @explained
     def freeze(self, batch: int) -> ModelStep:
@@ -585,7 +450,7 @@ class Model:
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
         happens to the model's tensors later does not reach the step.
         """
-        program = self._plan(("freeze", batch, 0))
+        program = self._programs.plan(("freeze", batch, 0))
         before, tensors = program.beforehand, self.tensors()
         assert before is not None
         now = {symbol: tensors[path] for path, symbol in program.given.items()}
@@ -619,74 +484,20 @@ class Model:
         """
         if kind.partition("+")[0] not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
-        program = self._plan((kind, batch, length))
+        program = self._programs.plan((kind, batch, length))
         compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
-        found = ModelMemory(statement, 0, 0, 0, budget, precision, kept_bytes=self._programs.nbytes)
+        found = ModelMemory(statement, 0, 0, 0, budget, precision, kept_bytes=self._programs.kept.nbytes)
         weights = sum(row.spec.nbytes for row in self.specs.values())
         if kind == "freeze":
             return replace(found, weights=sum(one.spec.nbytes for one in program.frozen), beside=weights)
-        found = replace(found, weights=weights, arena=self._arena.nbytes, programs=len(self._bound()))
+        found = replace(found, weights=weights, arena=self._programs.arena.nbytes, programs=len(self._programs.bound()))
         if kind.partition("+")[0] not in ("train", "backward", "apply"):
             return found
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)
-        state = sum(spec.nbytes for spec in self._state_specs().values())
+        state = sum(spec.nbytes for spec in self._own.state_specs(self.optimizer).values())
         summed = 0 if kind.startswith("train") else gradients
         return replace(found, gradients=gradients, optimizer_state=state, beside=summed)
-
-    def _step(self, key: StepKey) -> ModelStep:
-        """The planned step over the model's tensors."""
-        program = self._plan(key)
-        return program.bound or self._bind(program, key[0])
-
-    def _bind(self, program: PlannedStep, kind: str) -> ModelStep:
-        with self._making:
-            if program.bound is not None:
-                return program.bound
-            homes = self._homes(kind)
-            bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-            program.bound = replace(program.step, compiled=bound.in_arena_of(self._arena))
-            self._arena.fit(self._bound())
-            return program.bound
-
-    def _bound(self) -> list[Compiled]:
-        """The kept programs over the model's tensors."""
-        return [one.bound.compiled for one in self._programs.values() if one.bound is not None]
-
-    def _plan(self, key: StepKey) -> PlannedStep:
-        """The step without tensors: its memory is known, none of it is there."""
-        if key[1] < 1:
-            raise ShapeError("batch", got=f"batch size {key[1]}", need="batch size ≥ 1")
-        found = self._programs.get(key)
-        if found is None:
-            with self._making:
-                found = self._programs.get(key)
-                if found is None:
-                    found = self._programs.put(key, self._within_limit(*key))
-                    self._arena.fit(self._bound())
-        return found
-
-    def _within_limit(self, kind: str, batch: int, length: int) -> PlannedStep:
-        """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
-        try:
-            return self._builder().build(kind, batch, self.precision, length)
-        except MemoryLimitError as error:
-            if self.allowed_precision is None:
-                self._advise(error, kind, batch, length)
-                raise
-            refused = error
-        try:
-            return self._builder().build(kind, batch, self.allowed_precision, length)
-        except MemoryLimitError as error:
-            raise min(refused, error, key=lambda one: one.smallest) from None
-
-    def _advise(self, error: MemoryLimitError, kind: str, batch: int, length: int) -> None:
-        """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
-        if self.precision is None and self.dtype is F32:
-            free = replace(self._builder(), memory_limit=None)
-            enough = free.build(kind, batch, BF16, length).step.compiled.memory().arena
-            if enough < error.smallest:
-                error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"
 
     def _builder(self) -> StepBuilder:
         return StepBuilder(
@@ -744,23 +555,23 @@ class Model:
     ) -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
         """`train_on_batch`, or `backward` without the update; with `outputs` the model's outputs are given too."""
         subject = "train_on_batch" if update else "backward"
-        rules, length = self._open_sizes.rules_for(subject, inputs)
+        rules, length = self._sizes.rules_for(subject, inputs)
         examples = rules.checked_inputs(subject, inputs)
         count = len(examples[0])
         targets = rules.checked_targets(subject, target, count)
-        key = self._fitting("train", count, length) if update and count else ("backward", count, length)
-        step = self._step((key[0] + (WITH_OUTPUTS if outputs else ""), *key[1:]))
+        key = self._programs.fitting("train", count, length) if update and count else ("backward", count, length)
+        step = self._programs.step((key[0] + (WITH_OUTPUTS if outputs else ""), *key[1:]))
         step.compiled.allocate()
         examples, targets = (
-            self._open_sizes.padded(key, examples, count, length),
-            self._open_sizes.padded_targets(key, targets),
+            self._sizes.padded(key, examples, count, length),
+            self._sizes.padded_targets(key, targets),
         )
 
         def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
-            self._counter().copy_from(self.draws)
+            self._own.draws.copy_from(self.draws)
             if update:
                 self._steer()
-            loss, score, *others = step.views(_one_or_all(examples), _one_or_all(targets))
+            loss, score, *others = step.views(one_or_all(examples), one_or_all(targets))
             if self.nan_guard and len(others) > outputs * len(self.outputs):
                 self._check_finite(loss, others.pop(0))
             self.draws += 1
@@ -776,11 +587,11 @@ class Model:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""
         if not self._summed:
             raise UsageError("apply_gradients", got="no gradients", need="a call of backward before")
-        step = self._step(("apply", 1, 0))
+        step = self._programs.step(("apply", 1, 0))
         step.compiled.allocate()
 
         def run() -> None:
-            self._share().copy_from(1.0 / self._summed)
+            self._own.share_of_each.copy_from(1.0 / self._summed)
             self._steer()
             total = step.views()
             if total:
@@ -852,8 +663,9 @@ class Model:
         so, training ends there and can be taken up again from `batches.state()` with the same result as without the
         stop. The same holds after Ctrl-C, and after an error of a callback: the position moves on with the update.
         """
-        source = self._source(data, targets, batch_size)
-        figures, validation = metrics_of(metrics), self._validation(validation_data)
+        seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
+        source = source_of(self._sizes, data, targets, batch_size, seed)
+        figures, validation = metrics_of(metrics), validation_of(self._sizes, validation_data)
 
         def validate() -> dict[str, float]:
             if validation is None:
@@ -874,42 +686,13 @@ class Model:
             validate,
         ).train()
 
-    def _source(self, data: Data, targets: Values | None, size: int | None) -> Batches | Passes:
-        """Where batches come from: of examples, in an order of this moment's own."""
-        seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
-        if isinstance(data, DataSet | Examples):
-            if targets is not None:
-                raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
-            return Batches(data, size or 32, seed=seed)
-        if targets is not None and not isinstance(data, Batches):
-            rules, _ = self._open_sizes.rules_for("fit", cast("Values", data))
-            inputs = rules.checked_inputs("fit", cast("Values", data))
-            labels = rules.checked_targets("fit", targets, len(inputs[0]))
-            return Batches(Examples("arrays", _one_or_all(inputs), _one_or_all(labels)), size or 32, seed=seed)
-        if isinstance(data, np.ndarray | Tensor) or not isinstance(data, Batches | Iterable):
-            raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
-        if not (targets is None and size is None):
-            raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
-        if isinstance(data, Batches):
-            return data
-        return Passes(cast("Iterable[tuple[Values, Values]]", data))
-
-    def _validation(self, data: DataSet | Examples | tuple[Values, Values] | None) -> tuple[Values, Values] | None:
-        """Inputs and targets, looked at before the first epoch."""
-        if data is None:
-            return None
-        inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
-        rules, _ = self._open_sizes.rules_for("validation_data", inputs)
-        examples = rules.checked_inputs("validation_data", inputs)
-        return _one_or_all(examples), _one_or_all(rules.checked_targets("validation_data", targets, len(examples[0])))
-
     @checked
     def evaluate(
         self, inputs: Values, target: Values, batch_size: Count = 256, *, metrics: Iterable[str | Metric] = ()
     ) -> Evaluation:
         """Mean loss and score over all examples, and metrics of the first output; DataError where there are none."""
         loss = score = 0.0
-        rules, length = self._open_sizes.rules_for("evaluate", inputs)
+        rules, length = self._sizes.rules_for("evaluate", inputs)
         examples = rules.checked_inputs("evaluate", inputs)
         count = len(examples[0])
         targets = rules.checked_targets("evaluate", target, count)
@@ -917,11 +700,11 @@ class Model:
         if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
         for start, stop in _spans(count, batch_size):
-            key = self._fitting("evaluate", stop - start, length)
-            step = self._step((key[0] + (WITH_OUTPUTS if tally.metrics else ""), *key[1:]))
+            key = self._programs.fitting("evaluate", stop - start, length)
+            step = self._programs.step((key[0] + (WITH_OUTPUTS if tally.metrics else ""), *key[1:]))
             wanted = _rows(targets, start, stop)
-            part = self._open_sizes.padded(key, _rows(examples, start, stop), stop - start, length)
-            results = partial(step.run, _one_or_all(part), _one_or_all(self._open_sizes.padded_targets(key, wanted)))
+            part = self._sizes.padded(key, _rows(examples, start, stop), stop - start, length)
+            results = partial(step.run, one_or_all(part), one_or_all(self._sizes.padded_targets(key, wanted)))
             batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
@@ -942,35 +725,30 @@ class Model:
         return self._predict_all(inputs, batch_size)
 
     def _predict_all(self, inputs: Values, batch_size: int) -> tuple[NDArray[np.generic], ...]:
-        rules, length = self._open_sizes.rules_for("predict", inputs)
+        rules, length = self._sizes.rules_for("predict", inputs)
         examples = rules.checked_inputs("predict", inputs)
         count = len(examples[0])
         results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in rules.outputs)
         for start, stop in _spans(count, batch_size):
-            key = self._fitting("predict", stop - start, length)
-            step = self._step(key)
-            part = self._open_sizes.padded(key, _rows(examples, start, stop), stop - start, length)
+            key = self._programs.fitting("predict", stop - start, length)
+            step = self._programs.step(key)
+            part = self._sizes.padded(key, _rows(examples, start, stop), stop - start, length)
             self.between_updates("predict", partial(_predict, step, part, _rows(results, start, stop)))
         return results
 
 
 # What a copy of a model does not take along.
-_MADE_ANEW = frozenset({"_arena", "_programs", "_beyond_limit", "_making", "_open_sizes"})
+_MADE_ANEW = frozenset({"_programs", "_sizes"})
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
-    for result, view in zip(results, step.views(_one_or_all(examples)), strict=True):
+    for result, view in zip(results, step.views(one_or_all(examples)), strict=True):
         result[...] = view[_region(result.shape)]
 
 
 def _region(shape: Shape) -> tuple[slice, ...]:
     """The first places of each axis: what is real of something padded."""
     return tuple(slice(size) for size in shape)
-
-
-def _one_or_all(arrays: Arrays) -> Columns:
-    """One array as itself, several as a tuple: what callers give and get."""
-    return arrays[0] if len(arrays) == 1 else arrays
 
 
 def _rows(arrays: Arrays, start: int, stop: int) -> Arrays:

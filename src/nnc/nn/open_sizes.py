@@ -13,6 +13,7 @@ from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import as_array
 from nnc.errors import ShapeError
+from nnc.nn.data.data_set import Columns
 from nnc.nn.example_rules import ExampleRules
 from nnc.nn.layer import UpTo
 from nnc.nn.losses import Loss, PointwiseLoss
@@ -111,6 +112,11 @@ def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
     """The array with its last rows, and last steps, again and again up to this shape."""
     widths = [(0, size - own) for size, own in zip(shape, array.shape, strict=True)]
     return np.pad(array, widths, mode="edge") if any(after for _, after in widths) else array
+
+
+def one_or_all(arrays: Arrays) -> Columns:
+    """One array as itself, several as a tuple: what callers give and get."""
+    return arrays[0] if len(arrays) == 1 else arrays
 
 
 def largest(sizes: Iterable[int | UpTo], what: str) -> Shape:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from nnc.arguments import Count, Positive, checked
 from nnc.errors import DataError
 from nnc.nn.data import Batches
-from nnc.nn.model import Data, Model
+from nnc.nn.model import Model
 from nnc.nn.schedules import Exponential
+from nnc.nn.sources import Data
 from nnc.nn.steps import Values
 from nnc.nn.training import Callback, Progress, Run
 

@@ -1,0 +1,56 @@
+"""What a model costs in memory, known before any of it is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnc.core.dtype import DType
+from nnc.symbolic import Budget, MemoryStatement
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMemory:
+    """Bytes of a step, before anything of it is allocated; weights and state live outside the arena.
+
+    All steps of a model take turns in one arena. `arena` is what it has by the steps that were made so far, of which
+    `programs` are kept (`SETTINGS.kept_programs`, `SETTINGS.kept_bytes`); a step that needs more makes it grow.
+
+    `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
+    a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
+    `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
+    tensors that a frozen step leaves where they are, or the gradients that batches add up.
+    """
+
+    step: MemoryStatement
+    weights: int
+    gradients: int
+    optimizer_state: int
+    budget: Budget | None = None
+    precision: DType | None = None
+    arena: int = 0
+    programs: int = 0
+    kept_bytes: int = 0
+    beside: int = 0
+
+    @property
+    def total(self) -> int:
+        """Arena, weights and optimizer state together."""
+        return max(self.arena, self.step.arena) + self.weights + self.optimizer_state
+
+    @property
+    def process(self) -> int:
+        """About what a process takes that uses this model alone, imports and inputs of the caller's left out.
+
+        total + tensors beside + results handed out + programs + scratch of workers + nnc's own start
+        """
+        step = self.step
+        return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
+
+    def __str__(self) -> str:
+        beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
+        beside += f", in all a process of about {self.process} B"
+        if self.programs:
+            beside += f"; {self.programs} programs share an arena of {self.arena} B"
+        cost = "" if self.budget is None else f"; {self.budget}"
+        precision = "" if self.precision is None else f"; products in {self.precision.name}"
+        return f"{self.step}; {beside}{cost}{precision}"
