@@ -60,6 +60,7 @@ from nnc.nn.layers import (
     Upsample,
 )
 from nnc.nn.load_report import LoadReport
+from nnc.nn.lora import LoRA
 from nnc.nn.losses import (
     BinaryCrossEntropy,
     CosineLoss,
@@ -91,6 +92,7 @@ from nnc.nn.optimizers import (
     RMSProp,
 )
 from nnc.nn.rate_finder import RateSweep, find_rate
+from nnc.nn.recomputed import Recomputed
 from nnc.nn.schedules import (
     Constant,
     Cosine,
@@ -207,6 +209,8 @@ __all__ = [
     "RMSNorm",
     "RMSProp",
     "ReLU",
+    "LoRA",
+    "Recomputed",
     "Residual",
     "RateSchedule",
     "Scope",

@@ -47,6 +47,11 @@ def _keep(path: str, value: Operand) -> None:
     """Outside training, statistics stay as they are."""
 
 
+def _as_it_is(scope: Scope[T], x: T, y: T) -> T:
+    """Nothing is added to products."""
+    return y
+
+
 @dataclass(frozen=True, slots=True)
 class Randomness(Generic[T]):
     """Where layers draw from in training: `counter` is an i64 scalar, another one at each step of training."""
@@ -64,7 +69,10 @@ class Randomness(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Scope(Generic[T]):
-    """Where a layer stands in the model: a path, the source of its tensors, and whether this is a training step."""
+    """Where a layer stands in the model: a path, the source of its tensors, and whether this is a training step.
+
+    `adapt` gives what becomes of a dense layer's product y of x, and `differentiated` says that a gradient will follow.
+    """
 
     resolve: Callable[[ParameterSpec], T]
     path: str = ""
@@ -73,6 +81,8 @@ class Scope(Generic[T]):
     outside: str = field(default_factory=opened_scopes)
     randomness: Randomness[T] | None = None
     owner: str = ""
+    adapt: Callable[[Scope[T], T, T], T] = _as_it_is
+    differentiated: bool = False
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""

@@ -123,7 +123,7 @@ class StepBuilder:
         inputs = self.input_symbols(graph, batch, length)
         renewed: dict[str, Symbol] = {}
         family, padded = kind.partition("+")[0], PADDED in kind
-        outputs = self._outputs(graph, given, inputs, renewed if family in TRAINING else None)
+        outputs = self._outputs(graph, given, inputs, renewed if family in TRAINING else None, differentiated=True)
         if family == "predict":
             return self._program(graph, given, (inputs, (), outputs), {}, precision)
         if kind == "freeze":
@@ -169,6 +169,8 @@ class StepBuilder:
         given: dict[str, Symbol],
         inputs: tuple[Symbol, ...],
         renewed: dict[str, Symbol] | None,
+        *,
+        differentiated: bool = False,
     ) -> tuple[Symbol, ...]:
         """The layer applied; as in training, with random numbers and renewed statistics, where there is room for them.
 
@@ -185,6 +187,7 @@ class StepBuilder:
         if renewed is not None:
             randomness = Randomness(counter, self.seed)
             scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
+            scope = replace(scope, differentiated=differentiated)
         return self.layer.build_many(scope, inputs)
 
     def _target(self, graph: SymbolicGraph, loss: Loss, output: Symbol) -> Symbol:

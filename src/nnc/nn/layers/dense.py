@@ -25,4 +25,4 @@ class Dense(Layer):
             raise ShapeError("Dense", got=str(x.spec), need="at least two dimensions [batch, features]")
         weight = scope.parameter("weight", (x.shape[-1], self.units), x, he_uniform)
         bias = scope.parameter("bias", (self.units,), x, zeros) if self.bias else None
-        return gemm(x, weight, bias)
+        return scope.adapt(scope, x, gemm(x, weight, bias))
