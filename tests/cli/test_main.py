@@ -55,7 +55,7 @@ def test_an_unknown_command_is_refused(call) -> None:
 
 
 def test_refusals_need_no_traceback_in_a_process_of_its_own(shell, folder) -> None:
-    assert shell("train", "digitz").complaint().startswith("data set: got 'digitz'; need one of digits")
+    assert shell("train", "digitz").complaint().startswith("program: got 'digitz'; need one of digits")
     assert list(folder.iterdir()) == []
 
 

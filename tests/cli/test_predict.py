@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnc.cli.predict import BLOCKS, LETTERS, Prediction, drawn, probabilities
+from nnc.cli.programs.digits import Prediction, probabilities
+from nnc.cli.recipe import BLOCKS, LETTERS
 from nnc.nn.data import load
 
 GOLDEN_BLOCKS = """\
@@ -23,7 +24,8 @@ example 10 (digits/test) is 0; the model says 0, right
       ▓▓▓▓▒▒▒▒      6 ██████                    25.00%
         ▒▒▓▓░░      7                            0.00%
                     8 ██████                    25.00%
-                    9                            0.00%"""
+                    9                            0.00%
+"""
 
 GOLDEN_LETTERS = """\
 example 10 (digits/test) is 0; the model says 9, wrong: it is 0
@@ -36,7 +38,8 @@ example 10 (digits/test) is 0; the model says 9, wrong: it is 0
       ****++++      6                            -inf%
         ++**..      7                            -inf%
                     8                            -inf%
-                    9 ======================== 100.00%"""
+                    9 ======================== 100.00%
+"""
 
 
 def prediction(*shares: float) -> Prediction:
@@ -45,12 +48,12 @@ def prediction(*shares: float) -> Prediction:
 
 
 def test_the_drawing_is_as_it_was() -> None:
-    shown = drawn(prediction(0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.25, 0.0), BLOCKS)
+    shown = prediction(0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.25, 0.0).lines(BLOCKS)
     assert "\n".join(shown) == GOLDEN_BLOCKS
 
 
 def test_letters_do_where_blocks_cannot_be_shown() -> None:
-    shown = drawn(prediction(*[-np.inf] * 9, 1.0), LETTERS)
+    shown = prediction(*[-np.inf] * 9, 1.0).lines(LETTERS)
     assert "\n".join(shown) == GOLDEN_LETTERS
 
 
@@ -66,10 +69,10 @@ def model(folder: Path, trained: Path) -> Path:
 
 def test_json_has_an_entry_for_each_index(shell, model) -> None:
     arguments = ("--index", "1796", "--index", "0", "--index", "3")
-    ran = shell("predict", "digits", "--checkpoint", str(model), *arguments, "--json")
+    ran = shell("predict", str(model), *arguments, "--json")
     assert (ran.code, ran.err) == (0, "")
     facts = json.loads(ran.out)
-    assert facts.keys() == {"data_set", "checkpoint", "predictions"}
+    assert facts.keys() == {"program", "checkpoint", "predictions"}
     rows = facts["predictions"]
     assert [row["index"] for row in rows] == [1796, 0, 3]
     assert [row["part"] for row in rows] == ["digits/train", "digits/test", "digits/train"]
@@ -118,10 +121,10 @@ def test_the_drawing_needs_no_colour(shell, model, environment: dict[str, str]) 
         (["digits", "--index", "1797"], "index: got 1797; need 0 to 1796"),
         (["digits", "--index", "-1"], "--index"),
         (["digits", "--index", "one"], "--index"),
-        (["digitz"], "did you mean 'digits'?"),
+        (["digitz"], "no such file or directory"),
         (["digits", "--backend", "nope"], "got nope; need one of"),
-        (["digits", "--checkpoint", "absent"], "no such file or directory"),
-        (["digits", "--checkpoint", "."], "is a directory"),
+        (["digits", "more.csv"], "INPUT for a model of digits"),
+        (["."], "is a directory"),
     ],
     ids=str,
 )

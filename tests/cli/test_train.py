@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from nnc import nn
+from nnc.cli.recipe import Notes
 from nnc.cli.recipes import RECIPES
 from nnc.core.serialize import save_tensors
 from nnc.core.spec import spec
@@ -23,11 +24,12 @@ from nnc.nn import Model, read_position
 from nnc.nn.data import Batches, load
 
 CHECKPOINT = "digits.safetensors"
+DIGITS_NOTES = Notes("digits", 1437, 64, {}).as_json()
 UPDATES_PER_EPOCH = 23
 NEVER = "1000000"
 
 FACTS = {
-    "data_set": str,
+    "program": str,
     "interrupted": bool,
     "seed": int,
     "batch_size": int,
@@ -303,7 +305,7 @@ def finish_and_compare(shell: Callable[..., object], folder: Path) -> None:
 
 
 REFUSED_OPTIONS = {
-    "unknown data set": (["digitz"], "did you mean 'digits'?"),
+    "unknown program": (["digitz"], "did you mean 'digits'?"),
     "unknown backend": (["digits", "--backend", "nope"], "got nope; need one of"),
     "batch size 0": (["digits", "--batch-size", "0"], "--batch-size"),
     "negative batch size": (["digits", "--batch-size", "-8"], "--batch-size"),
@@ -312,7 +314,7 @@ REFUSED_OPTIONS = {
     "negative seed": (["digits", "--seed", "-1"], "--seed"),
     "a word for a number": (["digits", "--epochs", "many"], "--epochs"),
     "unknown option": (["digits", "--epoch", "3"], "--epoch"),
-    "nothing": ([], "DATA_SET"),
+    "nothing": ([], "PROGRAM"),
     "no folder": (["digits", "--checkpoint", "absent/file"], "no such file or directory"),
     "a file as folder": (["digits", "--checkpoint", "present/file"], "not a directory"),
     "a folder as file": (["digits", "--checkpoint", "."], "a folder"),
@@ -357,10 +359,14 @@ def without_facts(file: Path) -> None:
     save_tensors(file, {"w": Tensor.zeros(spec((2, 2)))})
 
 
-def of_another_model(file: Path) -> None:
+def of_another_model(file: Path, notes: dict[str, object] | None = DIGITS_NOTES) -> None:
     data = load("digits").train
     model = Model(nn.Sequential(flatten=nn.Flatten(), classes=nn.Dense(10)), (8, 8, 1))
-    nn.save_checkpoint(file, model, nn.position_of(model, Batches(data, 64)))
+    nn.save_checkpoint(file, model, nn.position_of(model, Batches(data, 64)), notes=notes)
+
+
+def of_no_program(file: Path) -> None:
+    of_another_model(file, notes=None)
 
 
 def forged(**changes: object) -> Callable[[Path], None]:
@@ -381,6 +387,7 @@ BAD_CHECKPOINTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (lambda file: file.write_text("hello, I am no checkpoint"), "need a whole safetensors file"),
     "no facts": (without_facts, "without a checkpoint's facts"),
     "another model": (of_another_model, "need a checkpoint of this model"),
+    "no program": (of_no_program, "need a checkpoint that nnc train wrote"),
     "not an object": (lambda file: save_tensors(file, {}, {"nnc": "[1]"}), "without a checkpoint's facts"),
     "deep": (lambda file: save_tensors(file, {}, {"nnc": "[" * 100_000}), "without a checkpoint's facts"),
     "batch size 0": (forged(batch_size=0), "without a checkpoint's facts"),
@@ -405,9 +412,10 @@ def test_bad_checkpoints_are_refused(call, folder, trained, case: str, command: 
 
 def test_a_position_that_cannot_be_is_refused(call, folder) -> None:
     data = load("digits")
-    model = RECIPES["digits"].model(data, 64, 0, "")
+    model = RECIPES["digits"].model({}, len(data.train), 64, 0)
     model.updates = 5
-    nn.save_checkpoint(folder / CHECKPOINT, model, nn.position_of(model, Batches(data.train, 64)))
+    notes = Notes("digits", len(data.train), 64, {}).as_json()
+    nn.save_checkpoint(folder / CHECKPOINT, model, nn.position_of(model, Batches(data.train, 64)), notes=notes)
     assert "need 23 updates in each epoch" in call("train", "digits", "--resume").complaint()
 
 

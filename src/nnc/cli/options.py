@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.recipes import RECIPES
 from nnc.core.settings import SETTINGS
 
 MAX_THREADS = 1024
@@ -30,10 +29,9 @@ def bytes_of(text: str | int) -> int:
     return int(Fraction(found[1]) * unit)
 
 
-DataSetName = Annotated[str, typer.Argument(metavar="DATA_SET", help=f"One of: {', '.join(RECIPES)}.")]
 BackendName = Annotated[str, typer.Option(help="The backend to prefer; the best that is present if left out.")]
 Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The model's file. Default: ./DATA_SET.safetensors.")
+    Path | None, typer.Option(metavar="FILE", help="The model's file. Default: ./PROGRAM.safetensors.")
 ]
 Threads = Annotated[
     int | None,
@@ -45,9 +43,9 @@ NoCache = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else there.")]
 
 
-def checkpoint_of(data_set: str, given: Path | None) -> Path:
-    """The file that was named, or the usual one."""
-    return given if given is not None else Path(f"{data_set}.safetensors")
+def checkpoint_of(program: str, given: Path | None = None) -> Path:
+    """The file that was named, or the usual one of a program."""
+    return given if given is not None else Path(f"{program}.safetensors")
 
 
 def leave_cache(no_cache: bool) -> None:

@@ -20,18 +20,23 @@ def shown(training: Training) -> Iterator[Show]:
         with _bar() as bar:
             yield _bar_of(bar, training)
     else:
-        yield _line
+        yield _lines_of(training)
 
 
-def describe(progress: Progress, speed: float) -> str:
-    """`loss 0.1234  accuracy  96.45 %  6,200 samples/s`."""
-    return f"loss {progress.loss:.4f}  accuracy {progress.score:7.2%}  {speed:,.0f} samples/s"
+def describe(progress: Progress, speed: float, training: Training) -> str:
+    """`loss 0.1234  accuracy 96.45%  6,200 samples/s`; the score only where it is what the test measures."""
+    score = f"  accuracy {progress.score:7.2%}" if training.task.measure.name == "accuracy" else ""
+    return f"loss {progress.loss:.4f}{score}  {speed:,.0f} samples/s"
 
 
-def _line(progress: Progress, speed: float) -> None:
-    if progress.epoch_done:
-        sys.stderr.write(f"epoch {progress.epoch + 1}/{progress.epochs}  {describe(progress, speed)}\n")
-        sys.stderr.flush()
+def _lines_of(training: Training) -> Show:
+    def show(progress: Progress, speed: float) -> None:
+        if progress.epoch_done:
+            standing = describe(progress, speed, training)
+            sys.stderr.write(f"epoch {progress.epoch + 1}/{progress.epochs}  {standing}\n")
+            sys.stderr.flush()
+
+    return show
 
 
 def _bar() -> bars.Progress:
@@ -53,6 +58,6 @@ def _bar_of(bar: bars.Progress, training: Training) -> Show:
 
     def show(progress: Progress, speed: float) -> None:
         completed = progress.epoch * progress.batches + progress.batch
-        bar.update(task, completed=completed, epoch=progress.epoch + 1, standing=describe(progress, speed))
+        bar.update(task, completed=completed, epoch=progress.epoch + 1, standing=describe(progress, speed, training))
 
     return show

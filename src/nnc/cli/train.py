@@ -12,7 +12,6 @@ from nnc.cli.options import (
     AsJson,
     BackendName,
     Checkpoint,
-    DataSetName,
     NoCache,
     Threads,
     bytes_of,
@@ -20,6 +19,8 @@ from nnc.cli.options import (
     leave_cache,
 )
 from nnc.cli.progress import shown
+from nnc.cli.recipe import Arguments
+from nnc.cli.recipes import RECIPES
 from nnc.cli.terminal import Json, add_row, complain, count, output, plain, table, write_json
 from nnc.cli.training import Options, Training, prepare
 from nnc.cli.versions import versions
@@ -31,6 +32,18 @@ MAX_SEED = 2**63 - 1
 MAX_EPOCHS = 1_000_000
 MAX_BATCH = 2**31 - 1
 
+
+def _defaults(field: str) -> str:
+    return "Default: " + ", ".join(f"{getattr(row, field)} for {name}" for name, row in RECIPES.items()) + "."
+
+
+PROGRAMS = "; ".join(f"{' '.join((name, row.paths)).rstrip()}: {row.summary}" for name, row in RECIPES.items())
+Program = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAMS}.")]
+Paths = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="What the program learns from.")]
+Target = Annotated[str, typer.Option(metavar="COLUMN", help="table: the column that is to be learned.")]
+TaskName = Annotated[
+    str, typer.Option(metavar="TASK", help="table: classification or regression, where the column does not say it.")
+]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same bits. Default 0.")]
 Epochs = Annotated[
     int | None,
@@ -38,11 +51,11 @@ Epochs = Annotated[
         min=0,
         max=MAX_EPOCHS,
         help="Epochs in all, those of a resumed checkpoint included: the learning rate does not depend on it, so "
-        "20 epochs and then --resume --epochs 40 are the same as 40 at once. Default 20 for digits.",
+        f"20 epochs and then --resume --epochs 40 are the same as 40 at once. {_defaults('epochs')}",
     ),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option(min=1, max=MAX_BATCH, help="Examples in one update. Default 64 for digits.")
+    int | None, typer.Option(min=1, max=MAX_BATCH, help=f"Examples in one update. {_defaults('batch_size')}")
 ]
 MemoryLimit = Annotated[
     int | None,
@@ -60,7 +73,10 @@ Resume = Annotated[
 
 
 def train(
-    data_set: DataSetName,
+    program: Program,
+    paths: Paths = None,
+    target: Target = "",
+    task: TaskName = "",
     seed: Seed = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -72,7 +88,9 @@ def train(
     no_cache: NoCache = False,
     json: AsJson = False,
 ) -> int:
-    """Train a small network on a data set, and keep it in a checkpoint.
+    """Train one of the programs, and keep what it learned in a checkpoint.
+
+    nnc train table prices.csv --target price, and then nnc predict table more.csv
 
     The checkpoint is written after each epoch, at the end, and on Ctrl-C (exit code 130) or SIGTERM (143); go on
     with --resume. A second Ctrl-C leaves at once and keeps the last checkpoint.
@@ -80,8 +98,9 @@ def train(
     leave_cache(no_cache)
     if threads is not None:
         SETTINGS.threads = threads
-    place = checkpoint_of(data_set, checkpoint)
-    options = Options(data_set, place, seed, epochs, batch_size, backend, resume, memory_limit)
+    place = checkpoint_of(program, checkpoint)
+    arguments = Arguments(tuple(paths or ()), target, task)
+    options = Options(program, place, arguments, seed, epochs, batch_size, backend, resume, memory_limit)
     with Interrupts() as interrupts:
         training = prepare(options)
         memory = training.model.memory(training.step_batch)
@@ -91,7 +110,7 @@ def train(
             training.run(show, interrupts.pending)
     result = None if interrupts.pending() else training.evaluate()
     if json:
-        write_json(_facts(data_set, training, memory, result))
+        write_json(_facts(training, memory, result))
     elif result is not None:
         _print_result(training, result)
     if interrupts.signal is None:
@@ -135,13 +154,14 @@ def _price(budget: Budget) -> str:
 
 
 def _print_result(training: Training, result: Evaluation) -> None:
-    right = round(result.score * result.count)
+    measure = training.task.measure
+    right = f" ({round(result.score * result.count)} of {result.count})" if measure.name == "accuracy" else ""
     console = output()
     console.print(
         f"trained {len(training.history)} of {training.epochs} epochs in {training.seconds:.1f} s, "
         f"{training.speed:,.0f} samples/s on {training.backend}"
     )
-    console.print(f"test accuracy {result.score:.2%} ({right} of {result.count}), loss {result.loss:.4f}")
+    console.print(f"test {measure.name} {measure.shown(result.score)}{right}, loss {result.loss:.4f}")
     console.print(f"checkpoint {plain(str(training.checkpoint))}", soft_wrap=True)
 
 
@@ -149,11 +169,11 @@ def _parameters(training: Training) -> int:
     return sum(row.parameters for row in training.model.summary())
 
 
-def _facts(data_set: str, training: Training, memory: ModelMemory, result: Evaluation | None) -> dict[str, Json]:
+def _facts(training: Training, memory: ModelMemory, result: Evaluation | None) -> dict[str, Json]:
     """The object of --json; what an interrupted training did not come to is null."""
     history: list[Json] = [asdict(epoch) for epoch in training.history]
     return {
-        "data_set": data_set,
+        "program": training.program,
         "interrupted": result is None,
         "seed": training.model.seed,
         "batch_size": training.batch_size,
@@ -171,9 +191,9 @@ def _facts(data_set: str, training: Training, memory: ModelMemory, result: Evalu
         "history": history,
         "train_seconds": training.seconds,
         "samples_per_second": training.speed,
-        "test_accuracy": None if result is None else result.score,
+        f"test_{training.task.measure.name}": None if result is None else result.score,
         "test_loss": None if result is None else result.loss,
-        "test_examples": len(training.split.test),
+        "test_examples": None if result is None else result.count,
         "checkpoint": str(training.checkpoint),
         "sha256": training.checksum(),
         "versions": {**versions()},

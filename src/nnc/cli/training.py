@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from nnc.cli.recipes import RECIPES, Recipe
+from nnc.cli.recipe import Arguments, Notes, TrainingTask
+from nnc.cli.recipes import recipe_of
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.replacement import check_writable
 from nnc.errors import FormatError, UsageError
@@ -23,7 +25,7 @@ from nnc.nn import (
     read_position,
     save_checkpoint,
 )
-from nnc.nn.data import Batches, Split, load
+from nnc.nn.data import Batches
 
 Show = Callable[[Progress, float], None]
 
@@ -32,8 +34,9 @@ Show = Callable[[Progress, float], None]
 class Options:
     """What was asked for; None where the recipe, or the checkpoint that is resumed, decides."""
 
-    data_set: str
+    program: str
     checkpoint: Path
+    arguments: Arguments = field(default_factory=Arguments)
     seed: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
@@ -49,7 +52,7 @@ class Epoch:
     epoch: int
     examples: int
     loss: float
-    accuracy: float
+    score: float
     seconds: float
 
 
@@ -58,8 +61,8 @@ class Training:
     """A model with its data, standing somewhere between the first and the last epoch."""
 
     checkpoint: Path
-    recipe: Recipe
-    split: Split
+    program: str
+    task: TrainingTask
     model: Model
     batches: Batches
     batch_size: int
@@ -78,7 +81,7 @@ class Training:
     @property
     def step_batch(self) -> int:
         """Examples in a full step: the batch size, or all where there are fewer."""
-        return min(self.batch_size, len(self.split.train))
+        return min(self.batch_size, self.task.examples)
 
     def run(self, show: Show, stop: Callable[[], bool]) -> None:
         """Train to the last epoch or until `stop`; the checkpoint is written after each epoch and at the end."""
@@ -93,20 +96,18 @@ class Training:
                 self._finish_epoch(progress)
 
         left = self.epochs - self.batches.state().epoch
-        self.model.fit(self.batches, epochs=left, callbacks=[listen], stop=stop)
+        self.model.fit(self.batches, epochs=left, callbacks=[listen], stop=lambda: stop() and self._may_stop())
         self.save()
 
     def evaluate(self) -> Evaluation:
-        """Loss and accuracy of the test set, under a limit on memory in steps no larger than those of the training."""
-        test = self.split.test
-        if self.model.memory_limit is None:
-            return self.model.evaluate(test.inputs, test.labels)
-        return self.model.evaluate(test.inputs, test.labels, self.step_batch)
+        """Loss and score of the test, under a limit on memory in steps no larger than those of the training."""
+        return self.task.evaluate(self.model, None if self.model.memory_limit is None else self.step_batch)
 
     def save(self) -> None:
         """Write the checkpoint unless it already holds this update."""
         if self.saved_at != self.model.updates:
-            save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches))
+            notes = Notes(self.program, self.task.examples, self.batch_size, self.task.facts).as_json()
+            save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches), notes=notes)
             self.saved_at = self.model.updates
 
     def checksum(self) -> str:
@@ -121,26 +122,46 @@ class Training:
 
     def _trained(self) -> int:
         state = self.batches.state()
-        return state.epoch * len(self.split.train) + state.position
+        examples = state.position * self.batch_size // self.batches.size
+        return state.epoch * self.task.examples + min(examples, self.task.examples)
+
+    def _may_stop(self) -> bool:
+        return not self.task.whole_epochs or not self.batches.state().position
 
 
 def prepare(options: Options) -> Training:
     """All checks that can be made before any work, and the model at the place where training begins."""
-    split = load(options.data_set)
-    recipe = RECIPES[options.data_set]
+    recipe = recipe_of(options.program)
+    recipe.check(options.program, options.arguments)
     backend = DISPATCHER.candidates(options.backend)[0].name
     check_checkpoint(options.checkpoint)
     position = _resumed(options) if options.resume else None
     seed = _agree("--seed", options.seed, 0, None if position is None else position.batches.seed)
-    saved_size = None if position is None else position.batch_size
+    notes = None if position is None else Notes.of(options.checkpoint)
+    saved_size = None if notes is None else notes.batch_size
     batch_size = _agree("--batch-size", options.batch_size, recipe.batch_size, saved_size)
-    model = recipe.model(split, batch_size, seed, options.backend, options.memory_limit)
-    batches = Batches(split.train, batch_size, seed=seed)
+    task = recipe.task(options.arguments)
+    _check_same(options, task, notes)
+    model = recipe.model(task.facts, task.examples, batch_size, seed, options.backend, options.memory_limit)
+    batches = task.source(model, batch_size, seed)
     epochs = recipe.epochs if options.epochs is None else options.epochs
-    training = Training(options.checkpoint, recipe, split, model, batches, batch_size, epochs, backend)
+    training = Training(options.checkpoint, options.program, task, model, batches, batch_size, epochs, backend)
     if position is not None:
         _restore(training, position)
     return training
+
+
+def _check_same(options: Options, task: TrainingTask, notes: Notes | None) -> None:
+    """UsageError where a checkpoint is of another program, or of other data."""
+    if notes is None:
+        return
+    fix = "name another file with --checkpoint, or leave --resume out to start anew"
+    if notes.program != options.program:
+        got = f"{options.checkpoint}, a checkpoint of {notes.program}"
+        raise UsageError("--resume", got=got, need=f"a checkpoint of {options.program}", fix=fix)
+    if (notes.examples, notes.facts) != (task.examples, json.loads(json.dumps(dict(task.facts)))):
+        got = "data or columns that are not those of the checkpoint"
+        raise UsageError("--resume", got=got, need="the same data", fix=fix)
 
 
 def check_checkpoint(path: Path) -> None:
@@ -175,7 +196,7 @@ def _restore(training: Training, position: Position) -> None:
     training.batches.restore(position.batches)
     training.saved_at = position.updates
     state, per_epoch = position.batches, len(training.batches)
-    if position.updates != state.epoch * per_epoch + state.position // training.batch_size:
+    if position.updates != state.epoch * per_epoch + state.position // training.batches.size:
         raise FormatError(
             str(training.checkpoint),
             got=f"{position.updates} updates at {state}",

@@ -9,7 +9,7 @@ from nnc.nn.callbacks import (
     ReduceOnPlateau,
     StopOnNaN,
 )
-from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_position, save_checkpoint
+from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
@@ -226,6 +226,7 @@ __all__ = [
     "PointwiseLoss",
     "load_checkpoint",
     "position_of",
+    "read_notes",
     "read_position",
     "save_checkpoint",
 ]

@@ -25,7 +25,7 @@ from nnc.core.shield import Shield
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.nn.combine import LayerParts
-from nnc.nn.data import Batches, BatchState
+from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.functional import Functional
 from nnc.nn.model import Model
 from nnc.nn.training import Passes
@@ -56,19 +56,29 @@ class Position:
 
 
 @checked
-def position_of(model: Model, batches: Batches | Passes) -> Position:
+def position_of(model: Model, batches: BatchSource | Passes) -> Position:
     """What a checkpoint must remember beside the tensors."""
     return Position(model.updates, batches.state(), batches.size, model.since, model.draws, model.sizes)
 
 
 @checked
-def save_checkpoint(path: Path | str, model: Model, position: Position, *, keep: Count = 1) -> None:
+def save_checkpoint(
+    path: Path | str,
+    model: Model,
+    position: Position,
+    *,
+    keep: Count = 1,
+    notes: Mapping[str, object] | None = None,
+) -> None:
     """Write the model, its optimizer state and the position; the old file stays until the new one is whole.
 
-    With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on.
+    With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on. `notes` are
+    what the caller wants to know when it reads the file, as JSON: names of classes, statistics of the data.
     """
     tensors = _tensors(model)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
+    if notes:
+        facts = {**facts, "notes": notes}
     model.between_updates("save", lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
 
 
@@ -188,6 +198,16 @@ def _tensors(model: Model) -> dict[str, Tensor]:
 def read_position(path: Path | str) -> Position:
     """How far the training in the file has come, without a model to load it into."""
     return _facts(path, load_tensors(path).metadata)[1]
+
+
+@checked
+def read_notes(path: Path | str) -> dict[str, object]:
+    """The notes in the file; empty where there are none."""
+    file = load_tensors(path)
+    _facts(path, file.metadata)
+    _check_whole(path, file)
+    notes = json.loads(file.metadata["nnc"]).get("notes", {})
+    return notes if isinstance(notes, dict) else {}
 
 
 def _position(path: Path | str, metadata: Mapping[str, str], model: Model, another_optimizer: bool) -> Position:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.errors import ArgumentError, ArityError, DataError
-from nnc.nn.data import Batches, BatchState
+from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.html import table_of
 from nnc.nn.metrics import Tally
 from nnc.nn.optimizers import Optimizer
@@ -177,7 +177,7 @@ class Run:
     """One call of `fit`: the model, the batches, and what has come of it so far."""
 
     model: Trainable
-    source: Batches | Passes
+    source: BatchSource | Passes
     last: int
     callbacks: tuple[Callback, ...]
     asked_to_stop: Callable[[], bool]
@@ -257,11 +257,11 @@ class Run:
         return found
 
     def _pass(self, *, update: bool) -> tuple[float, float, int]:
-        if isinstance(self.source, Batches):
-            batch = self.source.next_batch()
-            pair: tuple[Values, Values] = (batch.inputs, batch.labels)
-        else:
+        if isinstance(self.source, Passes):
             pair = self.source.next_pair()
+        else:
+            batch = self.source.next_batch()
+            pair = batch.inputs, batch.labels
         outputs = self.tally is not None
         loss, score, arrays = self.model.training_pass(*pair, done=self.source.advance, update=update, outputs=outputs)
         if isinstance(self.source, Passes):

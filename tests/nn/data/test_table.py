@@ -10,7 +10,7 @@ import pytest
 
 from nnc import nn
 from nnc.errors import DataError, FormatError
-from nnc.nn.data import read_table
+from nnc.nn.data import read_inputs, read_table
 
 TEXT = """size, town, price
 1,north,10
@@ -49,6 +49,28 @@ def test_a_scheme_holds_for_the_next_file(table: Callable[[str], Path]) -> None:
     examples, same = read_table(table("price,town,size\n1,west,2\n2,south,\n"), "price", scheme=scheme)
     assert same is scheme
     np.testing.assert_array_equal(examples.inputs, [[0, 0, 0], [0, 0, 1]])
+
+
+def test_rows_held_out_for_a_test_decide_no_mean(table: Callable[[str], Path]) -> None:
+    _, scheme = read_table(table("a,y\n1000,1\n1,1\n3,1\n1000,1\n"), "y", held_out=3)
+    assert (scheme.columns[0].mean, scheme.columns[0].deviation) == (2.0, 1.0)
+
+
+def test_inputs_need_no_target(table: Callable[[str], Path]) -> None:
+    examples, scheme = read_table(table(TEXT), "price")
+    np.testing.assert_array_equal(read_inputs(table("town,size\nnorth,1\n"), scheme), examples.inputs[:1])
+    with pytest.raises(DataError, match="no column 'town'"):
+        read_inputs(table("size\n1\n"), scheme)
+
+
+def test_a_missing_class_is_told(table: Callable[[str], Path]) -> None:
+    with pytest.raises(DataError, match=r"'' in column 'town', row 3; need one of north, south"):
+        read_table(table("a,town\n1,north\n1,\n1,south\n"), "town")
+
+
+def test_a_table_without_inputs_is_told(table: Callable[[str], Path]) -> None:
+    with pytest.raises(DataError, match="no column beside the target"):
+        read_table(table("y\n1\n"), "y")
 
 
 def test_a_model_learns_a_table(table: Callable[[str], Path]) -> None:

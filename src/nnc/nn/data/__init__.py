@@ -10,22 +10,25 @@ machine, and its `state()` is enough to go on at exactly the next batch.
 
 from __future__ import annotations
 
-from nnc.nn.data.batches import Batch, Batches, BatchState
+from nnc.nn.data.batches import Batch, Batches, BatchSource, BatchState
 from nnc.nn.data.data_set import DataSet, Examples, Split
 from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
-from nnc.nn.data.table import TableScheme, read_table
+from nnc.nn.data.table import TableColumn, TableScheme, read_inputs, read_table
 
 __all__ = [
     "DATA_SETS",
     "Batch",
+    "BatchSource",
     "BatchState",
     "Batches",
     "DataSet",
     "Examples",
     "Split",
+    "TableColumn",
     "TableScheme",
     "load",
     "load_digits",
+    "read_inputs",
     "read_table",
 ]

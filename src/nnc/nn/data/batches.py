@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,39 @@ class BatchState:
     seed: int
     epoch: int = 0
     position: int = 0
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """What `fit` draws from: batches in epochs, and a place among them that can be taken up again.
+
+    The place is a `BatchState`, whose position counts examples by steps of `size`, or batches where `size` is 1.
+    """
+
+    @property
+    def size(self) -> int:
+        """How far a batch moves the position on."""
+        ...
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch; 0 where nobody knows."""
+        ...
+
+    def state(self) -> BatchState:
+        """Of which batch it is the turn."""
+        ...
+
+    def restore(self, state: BatchState) -> None:
+        """Go on from there."""
+        ...
+
+    def next_batch(self) -> Batch:
+        """The batch whose turn it is: the same one until `advance`."""
+        ...
+
+    def advance(self) -> None:
+        """Go on to the batch after it."""
+        ...
 
 
 @explained

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import checked
+from nnc.arguments import Size, checked
 from nnc.core.replacement import reason_of
 from nnc.errors import DataError, FormatError
 from nnc.nn.data.data_set import Examples
@@ -55,29 +55,60 @@ class TableScheme:
 
 @checked
 def read_table(
-    path: Path | str, target: str, *, scheme: TableScheme | None = None, classes: bool | None = None
+    path: Path | str,
+    target: str,
+    *,
+    scheme: TableScheme | None = None,
+    classes: bool | None = None,
+    held_out: Size = 0,
 ) -> tuple[Examples, TableScheme]:
     """The rows of a CSV file with a head: every column but `target` is an input.
 
     Columns of texts, and a target of texts, are categories; with `classes` a target of numbers too, or none. A `scheme`
-    of an earlier table is applied to this one, as to a test set. DataError and FormatError name column and line.
+    of an earlier table is applied to this one, as to a test set. Means and deviations leave every row out whose place
+    `held_out` divides, for a test. DataError and FormatError name column and line.
     """
-    head, rows = _cells(Path(path))
-    if target not in head:
-        close = get_close_matches(target, head, n=1)
-        fix = f"did you mean {close[0]!r}?" if close else ""
-        raise DataError(str(path), got=f"no column {target!r}", need=f"one of {', '.join(head)}", fix=fix)
-    cells = dict(zip(head, zip(*rows, strict=True), strict=True))
+    cells = _columns(Path(path), target)
     if scheme is None:
-        columns = tuple(_column(str(path), name, values) for name, values in cells.items() if name != target)
-        wanted = _column(str(path), target, cells[target], classes)
-        scheme = TableScheme(columns, wanted if wanted.categories else TableColumn(target))
-    missing = [column.name for column in (*scheme.columns, scheme.target) if column.name not in cells]
-    if missing:
-        raise DataError(str(path), got=f"no column {missing[0]!r}", need="the columns of the scheme")
-    parts = [_numbers(str(path), column, cells[column.name]) for column in scheme.columns]
-    inputs = np.concatenate(parts, axis=1, dtype=np.float32) if parts else np.zeros((len(rows), 0), np.float32)
-    return Examples(Path(path).name, inputs, _targets(str(path), scheme.target, cells[target])), scheme
+        fitted = {name: _without(values, held_out) for name, values in cells.items()}
+        columns = tuple(_column(str(path), name, cells[name], fitted[name]) for name in cells if name != target)
+        wanted = _column(str(path), target, cells[target], fitted[target], classes)
+        known = tuple(one for one in wanted.categories if one.lower() not in MISSING)
+        scheme = TableScheme(columns, TableColumn(target, categories=known))
+    inputs = _inputs(str(path), scheme, cells)
+    return Examples(Path(path).name, inputs, _targets(str(path), scheme.target, cells[scheme.target.name])), scheme
+
+
+@checked
+def read_inputs(path: Path | str, scheme: TableScheme) -> NDArray[np.float32]:
+    """The inputs of a CSV file by the scheme of an earlier table; there need be no target."""
+    return _inputs(str(path), scheme, _columns(Path(path), *(column.name for column in scheme.columns)))
+
+
+def _columns(path: Path, *needed: str) -> dict[str, tuple[str, ...]]:
+    """The cells of each column, and an error where one is not there."""
+    head, rows = _cells(path)
+    for name in needed:
+        if name not in head:
+            close = get_close_matches(name, head, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else ""
+            raise DataError(str(path), got=f"no column {name!r}", need=f"one of {', '.join(head)}", fix=fix)
+    return dict(zip(head, zip(*rows, strict=True), strict=True))
+
+
+def _without(cells: Sequence[str], held_out: int) -> Sequence[str]:
+    """All but every `held_out`-th, where that leaves any."""
+    return [cell for place, cell in enumerate(cells) if not held_out or place % held_out] or cells
+
+
+def _inputs(path: str, scheme: TableScheme, cells: Mapping[str, Sequence[str]]) -> NDArray[np.float32]:
+    """[n, features]"""
+    missing = [column.name for column in scheme.columns if column.name not in cells]
+    if missing or not scheme.columns:
+        got = f"no column {missing[0]!r}" if missing else "no column beside the target"
+        raise DataError(path, got=got, need="the columns of the scheme" if missing else "inputs")
+    parts = [_numbers(path, column, cells[column.name]) for column in scheme.columns]
+    return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -107,7 +138,10 @@ def _number(cell: str) -> float:
     return math.nan if cell.lower() in MISSING else float(cell)
 
 
-def _column(path: str, name: str, cells: Sequence[str], classes: bool | None = None) -> TableColumn:
+def _column(
+    path: str, name: str, cells: Sequence[str], fitted: Sequence[str], classes: bool | None = None
+) -> TableColumn:
+    """Categories are those of all cells, mean and deviation those of the `fitted` ones."""
     try:
         if classes:
             raise ValueError
@@ -120,8 +154,9 @@ def _column(path: str, name: str, cells: Sequence[str], classes: bool | None = N
             got = f"{len(categories)} different texts in column {name!r}"
             raise DataError(path, got=got, need=f"at most {MOST_CATEGORIES}", fix="leave the column out") from None
         return TableColumn(name, categories=categories)
-    known = numbers[np.isfinite(numbers)]
-    if not known.size:
+    known = np.array([_number(cell) for cell in fitted])
+    known = known[np.isfinite(known)]
+    if not known.size or not numbers.size:
         return TableColumn(name)
     return TableColumn(name, float(known.mean()), float(known.std()) or 1.0)
 

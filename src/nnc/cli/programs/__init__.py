@@ -1,0 +1,1 @@
+"""The programs of `nnc train`, one module each."""
