@@ -14,6 +14,7 @@ import pytest
 
 from nnc import nn
 from nnc.errors import ArgumentError, UsageError
+from nnc.nn.data import Batches, Examples
 
 X = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
 Y = X.sum(1, keepdims=True)
@@ -160,3 +161,83 @@ def test_a_rate_is_found_on_a_copy() -> None:
     assert 1e-3 < sweep.best < 1.0
     assert len(sweep.rates) == len(sweep.losses) < 60
     assert list(sweep.rates) == sorted(sweep.rates)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_moves_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnc.nn.progress_bar.PAUSE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen, file, asked = Terminal(), io.StringIO(), io.StringIO()
+    bars = [nn.ProgressBar(screen), nn.ProgressBar(file), nn.ProgressBar(asked, always=True)]
+    model().fit(X, Y, epochs=2, batch_size=12, callbacks=bars)
+    assert file.getvalue() == ""
+    assert [line.split()[:2] for line in asked.getvalue().splitlines()] == [["epoch", "1/2"], ["epoch", "2/2"]]
+    assert "\x1b" not in asked.getvalue()
+    assert "\r\x1b[32m" + "━" * 10 + "\x1b[0m" + "─" * 10 + "  epoch 1/2  1/2  loss" in screen.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    model().fit(X, Y, epochs=2, batch_size=12, callbacks=[nn.ProgressBar(plain)])
+    assert "\x1b[32m" not in plain.getvalue()
+    assert "━" in plain.getvalue()
+
+
+def test_a_last_checkpoint_takes_training_up_again_to_the_same_bits(tmp_path: Path) -> None:
+    def batches() -> Batches:
+        return Batches(Examples("rows", X, Y), 10, seed=1)
+
+    whole, broken, resumed = model(), model(), model()
+    whole.fit(batches(), epochs=3)
+    path = tmp_path / "runs" / "last.safetensors"
+
+    def interrupt(progress: nn.Progress) -> None:
+        if broken.updates == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken.fit(batches(), epochs=3, callbacks=[interrupt, nn.LastCheckpoint(path)])
+    rest = batches()
+    rest.restore(nn.load_checkpoint(path, resumed).batches)
+    resumed.fit(rest, epochs=2)
+    assert resumed.updates == whole.updates == 9
+    assert resumed.predict(X).tobytes() == whole.predict(X).tobytes()
+
+
+def test_a_last_checkpoint_may_be_written_between_epochs(tmp_path: Path) -> None:
+    seen: list[int] = []
+    keeper = nn.LastCheckpoint(tmp_path / "a.safetensors", updates=2)
+
+    def look(progress: nn.Progress) -> None:
+        seen.append(nn.read_position(tmp_path / "a.safetensors").updates if net.updates > 1 else 0)
+
+    net = model()
+    net.fit(X, Y, batch_size=5, callbacks=[keeper, look])
+    assert seen == [0, 2, 2, 4, 4]
+
+
+def test_each_callback_is_told_of_the_end_whatever_another_one_raises() -> None:
+    told: list[str] = []
+
+    class Loud(nn.Callback):
+        def on_train_begin(self, run: nn.Run) -> None:
+            told.append("begin")
+
+        def on_train_end(self, run: nn.Run) -> None:
+            told.append("end")
+            raise ValueError("end")
+
+    class Refusing(nn.Callback):
+        def on_train_begin(self, run: nn.Run) -> None:
+            raise KeyError("begin")
+
+        def on_train_end(self, run: nn.Run) -> None:
+            told.append("never begun")
+
+    net = model()
+    with pytest.raises(ValueError, match="end"):
+        net.fit(X, Y, callbacks=[Loud(), Loud(), Refusing()])
+    assert (told, net.updates) == (["begin", "begin", "end", "end"], 0)

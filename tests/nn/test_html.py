@@ -28,3 +28,15 @@ def test_tables_end_and_names_are_text() -> None:
     assert "<b>" not in html
     assert html.count("<tr>") == MOST_ROWS + 2
     assert "… 60 more …" in html
+
+
+def test_a_history_is_a_table_and_its_repr_a_line() -> None:
+    history = nn.History([{"epoch": epoch, "loss": 1 / epoch} for epoch in range(1, 101)])
+    history.rows[-1]["late"] = 2.0
+    assert repr(history) == "History(100 epochs, loss 0.01, late 2)"
+    lines = str(history).splitlines()
+    assert lines[:3] == ["100 epochs", "epoch     loss  late", "    1        1"]
+    assert len(lines) <= MOST_ROWS + 2
+    assert lines[-1] == "  100     0.01     2"
+    assert str(nn.History()) == "0 epochs\n"
+    assert "<th>late</th>" in history._repr_html_()

@@ -5,12 +5,14 @@ from nnc.nn.callbacks import (
     CSVLog,
     EarlyStopping,
     JSONLog,
+    LastCheckpoint,
     PrintedProgress,
     ReduceOnPlateau,
     StopOnNaN,
 )
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
+from nnc.nn.event_files import TensorBoardLog
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
 from nnc.nn.layers import (
@@ -91,6 +93,7 @@ from nnc.nn.optimizers import (
     PerParameter,
     RMSProp,
 )
+from nnc.nn.progress_bar import ProgressBar
 from nnc.nn.rate_finder import RateSweep, find_rate
 from nnc.nn.recomputed import Recomputed
 from nnc.nn.schedules import (
@@ -188,6 +191,9 @@ __all__ = [
     "EarlyStopping",
     "Exponential",
     "JSONLog",
+    "LastCheckpoint",
+    "ProgressBar",
+    "TensorBoardLog",
     "PrintedProgress",
     "RateSweep",
     "ReduceOnPlateau",

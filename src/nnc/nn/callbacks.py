@@ -104,6 +104,33 @@ class BestCheckpoints(Callback):
 
 
 @checked
+class LastCheckpoint(Callback):
+    """A checkpoint after each epoch, after every so many `updates` where there are some, and however training ends.
+
+    `load_checkpoint` and `Batches.restore` go on from it, to the same bits as without the break.
+    """
+
+    def __init__(self, path: Path | str, updates: Size = 0, keep: Count = 1) -> None:
+        self._path, self._updates, self._keep = Path(path), updates, keep
+
+    def on_batch_end(self, run: Run, progress: Progress) -> None:
+        if self._updates and run.model.updates % self._updates == 0:
+            self._write(run)
+
+    def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
+        self._write(run)
+
+    def on_train_end(self, run: Run) -> None:
+        if run.model.updates:
+            self._write(run)
+
+    def _write(self, run: Run) -> None:
+        model = _model(run)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        save_checkpoint(self._path, model, position_of(model, run.source), keep=self._keep)
+
+
+@checked
 class CSVLog(Callback):
     """A line per epoch in a file of comma-separated values; a file that is there goes on."""
 

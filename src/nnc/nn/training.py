@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState
-from nnc.nn.html import table_of
+from nnc.nn.html import table_of, text_table
 from nnc.nn.metrics import Tally
 from nnc.nn.optimizers import Optimizer
 from nnc.nn.steps import Values
@@ -23,6 +24,7 @@ class Trainable(Protocol):
     """What training needs of a model."""
 
     updates: int
+    since: int
     optimizer: Optimizer
 
     def training_pass(
@@ -58,7 +60,7 @@ class Progress:
     epoch_done: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class History:
     """A row of figures per finished epoch, and whether all epochs were trained or why not.
 
@@ -80,11 +82,25 @@ class History:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        last = "".join(f", {name} {value:.4g}" for name, value in (self.rows or [{}])[-1].items() if name != "epoch")
+        return f"History({self._title()}{last})"
+
+    def __str__(self) -> str:
+        """The rows as a table."""
+        return text_table(self._title(), *self._table())
+
     def _repr_html_(self) -> str:
         """The rows, for notebooks."""
-        names = tuple(self.rows[0]) if self.rows else ()
-        rows = [[f"{row.get(name, float('nan')):.4g}" for name in names] for row in self.rows]
-        return table_of(f"{len(self)} epochs" + (f", {self.reason}" if self.reason else ""), names, rows)
+        return table_of(self._title(), *self._table())
+
+    def _title(self) -> str:
+        return f"{len(self)} epochs" + (f", {self.reason}" if self.reason else "")
+
+    def _table(self) -> tuple[tuple[str, ...], list[list[str]]]:
+        # Names that any row has, in the order in which they came up.
+        names = tuple(dict.fromkeys(name for row in self.rows for name in row))
+        return names, [[f"{row[name]:.4g}" if name in row else "" for name in names] for row in self.rows]
 
 
 class Callback:
@@ -197,14 +213,18 @@ class Run:
 
     def train(self) -> History:
         """Train to the end of epoch `last`, or until somebody stops it."""
-        for one in self.callbacks:
-            one.on_train_begin(self)
+        begun: list[Callback] = []
         try:
+            for one in self.callbacks:
+                one.on_train_begin(self)
+                begun.append(one)
             while self.epoch < self.last and not self.history.reason:
                 self._train_epoch()
         finally:
-            for one in self.callbacks:
-                one.on_train_end(self)
+            # Each is told, whatever another one raises.
+            with ExitStack() as ends:
+                for one in reversed(begun):
+                    ends.callback(one.on_train_end, self)
         self.history.complete = self.epoch >= self.last
         return self.history
 
