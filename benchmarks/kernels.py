@@ -25,11 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.backends.llvm.frame.kernel import Phase, phase
-from nnc.backends.llvm.ir.builder import F32, Module
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import engine
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.peak import peak
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BF16, U8
@@ -264,44 +261,6 @@ def measure(case: Case, repeats: int) -> tuple[float, dict[str, float]]:
     return min(ours), {name: min(found) for name, found in peers.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class MultiplyAdds:
-    """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
-
-    chains: int = 16
-    steps: int = 100_000
-
-    def workspace(self, target: TargetDescription) -> int:
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        return 0
-
-    def operations(self, target: TargetDescription) -> float:
-        return 2.0 * target.lanes(32) * self.chains * self.steps
-
-    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        with phase(module, name) as w:
-            kind = w.b.vector(F32)
-            factor = w.b.load(w.argument(0), 0, kind)
-            starts = [w.b.load(w.argument(0), index * kind.lanes, kind) for index in range(self.chains)]
-            slots = [w.b.variable(start) for start in starts]
-            with w.b.loop(0, self.steps):
-                for slot in slots:
-                    slot.set(w.b.fma(slot.get(), factor, factor))
-            for index, slot in enumerate(slots):
-                w.b.store(slot.get(), w.argument(0), index * kind.lanes)
-        return (Phase(name, 1, 0.0),)
-
-
-def peak(repeats: int) -> float:
-    """Operations per second of one worker that does nothing but fused multiply-adds."""
-    generator, memory = MultiplyAdds(), ZeroedMemory.allocate(1 << 14)
-    launch = Launch(engine().jit.kernel(generator), (memory.address,), (), (memory.extent,))
-    work = NativeProgram(engine().pool, [launch], 1)
-    return generator.operations(engine().target) / min(seconds(work.run) for _ in range(repeats))
-
-
 def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
     ours, peers = measure(case, repeats)
     if case.nbytes:
@@ -327,7 +286,7 @@ def main() -> None:
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     workers = SETTINGS.worker_count()
-    limit = peak(options.repeats) * workers
+    limit = peak(engine(), options.repeats) * workers
     target = engine().target
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))

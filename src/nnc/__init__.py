@@ -25,6 +25,7 @@ The names that a user lives with stand here, and their modules are imported when
     nnc.compile(function)                    one native program per signature; cond, while_loop, scan inside
     nnc.nn.Model(nnc.nn.Dense(10), (64,))    layers, models, optimizers
     nnc.save("a.safetensors", {"x": x})      load
+    with nnc.profile() as p: …               where the time goes
 
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
 `nnc.core.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so where
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnc import concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, sklearn, symbolic
+    from nnc.concrete.profiling import profile
     from nnc.core.dtype import BF16 as bf16
     from nnc.core.dtype import BOOL as bool_
     from nnc.core.dtype import F16 as f16
@@ -69,6 +71,7 @@ _HOMES = {
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
     "compile": "nnc.dynamic.compilation",
+    "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.batched",
     "spec": "nnc.core.spec",
     "Variable": "nnc.dynamic.variable",
@@ -148,6 +151,7 @@ __all__ = [
     "onnx",
     "ops",
     "planning",
+    "profile",
     "save",
     "scan",
     "seed",

@@ -10,6 +10,7 @@ backend become one program, so a native backend pays one call for all of them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,6 +44,7 @@ from nnc.concrete.text import dump, to_dot
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher
 from nnc.core.origin import caller_origin
+from nnc.core.recorder import PROFILER, RunTime, now
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.core.stream import Signal, Stream
@@ -321,7 +323,12 @@ class ConcreteGraph(Uncopied):
         context = Context(TapeAccess() if tape is None else tape.begin())
         if stream is not None:
             return self._runs.submit(self.body, keys, prepared.plan, context, stream)
-        self._runs.run(self.body, keys, prepared.plan, context)
+        if PROFILER.recorders:
+            begin = now()
+            self._runs.run(self.body, keys, prepared.plan, context)
+            PROFILER.note(RunTime(self.body.name, threading.get_ident(), begin, now()))
+        else:
+            self._runs.run(self.body, keys, prepared.plan, context)
         return None
 
     def fixed_steps(self) -> tuple[Fixed, ...] | None:

@@ -44,6 +44,7 @@ class MovingCall:
     inputs: tuple[Place | None, ...]
     outputs: tuple[Place | None, ...]
     workspace: Tensor | None
+    source: Exec
 
     @property
     def operands(self) -> tuple[Place, ...]:
@@ -55,12 +56,12 @@ class MovingCall:
         inputs, outputs = (
             tuple(None if place is None else find(place) for place in part) for part in (self.inputs, self.outputs)
         )
-        return Call(self.kernel, inputs, outputs, self.workspace)
+        return Call(self.kernel, inputs, outputs, self.workspace, self.source)
 
 
 def moving_call(record: Exec, workspace: Tensor | None) -> MovingCall:
     """The call of a node."""
-    return MovingCall(record.command, record.claim.kernel, record.inputs, record.outputs, workspace)
+    return MovingCall(record.command, record.claim.kernel, record.inputs, record.outputs, workspace, record)
 
 
 @dataclass(slots=True, eq=False)

@@ -222,8 +222,9 @@ class _Lane:
         calls = []
         for record in records:
             inputs, outputs = _tensors(record.inputs), _tensors(record.outputs)
-            calls.append(Call(record.claim.kernel, inputs, outputs, _room(self.scratch, record)))
-        return Fixed(records[0].claim.backend.program(calls), tuple(calls))
+            calls.append(Call(record.claim.kernel, inputs, outputs, _room(self.scratch, record), record))
+        backend = records[0].claim.backend
+        return Fixed(backend, backend.program(calls), tuple(calls))
 
     def _moving(self, records: Sequence[Exec]) -> Moving:
         calls = tuple(moving_call(record, _room(self.scratch, record)) for record in records)

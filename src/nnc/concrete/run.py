@@ -21,10 +21,12 @@ from nnc.concrete.counter import Counter
 from nnc.concrete.joined import JoinedLoop, MovingCall
 from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
-from nnc.core.dispatch import Backend, Call, Program, Tensors
+from nnc.core.dispatch import Backend, Call, DeferredBackend, Program, Tensors, TracedBackend
+from nnc.core.recorder import PROFILER, run_timed
 from nnc.core.shield import Shield
 from nnc.core.stream import Signal
 from nnc.errors import CancelledError, UsageError
+from nnc.ops.work import work
 
 # Programs kept for the tensors that moving places were; beyond it the least recently used is dropped.
 KEPT_PROGRAMS = 256
@@ -46,10 +48,12 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fixed:
-    """A program on tensors that never change, and the calls that it is made of."""
+    """A program on tensors that never change, the calls that it is made of, and each of these for who profiles."""
 
+    backend: Backend
     program: Program
     calls: tuple[Call, ...] = ()
+    traced: list[Callable[[], None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +77,18 @@ class Moving:
         programs[key] = kept
         if len(programs) > KEPT_PROGRAMS:
             del programs[next(iter(programs))]
-        kept.program()
+        if PROFILER.recorders:
+            _run_one_by_one(self.backend, kept)
+        else:
+            kept.program()
 
     def _make(self, found: list[tuple[Tensors, Tensors]]) -> Bound:
         pairs = list(zip(self.calls, found, strict=True))
         for call, (inputs, outputs) in pairs:
             check_memory(call.command, inputs, outputs)
-        calls = tuple(Call(call.kernel, inputs, outputs, call.workspace) for call, (inputs, outputs) in pairs)
+        calls = tuple(
+            Call(call.kernel, inputs, outputs, call.workspace, call.source) for call, (inputs, outputs) in pairs
+        )
         return Bound(self.backend.program(calls), calls)
 
 
@@ -209,11 +218,32 @@ class _Crew:
                 self.signals[item.fires].set()
 
 
+def _run_one_by_one(backend: Backend, program: Fixed | Bound) -> None:
+    """Each call as a program of its own, which says how long it took: with the same result."""
+    if not program.traced:
+        program.traced.extend(timed_call(backend, call) for call in program.calls)
+    for run in program.traced:
+        run()
+
+
+def timed_call(backend: Backend, call: Call) -> Callable[[], None]:
+    """A program of one call that notes when it ran."""
+    assert call.source is not None
+    specs = (tuple(None if one is None else one.spec for one in part) for part in (call.inputs, call.outputs))
+    inputs, outputs = specs
+    operations = work(call.source.command, inputs, [spec for spec in outputs if spec is not None])
+    traced = backend.traced if isinstance(backend, TracedBackend) else DeferredBackend("", lambda: backend).traced
+    return partial(run_timed, traced([call]), call.source, backend.name, operations)
+
+
 def _perform(step: Step, context: Context) -> None:
     context.check()
     match step:
         case Fixed():
-            step.program()
+            if PROFILER.recorders:
+                _run_one_by_one(step.backend, step)
+            else:
+                step.program()
         case Moving():
             step.run(context.access)
         case RunLoop():
@@ -238,7 +268,7 @@ def _run_loop(loop: RunLoop, context: Context) -> None:
     try:
         if loop.forward is not None:
             _run_backward(loop, context)
-        elif loop.joined is None or not loop.joined.run(context.access, context.check):
+        elif loop.joined is None or PROFILER.recorders or not loop.joined.run(context.access, context.check):
             _run_forward(loop, context)
     finally:
         counter.active = False

@@ -7,7 +7,7 @@ It also is what turns places into tensors: a run reads and writes through a tape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, assert_never
 
@@ -25,6 +25,7 @@ class Bound:
 
     program: Program
     calls: tuple[Call, ...]
+    traced: list[Callable[[], None]] = field(default_factory=list)
 
 
 # Programs by the identities of the tensors that they run on.

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from nnc.core.command import AnyCommand
 from nnc.core.device import CPU
 from nnc.core.recent import TwoGenerations
+from nnc.core.recorder import Labelled, Traced, WorkerTime
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
@@ -77,12 +78,13 @@ class WithoutWorkspace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One kernel with the tensors it runs on."""
+    """One kernel with the tensors it runs on, and what it is made for."""
 
     kernel: Kernel
     inputs: Tensors
     outputs: Tensors
     workspace: Tensor | None = None
+    source: Labelled | None = None
 
 
 Program = Callable[[], None]
@@ -182,6 +184,17 @@ class LoopBackend(Protocol):
         """The loop as one program; None where it does not run this one by itself."""
 
 
+@runtime_checkable
+class TracedBackend(Protocol):
+    """A backend that knows what each worker does, and how fast it can be."""
+
+    def traced(self, calls: Sequence[Call]) -> Traced:
+        """`program`, with the times of workers."""
+
+    def peak(self) -> float:
+        """Floating-point operations (f32) per second of one worker that does nothing else, measured."""
+
+
 @dataclass(slots=True, eq=False)
 class DeferredBackend:
     """A backend that is made, its modules imported, when it is first asked something."""
@@ -214,6 +227,24 @@ class DeferredBackend:
         """The loop as one program; None where it does not run this one by itself."""
         made = self._backend()
         return made.loop(calls) if isinstance(made, LoopBackend) else None
+
+    def traced(self, calls: Sequence[Call]) -> Traced:
+        """`program`, with the times of workers where the backend knows them."""
+        made = self._backend()
+        if isinstance(made, TracedBackend):
+            return made.traced(calls)
+        program = made.program(calls)
+
+        def run() -> tuple[WorkerTime, ...]:
+            program()
+            return ()
+
+        return run
+
+    def peak(self) -> float:
+        """Operations per second of one worker; 0 where the backend does not know."""
+        made = self._backend()
+        return made.peak() if isinstance(made, TracedBackend) and not made.absence() else 0.0
 
     def _backend(self) -> Backend:
         if self._made is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import explained
+from nnc.core.recorder import PROFILER, Allocated, now
 from nnc.errors import MemoryLimitError
 
 ALIGNMENT = 64
@@ -59,6 +60,8 @@ class Storage:
             raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
         except MemoryError:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
+        if PROFILER.recorders:
+            PROFILER.note(Allocated(label, nbytes, now()))
         begin = int(raw.ctypes.data)
         skip = -begin % ALIGNMENT
         return cls.owned(raw[skip : skip + nbytes], begin + skip, nbytes, label)

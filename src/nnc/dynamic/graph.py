@@ -9,6 +9,7 @@ A recorded exec is forgotten when no variable that is still held depends on it.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
+from nnc.core.recorder import PROFILER, KernelTime, now
 from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
@@ -40,6 +42,7 @@ from nnc.errors import ArgumentError, ArityError, SymbolError, UsageError
 from nnc.graph import DictStorage
 from nnc.ops.copy import COPY, contiguous
 from nnc.ops.rules import INPLACE, NoAttrs, infer
+from nnc.ops.work import work
 from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimization import steering_dtype
@@ -225,7 +228,10 @@ class DynamicGraph(Uncopied):
         outputs = ready.outputs(self._pool, tensors)
         room = ready.kernel.workspace_bytes
         scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
-        ready.kernel.run(tuple(tensors), outputs, scratch)
+        if PROFILER.recorders:
+            _run_timed(command, ready.kernel, tuple(tensors), outputs, scratch)
+        else:
+            ready.kernel.run(tuple(tensors), outputs, scratch)
         return outputs
 
     def _make_ready(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> _Ready:
@@ -541,3 +547,20 @@ def _check_variables(subject: str, operands: Sequence[object]) -> None:
 def _contiguous(tensor: Tensor) -> Tensor:
     """`tensor`, or a copy in row-major order: aliases of recorded tensors count on that order."""
     return tensor if tensor.is_contiguous else tensor.clone()
+
+
+def _run_timed(
+    command: AnyCommand,
+    kernel: Kernel,
+    inputs: tuple[Tensor | None, ...],
+    outputs: tuple[Tensor, ...],
+    scratch: Tensor | None,
+) -> None:
+    """The same, noted."""
+    begin = now()
+    kernel.run(inputs, outputs, scratch)
+    end = now()
+    given = [None if one is None else one.spec for one in inputs]
+    operations = work(command, given, [one.spec for one in outputs])
+    thread, origin = threading.get_ident(), caller_origin()
+    PROFILER.note(KernelTime("", command.op.name, origin, "eager", operations, thread, begin, end))

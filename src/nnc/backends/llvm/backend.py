@@ -14,14 +14,16 @@ from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.kernels.movement import move
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
-from nnc.backends.llvm.run.engine import Engine, engine
+from nnc.backends.llvm.run.engine import Engine, engine, traced_pool
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, ZeroedMemory
+from nnc.backends.llvm.run.peak import peak
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Kernel, LoopCalls, LoopProgram, Program, Relocation, Specs, Tensors, outside_host
 from nnc.core.dtype import F16
+from nnc.core.recorder import Traced, WorkerTime
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -340,7 +342,7 @@ class LlvmKernel(Uncopied):
         return found
 
 
-def assemble(calls: Sequence[Call]) -> Program:
+def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> AssembledProgram:
     """One native program of many calls; it keeps alive what it needs beyond their tensors."""
     assembly = Assembly(engine())
     for call in calls:
@@ -349,7 +351,7 @@ def assemble(calls: Sequence[Call]) -> Program:
     if SETTINGS.debug:
         ranges = (span for launch in launches for span in (*launch.reads, *launch.writes))
         check_owned(ranges, calls, [memory.data for memory in assembly.memory])
-    program = NativeProgram(assembly.engine.pool, launches, SETTINGS.worker_count())
+    program = NativeProgram(pool or assembly.engine.pool, launches, SETTINGS.worker_count())
     return AssembledProgram(program, tuple(assembly.checks), (tuple(calls), assembly.memory))
 
 
@@ -453,6 +455,23 @@ class LlvmBackend:
     def program(self, calls: Sequence[Call]) -> Program:
         """One native program that runs `calls` in order."""
         return assemble(calls)
+
+    def traced(self, calls: Sequence[Call]) -> Traced:
+        """One native program on workers that note their times."""
+        pool = traced_pool()
+        assembled = assemble(calls, pool)
+
+        def run() -> tuple[WorkerTime, ...]:
+            times = pool.traced(assembled.program)
+            for check in assembled.checks:
+                check()
+            return times
+
+        return run
+
+    def peak(self) -> float:
+        """What fused multiply-adds on registers alone come to."""
+        return peak(engine())
 
     def loop(self, calls: LoopCalls) -> LoopProgram | None:
         """One native program that runs a loop."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 from nnc.concrete import ConcreteGraph
 from nnc.concrete.run import Fixed
 from nnc.core.dispatch import Call, Relocatable
+from nnc.core.recorder import PROFILER
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
@@ -53,7 +54,7 @@ class MovingProgram(Uncopied):
             self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
             self._steps = None if fixed is None else tuple(_step(one, self._places) for one in fixed)
             self._laid_out = concrete
-        if self._steps is None:
+        if self._steps is None or PROFILER.recorders:
             self._run_copied(self._bound, tensors)
             return
         self._bound.take_turn()

@@ -11,6 +11,7 @@ from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
 from nnc.core.disk_cache import DiskCache
+from nnc.core.recorder import CLOCK
 from nnc.core.settings import SETTINGS
 
 
@@ -31,6 +32,13 @@ def engine() -> Engine:
     """The engine of this process, made at the first call; by one of the threads where several call at once."""
     with undisturbed(), _MAKING:
         return made()
+
+
+@lru_cache(maxsize=1)
+def traced_pool() -> WorkerPool:
+    """Workers that note their times: of their own, so that those of everybody else do not have to ask."""
+    with undisturbed(), _MAKING:
+        return make_pool(made().jit, CLOCK)
 
 
 @lru_cache(maxsize=1)

@@ -44,6 +44,11 @@ from nnc.backends.llvm.ir.target import TargetDescription
 RETIRED, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE, WORDS, RUN = 0, 8, 9, 10, 11, 12, 13, 14, 15
 PLACES, PROCESSORS = 16, 17
 TICKETS, TICKET_SLOTS, SLEEPING, THREAD, BOUND = 24, 8, 1, 2, 3
+CLOCKED, BUSY, BEGUN = (
+    4,
+    6,
+    7,
+)  # of who is profiled: seconds and nanoseconds of its last look, time computed, first look
 MASK_SLOTS = 16
 READ_MASK, WRITE_MASK = "sched_getaffinity", "sched_setaffinity"
 MOST_PROCESSORS = 64 * MASK_SLOTS
@@ -65,18 +70,19 @@ def control_slots(workers: int) -> int:
     return TICKETS + TICKET_SLOTS * workers
 
 
-def emit_interpreter(target: TargetDescription) -> Module:
-    """The module with `launch`, `release` and `work`."""
+def emit_interpreter(target: TargetDescription, clock: int | None = None) -> Module:
+    """The module with `launch`, `release` and `work`; with a `clock` of the system each worker notes its times."""
     module = Module(target)
-    _Interpreter(module).emit()
+    _Interpreter(module, clock).emit()
     return module
 
 
 class _Interpreter:
     """Writes the functions of the interpreter."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, clock: int | None) -> None:
         self.module = module
+        self.clock = clock
         machine = module.target.triple.split("-")[0].replace("arm64", "aarch64")
         self.pause = PAUSE.get(machine, "")
         self.futex = FUTEX_CALL.get(machine) if sys.platform == "linux" else None
@@ -100,6 +106,8 @@ class _Interpreter:
             self.module.declare("sched_getcpu", "i32", [])
             for name in (READ_MASK, WRITE_MASK):
                 self.module.declare(name, "i32", ["i32", "i64", "ptr"])
+        if self.clock is not None:
+            self.module.declare("clock_gettime", "i32", ["i32", "ptr"])
         if self.posix:
             self.module.declare("sched_yield", "i32", [])
             self.module.declare("usleep", "i32", ["i32"])
@@ -226,7 +234,25 @@ class _Interpreter:
     def _call(self, b: Builder, control: Value, step: Value, begin: Value, end: Value, worker: Value) -> None:
         scratch = b.offset(b.load(control, SCRATCH, ADDRESS), worker * b.load(control, STRIDE, INDEX), I64)
         function, table = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS)
-        b.line(f"call void {function.text}(ptr {table.text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text})")
+        with self._noted(b, self._ticket(b, control, worker)):
+            b.line(f"call void {function.text}(ptr {table.text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text})")
+
+    @contextmanager
+    def _noted(self, b: Builder, ticket: Value) -> Iterator[None]:
+        """Add the time that the block takes to the worker's."""
+        if self.clock is None:
+            yield
+            return
+        begin = self._look(b, ticket)
+        with b.when(b.compare("==", b.load(ticket, BEGUN, INDEX), 0)):
+            b.store(begin, ticket, BEGUN)
+        yield
+        b.store(b.load(ticket, BUSY, INDEX) + self._look(b, ticket) - begin, ticket, BUSY)
+
+    def _look(self, b: Builder, ticket: Value) -> Value:
+        place = b.offset(ticket, CLOCKED, I64)
+        b.emit(Type(I32), f"call i32 @clock_gettime(i32 {self.clock}, ptr {place.text})")
+        return b.load(place, 0, INDEX) * 1_000_000_000 + b.load(place, 1, INDEX)
 
     def _ticket(self, b: Builder, control: Value, worker: Value) -> Value:
         return b.offset(control, worker * TICKET_SLOTS + TICKETS, I64)

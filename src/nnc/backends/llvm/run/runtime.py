@@ -28,6 +28,7 @@ from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
 from nnc.core.forking import in_children
+from nnc.core.recorder import WorkerTime
 from nnc.core.settings import usable_processors
 from nnc.core.shield import Shield
 from nnc.core.uncopied import Uncopied
@@ -171,9 +172,9 @@ class NativeEntry:
     owner: object
 
     @classmethod
-    def load(cls, jit: Jit) -> NativeEntry:
-        """Compile and load the interpreter."""
-        module = interpreter.emit_interpreter(jit.target)
+    def load(cls, jit: Jit, clock: int | None = None) -> NativeEntry:
+        """Compile and load the interpreter; with a `clock` that which notes times."""
+        module = interpreter.emit_interpreter(jit.target, clock)
         emit_loop(module)
         symbols = (interpreter.LAUNCH, LOOP, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
         code = jit.load(module, symbols)
@@ -243,6 +244,7 @@ class WorkerPool(Uncopied):
         self._entry = entry
         self.branches = entry.branches
         self._lock = threading.Lock()
+        self._tracing = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._shared = ControlBlock(1)
         self._alone = threading.local()
@@ -307,6 +309,19 @@ class WorkerPool(Uncopied):
             thread.join()
         self._threads.clear()
 
+    def traced(self, program: NativeProgram) -> tuple[WorkerTime, ...]:
+        """Run a program on a pool that notes times: those of each worker that had a part in it."""
+        with self._tracing:
+            program.run()
+            block = self._own_block() if program.workers == 1 or self._retired else self._shared
+            tickets = block.slots[interpreter.TICKETS :].reshape(-1, interpreter.TICKET_SLOTS)
+            found = tickets.copy()
+            tickets[:, interpreter.CLOCKED :] = 0
+        seconds, rest = found[:, interpreter.CLOCKED].tolist(), found[:, interpreter.CLOCKED + 1].tolist()
+        busy, begun = found[:, interpreter.BUSY].tolist(), found[:, interpreter.BEGUN].tolist()
+        rows = enumerate(zip(begun, seconds, rest, busy, strict=True))
+        return tuple(WorkerTime(worker, b, s * 10**9 + n, time) for worker, (b, s, n, time) in rows if b)
+
     def close(self) -> None:
         """End all workers; a later run starts new ones."""
         with self._lock, Shield():
@@ -320,6 +335,7 @@ class WorkerPool(Uncopied):
     def forget_threads(self) -> None:
         """In a forked child: the parent's workers do not exist here, and its lock may be held by none of ours."""
         self._lock = threading.Lock()
+        self._tracing = threading.Lock()
         self._threads = []
         self._shared = ControlBlock(1)
         self._alone = threading.local()
@@ -329,9 +345,9 @@ def _step_words(steps: int) -> ZeroedMemory:
     return ZeroedMemory.allocate(8 * interpreter.WORD_SLOTS * steps)
 
 
-def make_pool(jit: Jit) -> WorkerPool:
+def make_pool(jit: Jit, clock: int | None = None) -> WorkerPool:
     """A pool that ends its workers with the interpreter and starts afresh in forked children."""
-    pool = WorkerPool(NativeEntry.load(jit))
+    pool = WorkerPool(NativeEntry.load(jit, clock))
     atexit.register(pool.retire)
     in_children(pool)
     return pool

@@ -1,0 +1,58 @@
+"""What a worker can do at most: a loop of nothing but fused multiply-adds on registers, measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+from nnc.backends.llvm.frame.kernel import Phase, phase
+from nnc.backends.llvm.ir.builder import F32, Module
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.run.engine import Engine
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyAdds:
+    """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
+
+    chains: int = 16
+    steps: int = 100_000
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def operations(self, target: TargetDescription) -> float:
+        """Floating-point operations of a run."""
+        return 2.0 * target.lanes(32) * self.chains * self.steps
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One chain a register."""
+        with phase(module, name) as w:
+            kind = w.b.vector(F32)
+            factor = w.b.load(w.argument(0), 0, kind)
+            starts = [w.b.load(w.argument(0), index * kind.lanes, kind) for index in range(self.chains)]
+            slots = [w.b.variable(start) for start in starts]
+            with w.b.loop(0, self.steps):
+                for slot in slots:
+                    slot.set(w.b.fma(slot.get(), factor, factor))
+            for index, slot in enumerate(slots):
+                w.b.store(slot.get(), w.argument(0), index * kind.lanes)
+        return (Phase(name, 1, 0.0),)
+
+
+def peak(engine: Engine, repeats: int = 6) -> float:
+    """Operations per second of one worker that does nothing but fused multiply-adds: the best of some runs."""
+    generator, memory = MultiplyAdds(), ZeroedMemory.allocate(1 << 14)
+    launch = Launch(engine.jit.kernel(generator), (memory.address,), (), (memory.extent,))
+    program, taken = NativeProgram(engine.pool, [launch], 1), []
+    for _ in range(repeats):
+        begun = perf_counter()
+        program.run()
+        taken.append(perf_counter() - begun)
+    return generator.operations(engine.target) / min(taken)

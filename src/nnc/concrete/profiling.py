@@ -1,0 +1,187 @@
+"""Where the time goes: what runs between two moments, by run, layer and operator, on any thread.
+
+    with profile() as p:
+        model.fit(…)
+    print(p)                     share of the time, waits of workers, share of what the machine can do
+    p.trace("run.json")          for Perfetto and chrome://tracing
+
+While somebody profiles, each kernel is a program of its own, so that its time is known: results are the same bit by
+bit, and a run takes a little longer. The peak is that of fused multiply-adds on registers on all workers, measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from statistics import median
+
+from nnc.arguments import checked
+from nnc.core.dispatch import DISPATCHER, TracedBackend
+from nnc.core.recorder import PROFILER, Allocated, KernelTime, Record, RunTime, now
+from nnc.core.replacement import write_atomically
+from nnc.core.settings import SETTINGS
+
+SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """What all kernels of one layer or operator took; `waited` is what workers waited in them, in seconds.
+
+    `share` is their rate of operations over that of the machine's peak.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    waited: float
+    work: int
+    share: float
+
+
+@dataclass(slots=True)
+class RunProfile:
+    """Everything that was noted; it may be read while it grows."""
+
+    records: list[Record] = field(default_factory=list)
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def kernels(self) -> list[KernelTime]:
+        """The kernels in the order of their ends."""
+        return [one for one in self.records if isinstance(one, KernelTime)]
+
+    @property
+    def runs(self) -> list[RunTime]:
+        """The runs of whole graphs, such as steps of training."""
+        return [one for one in self.records if isinstance(one, RunTime)]
+
+    @property
+    def allocations(self) -> list[Allocated]:
+        """Fresh memory that was asked of the system."""
+        return [one for one in self.records if isinstance(one, Allocated)]
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning to the end."""
+        return ((self.end or now()) - self.begin) * 1e-9
+
+    def by_layer(self) -> list[ProfileRow]:
+        """A row for each layer path, the longest first; what is outside of layers is one."""
+        return self._rows(layer_of)
+
+    def by_operator(self) -> list[ProfileRow]:
+        """A row for each operator, the longest first."""
+        return self._rows(lambda one: one.operator)
+
+    def _rows(self, key: Callable[[KernelTime], str]) -> list[ProfileRow]:
+        parts: dict[str, list[KernelTime]] = {}
+        for one in self.kernels:
+            parts.setdefault(key(one), []).append(one)
+        rows = [_row(name, kernels) for name, kernels in parts.items()]
+        return sorted(rows, key=lambda row: -row.seconds)
+
+    def __str__(self) -> str:
+        kernels, runs = self.kernels, self.runs
+        busy = sum(one.end - one.begin for one in kernels) * 1e-9
+        nbytes = sum(one.nbytes for one in self.allocations)
+        usual = median((one.end - one.begin) * 1e-6 for one in runs) if runs else 0.0
+        head = (
+            f"{self.seconds:.3f} s, {len(runs)} runs of {usual:.3f} ms, {len(kernels)} kernels {busy:.3f} s, "
+            f"{len(self.allocations)} allocations {nbytes:,} B"
+        )
+        return "\n".join((head, *_table("layer", self.by_layer()), *_table("operator", self.by_operator())))
+
+    def chrome_trace(self) -> str:
+        """The records in Chrome's trace format: a lane per thread, and one per worker in its kernels."""
+        events: list[dict[str, object]] = []
+
+        def add(name: str, kind: str, lane: int, begin: int, end: int, **facts: object) -> None:
+            place = {"ph": "X", "pid": 1, "tid": lane, "ts": (begin - self.begin) / 1e3, "dur": (end - begin) / 1e3}
+            events.append({"name": name, "cat": kind, **place, "args": facts})
+
+        lanes = self.lanes()
+        for one in self.records:
+            match one:
+                case KernelTime():
+                    layer = layer_of(one)
+                    add(one.operator, "kernel", lanes[one.thread], one.begin, one.end,
+                        layer=layer, line=one.origin, backend=one.backend, operations=one.work)  # fmt: skip
+                    for each in one.workers:
+                        facts = {"layer": layer, "busy_us": each.busy / 1e3}
+                        add(one.operator, "worker", len(lanes) + each.worker, each.begin, each.end, **facts)
+                case RunTime():
+                    add(one.name or "run", "run", lanes[one.thread], one.begin, one.end)
+                case Allocated():
+                    args = {"bytes": one.nbytes, "label": one.label}
+                    place = {"ph": "i", "s": "p", "pid": 1, "tid": 0, "ts": (one.moment - self.begin) / 1e3}
+                    events.append({"name": "allocation", "cat": "memory", **place, "args": args})
+        workers = {each.worker for one in self.kernels for each in one.workers}
+        names = {number: f"thread {number}" for number in lanes.values()}
+        names |= {len(lanes) + worker: f"worker {worker}" for worker in sorted(workers)}
+        named = [
+            {"ph": "M", "pid": 1, "tid": lane, "name": "thread_name", "args": {"name": name}}
+            for lane, name in names.items()
+        ]
+        return json.dumps({"traceEvents": named + events, "displayTimeUnit": "ms"})
+
+    def lanes(self) -> Mapping[int, int]:
+        """Threads, numbered in the order in which they were first seen."""
+        threads = dict.fromkeys(one.thread for one in self.records if not isinstance(one, Allocated))
+        return {thread: number for number, thread in enumerate(threads)}
+
+    @checked
+    def trace(self, path: str | PathLike[str]) -> None:
+        """Write `chrome_trace()` to a file."""
+        write_atomically(Path(path), [self.chrome_trace().encode()])
+
+
+@contextmanager
+def profile() -> Iterator[RunProfile]:
+    """Inside, everything that runs in this process is noted, on all threads; may be nested."""
+    found = RunProfile(begin=now())
+    PROFILER.add(found.records)
+    try:
+        yield found
+    finally:
+        PROFILER.remove(found.records)
+        found.end = now()
+
+
+def layer_of(one: KernelTime) -> str:
+    """`encoder.block1` of `encoder.block1.tanh`."""
+    return one.name.rpartition(".")[0]
+
+
+@cache
+def machine_peak() -> float:
+    """Floating-point operations per second of one worker at most, measured once; 0 where no backend knows."""
+    backends = (one for one in DISPATCHER.backends.values() if isinstance(one, TracedBackend))
+    return max((one.peak() for one in backends if not one.absence()), default=0.0)
+
+
+def _row(name: str, kernels: list[KernelTime]) -> ProfileRow:
+    seconds = sum(one.end - one.begin for one in kernels) * 1e-9
+    work = sum(one.work for one in kernels)
+    waited = sum(one.end - one.begin - each.busy for one in kernels for each in one.workers) * 1e-9
+    most = machine_peak() * SETTINGS.worker_count() * seconds
+    return ProfileRow(name, len(kernels), seconds, max(waited, 0.0), work, work / most if most else 0.0)
+
+
+def _table(what: str, rows: list[ProfileRow]) -> Iterator[str]:
+    total = sum(row.seconds for row in rows) or 1.0
+    yield f"\n{what:40} {'calls':>8} {'ms':>10} {'time':>6} {'waits ms':>9} {'of peak':>8}"
+    for row in rows[:SHOWN]:
+        share, seconds = row.seconds / total, row.seconds * 1e3
+        name = row.name or "(no layer)"
+        yield (
+            f"{name[-40:]:40} {row.calls:>8,} {seconds:>10.3f} {share:>6.1%} {row.waited * 1e3:>9.3f} {row.share:>8.1%}"
+        )
+    if len(rows) > SHOWN:
+        yield f"{len(rows) - SHOWN} more"
