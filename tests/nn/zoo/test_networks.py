@@ -8,10 +8,29 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import F32, I32, DType
+from nnc.core.dtype import F32, F64, I32, DType
 from nnc.errors import AttributeValueError, UsageError
 from nnc.nn import Layer, Model
-from nnc.nn.zoo import GPT, NETWORKS, bert_base, digits_network, lstm_language_model, network, resnet20, unet
+from nnc.nn.zoo import (
+    GPT,
+    NETWORKS,
+    DiffusionUNet,
+    bert_base,
+    digits_network,
+    efficientnet_b0,
+    gru_language_model,
+    inception_v1,
+    lenet5,
+    lstm_language_model,
+    mobilenet_v3_large,
+    mobilenet_v3_small,
+    network,
+    resnet18,
+    resnet20,
+    resnet152,
+    shufflenet_v2,
+    unet,
+)
 from nnc.nn.zoo.language import BERT
 
 PLAIN = nn.SGD(momentum=0.0)
@@ -104,8 +123,10 @@ def test_a_plan_allocates_neither_weights_nor_arena() -> None:
 
 SMALL: dict[str, tuple[Layer, tuple[int, ...], DType]] = {
     "digits": (digits_network(), (8, 8, 1), F32),
+    "lenet5": (lenet5(), (28, 28, 1), F32),
     "resnet20": (resnet20(), (8, 8, 3), F32),
     "unet": (unet(width=4, depth=2), (8, 8, 3), F32),
+    "gru": (gru_language_model(11, 6), (5,), I32),
     "lstm": (lstm_language_model(11, 6), (5,), I32),
     "gpt": (GPT(11, 8, 8, 2, 2), (6,), I32),
     "bert": (BERT(11, 8, 8, 2, 2), (6,), I32),
@@ -151,3 +172,42 @@ def test_bert_reads_at_most_its_positions() -> None:
     assert bert_base().steps == 512
     with pytest.raises(UsageError, match="at most 8 steps"):
         Model(BERT(11, 8, 8, 1, 2), (9,), input_dtype=I32)
+
+
+# ---- gradients
+
+# A block of each kind by the network it belongs to, and its channels.
+BLOCKS: dict[str, tuple[nn.Sequential, str, int]] = {
+    "resnet18": (resnet18(), "stage2_0", 64),
+    "resnet152": (resnet152(), "stage2_0", 256),
+    "mobilenet_v3_small": (mobilenet_v3_small(), "block3", 24),
+    "mobilenet_v3_large": (mobilenet_v3_large(), "block4", 40),
+    "efficientnet_b0": (efficientnet_b0(), "block2_1", 40),
+    "shufflenet_v2": (shufflenet_v2(), "stage2_0", 24),
+    "shufflenet_v2, stride 1": (shufflenet_v2(), "stage2_1", 116),
+    "inception_v1": (inception_v1(), "module0", 192),
+}
+SLOPES: dict[str, tuple[Layer, tuple[int | nn.Input, ...]]] = {
+    **{name: (dict(net.parts)[part], (5, 5, channels)) for name, (net, part, channels) in BLOCKS.items()},
+    "lenet5": (lenet5(3), (28, 28, 1)),
+    "diffusion": (DiffusionUNet(8, (1, 2), 1, 4, 4), (nn.Input((8, 8, 2)), nn.Input((1,)))),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_the_loss_falls_by_the_slope_that_gradients_say(name: str) -> None:
+    """(loss(w + h·d) - loss(w - h·d)) / 2h = d · gradient, along a random direction d of all parameters, in f64."""
+    layer, shape = SLOPES[name]
+    model = Model(layer, shape, dtype=F64, loss=nn.MeanSquaredError(), optimizer=PLAIN)
+    random = np.random.default_rng(1)
+    inputs = tuple(random.standard_normal((4, *spec.shape)) for spec in model.inputs)
+    x, target = inputs if len(inputs) > 1 else inputs[0], random.standard_normal((4, *model.output_shape))
+    start = model.state_dict()
+    direction = {path: random.standard_normal(tensor.shape) for path, tensor in model.parameters.items()}
+    model.backward(x, target)
+    wanted = sum(float((model.gradients[path].numpy() / 4 * d).sum()) for path, d in direction.items())
+    losses = []
+    for step in (1e-7, -1e-7):
+        model.load_state_dict(start | {path: start[path] + step * d for path, d in direction.items()})
+        losses.append(model.backward(x, target)[0])
+    assert (losses[0] - losses[1]) / 2e-7 == pytest.approx(wanted, rel=1e-4, abs=1e-6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnc.arguments import Count, Size, checked
 from nnc.errors import ShapeError
@@ -13,16 +13,31 @@ from nnc.ops import average_pool, max_pool, reduce_mean, window_of
 @checked
 @dataclass(frozen=True, slots=True)
 class MaxPool(Layer):
-    """Largest element of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
+    """Largest element of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0).
+
+    With `ceil` windows go on over the end until each element stands in one.
+    """
 
     kernel: Count = 2
     stride: Size = 0
     padding: Size = 0
+    ceil: bool = False
 
     def build(self, scope: Scope[T], x: T) -> T:
         require_rank("MaxPool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
+        if self.ceil:
+            borders = (self._border(size) for size in x.shape[1:3])
+            window = replace(window, padding=tuple(borders))
         return max_pool(x, (self.kernel, self.kernel), window)
+
+    def _border(self, size: int) -> tuple[int, int]:
+        """What is added before and behind an axis; a window that would begin behind its end is left out."""
+        stride, whole = self.stride or self.kernel, size + 2 * self.padding
+        windows = max(-(-(whole - self.kernel) // stride), 0)
+        if windows * stride >= size + self.padding:
+            windows -= 1
+        return self.padding, self.padding + max(windows * stride + self.kernel - whole, 0)
 
 
 @checked

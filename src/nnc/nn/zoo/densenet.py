@@ -1,4 +1,4 @@
-"""DenseNet-121 (Huang et al. 2017): each layer sees the features of all before it in its block."""
+"""DenseNet-121 and 201 (Huang et al. 2017): each layer sees the features of all before it in its block."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from nnc.nn.layer import Layer
 from nnc.nn.layers import AveragePool, BatchNorm, Convolution, Dense, GlobalAveragePool, Identity, MaxPool, ReLU
 
 GROWTH = 32
-BLOCKS = (6, 12, 24, 16)
 
 
 def densenet121(classes: int = 1000) -> Sequential:
     """7,978,856 parameters with 1,000 classes."""
+    return _densenet((6, 12, 24, 16), classes)
+
+
+def densenet201(classes: int = 1000) -> Sequential:
+    """20,013,928 parameters with 1,000 classes."""
+    return _densenet((6, 12, 48, 32), classes)
+
+
+def _densenet(sizes: tuple[int, ...], classes: int) -> Sequential:
     blocks: dict[str, Layer] = {}
     channels = 2 * GROWTH
-    for position, layers in enumerate(BLOCKS, 1):
+    for position, layers in enumerate(sizes, 1):
         for layer in range(layers):
             blocks[f"block{position}_{layer}"] = _dense_layer()
         channels += layers * GROWTH
-        if position < len(BLOCKS):
+        if position < len(sizes):
             channels //= 2
             blocks[f"transition{position}"] = Sequential(
                 norm=BatchNorm(), relu=ReLU(), convolution=Convolution(channels, 1, bias=False), pool=AveragePool(2)

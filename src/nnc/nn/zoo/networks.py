@@ -9,40 +9,66 @@ from types import MappingProxyType
 from nnc.core.dtype import F32, I32, DType
 from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError
-from nnc.nn.layer import Layer
+from nnc.nn.layer import Input, Layer
+from nnc.nn.losses import Loss, MeanSquaredError
 from nnc.nn.model import Model
 from nnc.nn.optimizers import Optimizer
 from nnc.nn.zoo.compact import mobilenet_v2, squeezenet
-from nnc.nn.zoo.densenet import densenet121
-from nnc.nn.zoo.digits import digits_network
-from nnc.nn.zoo.language import bert_base, gpt2_small, gpt_6x384, lstm_language_model
-from nnc.nn.zoo.residual import resnet20, resnet50
+from nnc.nn.zoo.densenet import densenet121, densenet201
+from nnc.nn.zoo.diffusion import DiffusionUNet
+from nnc.nn.zoo.digits import digits_network, lenet5
+from nnc.nn.zoo.inception import inception_v1
+from nnc.nn.zoo.language import bert_base, gpt2_small, gpt_6x384, gru_language_model, lstm_language_model
+from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
+from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
 from nnc.nn.zoo.segmentation import unet
-from nnc.nn.zoo.vgg import vgg19
+from nnc.nn.zoo.shuffle import shufflenet_v2
+from nnc.nn.zoo.vgg import vgg16, vgg19
 
 IMAGENET = (224, 224, 3)
+PICTURE_AND_STEP = (Input((32, 32, 3)), Input((1,)))
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A layer to build, the shape and element type of one input, and the number of parameters as published."""
+    """A layer to build, the shape and element type of one input, and the number of parameters as published.
+
+    One of several inputs has an `Input` for each in the place of the shape.
+    """
 
     build: Callable[[], Layer]
-    input_shape: Shape
+    input_shape: Shape | tuple[Input, ...]
     parameters: int
     input_dtype: DType = F32
+    loss: Loss | None = None
 
 
 NETWORKS: Mapping[str, Network] = MappingProxyType(
     {
         "digits": Network(digits_network, (8, 8, 1), 62_250),
+        "lenet5": Network(lenet5, (28, 28, 1), 61_706),
+        "resnet18": Network(resnet18, IMAGENET, 11_689_512),
         "resnet20": Network(resnet20, (32, 32, 3), 269_722),
+        "resnet34": Network(resnet34, IMAGENET, 21_797_672),
         "resnet50": Network(resnet50, IMAGENET, 25_557_032),
+        "resnet101": Network(resnet101, IMAGENET, 44_549_160),
+        "resnet152": Network(resnet152, IMAGENET, 60_192_808),
         "densenet121": Network(densenet121, IMAGENET, 7_978_856),
+        "densenet201": Network(densenet201, IMAGENET, 20_013_928),
         "squeezenet": Network(squeezenet, IMAGENET, 1_235_496),
         "mobilenet_v2": Network(mobilenet_v2, IMAGENET, 3_504_872),
+        "mobilenet_v3_small": Network(mobilenet_v3_small, IMAGENET, 2_542_856),
+        "mobilenet_v3_large": Network(mobilenet_v3_large, IMAGENET, 5_483_032),
+        "efficientnet_b0": Network(efficientnet_b0, IMAGENET, 5_288_548),
+        "shufflenet_v2": Network(shufflenet_v2, IMAGENET, 2_278_604),
+        "inception_v1": Network(inception_v1, IMAGENET, 6_624_904),
+        "vgg16": Network(vgg16, IMAGENET, 138_357_544),
         "vgg19": Network(vgg19, IMAGENET, 143_667_240),
         "unet": Network(unet, (256, 256, 3), 31_037_698),
+        "diffusion_unet": Network(
+            DiffusionUNet, (Input((32, 32, 3)), Input((1,))), 35_746_307, loss=MeanSquaredError()
+        ),
+        "gru": Network(gru_language_model, (35,), 18_087_800, I32),
         "lstm": Network(lstm_language_model, (35,), 19_775_200, I32),
         "gpt_6x384": Network(gpt_6x384, (256,), 10_745_088, I32),
         "gpt2_small": Network(gpt2_small, (1024,), 124_439_808, I32),
@@ -70,6 +96,7 @@ def network(
     return Model(
         row.build(),
         row.input_shape,
+        loss=row.loss,
         optimizer=optimizer,
         seed=seed,
         input_dtype=row.input_dtype,

@@ -1,27 +1,37 @@
-"""Residual networks (He et al. 2016): ResNet-50 for 224 × 224 pictures and ResNet-20 for 32 × 32 ones."""
+"""Residual networks (He et al. 2016): ResNet-18 to 152 for 224 × 224 pictures and ResNet-20 for 32 × 32 ones."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from nnc.nn.combine import Residual, Sequential
 from nnc.nn.layer import Layer
 from nnc.nn.layers import AveragePool, BatchNorm, Convolution, Dense, GlobalAveragePool, MaxPool, PadChannels, ReLU
 
 
+def resnet18(classes: int = 1000) -> Sequential:
+    """11,689,512 parameters with 1,000 classes."""
+    return _residual((2, 2, 2, 2), _projected, classes)
+
+
+def resnet34(classes: int = 1000) -> Sequential:
+    """21,797,672 parameters with 1,000 classes."""
+    return _residual((3, 4, 6, 3), _projected, classes)
+
+
 def resnet50(classes: int = 1000) -> Sequential:
     """25,557,032 parameters with 1,000 classes; the stride of a stage is in its first 3 × 3 convolution."""
-    stages: dict[str, Layer] = {}
-    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3)), 1):
-        for block in range(blocks):
-            stride = 2 if stage > 1 and not block else 1
-            stages[f"stage{stage}_{block}"] = _bottleneck(width, stride, not block)
-    return Sequential(
-        stem=_normalized(64, 7, 2, 3),
-        relu=ReLU(),
-        pool=MaxPool(3, 2, 1),
-        **stages,
-        mean=GlobalAveragePool(),
-        classes=Dense(classes),
-    )
+    return _residual((3, 4, 6, 3), _bottleneck, classes)
+
+
+def resnet101(classes: int = 1000) -> Sequential:
+    """44,549,160 parameters with 1,000 classes."""
+    return _residual((3, 4, 23, 3), _bottleneck, classes)
+
+
+def resnet152(classes: int = 1000) -> Sequential:
+    """60,192,808 parameters with 1,000 classes."""
+    return _residual((3, 8, 36, 3), _bottleneck, classes)
 
 
 def resnet20(classes: int = 10) -> Sequential:
@@ -33,6 +43,23 @@ def resnet20(classes: int = 10) -> Sequential:
             stages[f"stage{stage}_{block}"] = _basic(width, stride)
     return Sequential(
         stem=_normalized(16, 3, 1, 1), relu=ReLU(), **stages, mean=GlobalAveragePool(), classes=Dense(classes)
+    )
+
+
+def _residual(blocks: tuple[int, ...], make: Callable[[int, int, bool], Layer], classes: int) -> Sequential:
+    """A stem and four stages of blocks: `make(width, stride, whether it is the first)`."""
+    stages: dict[str, Layer] = {}
+    for stage, count in enumerate(blocks, 1):
+        for block in range(count):
+            stride = 2 if stage > 1 and not block else 1
+            stages[f"stage{stage}_{block}"] = make(64 * 2 ** (stage - 1), stride, not block)
+    return Sequential(
+        stem=_normalized(64, 7, 2, 3),
+        relu=ReLU(),
+        pool=MaxPool(3, 2, 1),
+        **stages,
+        mean=GlobalAveragePool(),
+        classes=Dense(classes),
     )
 
 
@@ -50,6 +77,13 @@ def _bottleneck(width: int, stride: int, widens: bool) -> Sequential:
         widen=_normalized(4 * width, 1),
     )
     shortcut = _normalized(4 * width, 1, stride) if widens else None
+    return Sequential(sum=Residual(body, shortcut), relu=ReLU())
+
+
+def _projected(width: int, stride: int, first: bool) -> Sequential:
+    """Two 3 × 3 convolutions; where the size changes, the shortcut is a 1 × 1 convolution."""
+    body = Sequential(first=_normalized(width, 3, stride, 1), relu=ReLU(), second=_normalized(width, 3, 1, 1))
+    shortcut = _normalized(width, 1, stride) if stride > 1 else None
     return Sequential(sum=Residual(body, shortcut), relu=ReLU())
 
 
