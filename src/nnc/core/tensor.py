@@ -37,7 +37,7 @@ class Tensor:
         # Address of element [0, …, 0].
         self.address = storage.address + offset
         self._made: Array | None = None
-        self._check_bounds()
+        self._check_bounds(storage.nbytes)
         # True when the elements lie in row-major order without holes.
         self.is_contiguous = self.strides == whole or not spec.elements or self._has_no_gaps(whole)
 
@@ -63,7 +63,7 @@ class Tensor:
         byte_strides = tuple(step * spec.dtype.itemsize for step in steps)
         return np.ndarray(spec.shape, spec.dtype.numpy, storage.bytes.data, self.offset, byte_strides)
 
-    def _check_bounds(self) -> None:
+    def _check_bounds(self, nbytes: int) -> None:
         if len(self.strides) != self.spec.rank:
             raise ShapeError("tensor", got=f"strides {list(self.strides)} for {self.spec}", need="one stride per axis")
         if self.spec.elements == 0:
@@ -71,11 +71,11 @@ class Tensor:
         reach = [(size - 1) * stride for size, stride in zip(self.spec.shape, self.strides, strict=True)]
         first = self.offset + sum(step for step in reach if step < 0) * self.spec.dtype.itemsize
         last = self.offset + (sum(step for step in reach if step > 0) + 1) * self.spec.dtype.itemsize
-        if first < 0 or last > self.storage.nbytes:
+        if first < 0 or last > nbytes:
             raise ShapeError(
                 "tensor",
                 got=f"{self.spec} over bytes {first}..{last}",
-                need=f"bytes inside its storage of {self.storage.nbytes}",
+                need=f"bytes inside its storage of {nbytes}",
             )
 
     @classmethod

@@ -6,10 +6,12 @@ from contextlib import AbstractContextManager
 
 from numpy.typing import ArrayLike
 
+from nnc.arguments import Count, checked
 from nnc.core.dtype import DType
 from nnc.core.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 
@@ -47,3 +49,20 @@ def no_grad() -> AbstractContextManager[None]:
     """Inside, nothing is recorded on the default graph; in a compiled function no gradient flows through results."""
     trace = active_trace()
     return _DEFAULT.no_grad() if trace is None else trace.recording(False)
+
+
+@checked
+def lazy(most_commands: Count = COMMANDS, most_bytes: Count = NBYTES) -> AbstractContextManager[LazyReport]:
+    """Inside, commands on the default graph wait, and run together when somebody looks at a value, or at the end.
+
+    Values, errors (with the line of the command) and random numbers are those of plain eager code, bit for bit. They
+    run at the latest when so many wait, or their results would take so many bytes.
+
+    >>> with lazy() as report:
+    ...     x = tensor([1.0, 2.0])
+    ...     for _ in range(3):
+    ...         y = (x * 2 + 1).sum().item()
+    >>> print(report)
+    9 commands in 3 runs, 2 of them as one program
+    """
+    return _DEFAULT.lazy(most_commands, most_bytes)

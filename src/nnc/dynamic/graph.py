@@ -9,7 +9,6 @@ A recorded exec is forgotten when no variable that is still held depends on it.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,27 +21,26 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from nnc.arguments import explained, frequent, shown
-from nnc.concrete.graph import workspace_spec
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER, Kernel, kept_kernels
+from nnc.core.dispatch import kept_kernels
 from nnc.core.dtype import DType
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.recorder import PROFILER, KernelTime, now
 from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
+from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, LazyPrograms, LazyReport, gathering
+from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, ArityError, SymbolError, UsageError
+from nnc.errors import ArgumentError, ArityError, SymbolError
 from nnc.graph import DictStorage
 from nnc.ops.copy import COPY, contiguous
-from nnc.ops.rules import INPLACE, NoAttrs, infer
-from nnc.ops.work import work
+from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.minimization import steering_dtype
@@ -58,22 +56,6 @@ class _Known:
 
     tensor: Tensor
     handles: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Ready:
-    """A command on given specs, ready to run: its kernel and, per output, spec, bytes, strides, input written over."""
-
-    kernel: Kernel
-    places: Sequence[tuple[TensorSpec, int, Shape, int | None]]
-
-    def outputs(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-        """Tensors in memory that others have left, but for outputs that are written over an input."""
-        found = []
-        for spec, nbytes, strides, source in self.places:
-            old = None if source is None else inputs[source]
-            found.append(Tensor.over(spec, pool.allocate(nbytes), strides) if old is None else old)
-        return tuple(found)
 
 
 class _Edit:
@@ -120,9 +102,10 @@ class DynamicGraph(Uncopied):
         self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(
             lambda one: one.compiled.compiled.memory().program
         )
-        self._ready: TwoGenerations[tuple[object, ...], _Ready] = TwoGenerations(kept_kernels)
+        self._ready: TwoGenerations[tuple[object, ...], PreparedCommand] = TwoGenerations(kept_kernels)
         self._arena = Arena(0)
         self._pool = Pool()
+        self._lazy = LazyPrograms(backend, self._pool)
         # Edits of the record: one thread at a time, how deep it is in them, and the handles that went meanwhile.
         self._lock = fork_safe_rlock()
         self._depth = 0
@@ -224,27 +207,20 @@ class DynamicGraph(Uncopied):
             _check_command(command)
             raise
         if ready is None:
-            ready = self._ready.put(key, self._make_ready(command, tuple(specs)))
-        outputs = ready.outputs(self._pool, tensors)
-        room = ready.kernel.workspace_bytes
-        scratch = Tensor.empty(workspace_spec(room), pool=self._pool) if room else None
-        if PROFILER.recorders:
-            _run_timed(command, ready.kernel, tuple(tensors), outputs, scratch)
-        else:
-            ready.kernel.run(tuple(tensors), outputs, scratch)
-        return outputs
+            _check_command(command)
+            ready = self._ready.put(key, prepare_command(command, tuple(specs), self.backend))
+        queue = QUEUES.get().get(self._number)
+        if queue is not None:
+            if not ready.writes_over:
+                return queue.append(ready, inputs)
+            queue.run()
+        return ready.run(self._pool, tensors)
 
-    def _make_ready(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> _Ready:
-        _check_command(command)
-        try:
-            results = infer(command.op, command.attrs, specs)
-            claim = DISPATCHER.claim(command, specs, results, self.backend)
-        except UsageError as error:
-            error.origin = error.origin or caller_origin()
-            raise
-        over = {output: source for source, output in INPLACE[command.op](command.attrs).enforced}
-        places = [(spec, spec.nbytes, contiguous_strides(spec.shape), over.get(at)) for at, spec in enumerate(results)]
-        return _Ready(claim.kernel, places)
+    @contextmanager
+    def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> Iterator[LazyReport]:
+        """Commands in this thread (or asynchronous task) wait until somebody looks at a value (`nnc.dynamic.lazy`)."""
+        with gathering(self._number, CommandQueue(self._lazy, most_commands, most_bytes)) as report:
+            yield report
 
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of `of`'s root."""
@@ -547,20 +523,3 @@ def _check_variables(subject: str, operands: Sequence[object]) -> None:
 def _contiguous(tensor: Tensor) -> Tensor:
     """`tensor`, or a copy in row-major order: aliases of recorded tensors count on that order."""
     return tensor if tensor.is_contiguous else tensor.clone()
-
-
-def _run_timed(
-    command: AnyCommand,
-    kernel: Kernel,
-    inputs: tuple[Tensor | None, ...],
-    outputs: tuple[Tensor, ...],
-    scratch: Tensor | None,
-) -> None:
-    """The same, noted."""
-    begin = now()
-    kernel.run(inputs, outputs, scratch)
-    end = now()
-    given = [None if one is None else one.spec for one in inputs]
-    operations = work(command, given, [one.spec for one in outputs])
-    thread, origin = threading.get_ident(), caller_origin()
-    PROFILER.note(KernelTime("", command.op.name, origin, "eager", operations, thread, begin, end))

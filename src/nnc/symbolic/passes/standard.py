@@ -8,8 +8,9 @@ from enum import Enum
 
 from nnc.core.dtype import BF16, F16
 from nnc.graph import Changed, Transform
+from nnc.ops.fused import is_head, is_reduction
 from nnc.symbolic.compiler.repeat.cheap import rematerialize
-from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.algebra import ALGEBRA
 from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
 from nnc.symbolic.passes.branches import BRANCHES
@@ -59,6 +60,17 @@ def _fuse(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter[str]:
     return Counter(removed=dead, fused=fuse(graph, wanted, backend))
 
 
+def _fuse_exactly(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter[str]:
+    """Groups of pointwise execs that round as each of them does: to 16 bits, and in the order of a sum of its own."""
+    dead = prune(graph, wanted)
+    apart: list[TensorKey | None] = [key for key, record in graph.tensors.items() if record.spec.dtype in (F16, BF16)]
+    for _, record in graph.execs.items():
+        op = record.command.op
+        apart += record.inputs if is_reduction(op) else record.outputs if is_head(op) else ()
+    kept = [graph.symbol(key) for key in dict.fromkeys(apart) if key is not None]
+    return Counter(removed=dead, fused=fuse(graph, (*wanted, *kept), backend))
+
+
 class Pass(Enum):
     """The passes by name; the first four are NNC's."""
 
@@ -70,6 +82,7 @@ class Pass(Enum):
     PRUNING = counting("pruning", lambda graph, wanted: Counter(removed=prune(graph, wanted)))
     ALGEBRA = rewriting("algebra", ALGEBRA)
     GROUPS = serving("fusion groups", _fuse)
+    EXACT_GROUPS = serving("exact fusion groups", _fuse_exactly)
     CONSTANTS = rewriting("constants", CONSTANTS)
     BATCH_NORM = rewriting("batch norm", BATCH_NORM)
     FROZEN_BATCH_NORM = rewriting("frozen batch norm", FROZEN_BATCH_NORM)

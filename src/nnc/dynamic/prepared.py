@@ -1,0 +1,74 @@
+"""Commands made ready to run at once on given specs: the kernel, and where each output comes from."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnc.concrete.graph import workspace_spec
+from nnc.core.command import AnyCommand
+from nnc.core.dispatch import DISPATCHER, Kernel
+from nnc.core.origin import caller_origin
+from nnc.core.pool import Pool
+from nnc.core.recorder import PROFILER, KernelTime, now
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.tensor import Tensor
+from nnc.errors import UsageError
+from nnc.ops.rules import INPLACE, infer
+from nnc.ops.work import work
+
+
+@dataclass(slots=True, eq=False)
+class PreparedCommand:
+    """A command on given specs: its kernel and, per output, spec, bytes, strides, input written over."""
+
+    command: AnyCommand
+    kernel: Kernel
+    places: Sequence[tuple[TensorSpec, int, Shape, int | None]]
+    writes_over: bool
+
+    def run(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """Outputs in memory that others have left, but for those that are written over an input."""
+        made = []
+        for spec, nbytes, strides, source in self.places:
+            old = None if source is None else inputs[source]
+            made.append(Tensor.over(spec, pool.allocate(nbytes), strides) if old is None else old)
+        outputs = tuple(made)
+        room = self.kernel.workspace_bytes
+        scratch = Tensor.empty(workspace_spec(room), pool=pool) if room else None
+        try:
+            if PROFILER.recorders:
+                self._run_timed(tuple(inputs), outputs, scratch)
+            else:
+                self.kernel.run(tuple(inputs), outputs, scratch)
+        except UsageError as error:
+            error.origin = error.origin or caller_origin()
+            raise
+        return outputs
+
+    def _run_timed(
+        self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], scratch: Tensor | None
+    ) -> None:
+        """The same, noted."""
+        begin = now()
+        self.kernel.run(inputs, outputs, scratch)
+        end = now()
+        given = [None if one is None else one.spec for one in inputs]
+        operations = work(self.command, given, [one.spec for one in outputs])
+        thread, origin = threading.get_ident(), caller_origin()
+        PROFILER.note(KernelTime("", self.command.op.name, origin, "eager", operations, thread, begin, end))
+
+
+def prepare_command(command: AnyCommand, specs: tuple[TensorSpec | None, ...], backend: str) -> PreparedCommand:
+    """The command on these specs; UsageError, with the caller's line, where they do not fit."""
+    try:
+        results = infer(command.op, command.attrs, specs)
+        claim = DISPATCHER.claim(command, specs, results, backend)
+    except UsageError as error:
+        error.origin = error.origin or caller_origin()
+        raise
+    over = {output: source for source, output in INPLACE[command.op](command.attrs).enforced}
+    places = [(spec, spec.nbytes, contiguous_strides(spec.shape), over.get(at)) for at, spec in enumerate(results)]
+    written = any(source is not None and specs[source] is not None for source in over.values())
+    return PreparedCommand(command, claim.kernel, places, written)
