@@ -38,6 +38,10 @@ PARAMETERS = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2), "b": n
 # ---- signatures
 
 
+def test_a_result_through_which_no_gradient_flows_is_compiled() -> None:
+    np.testing.assert_allclose(nnc.compile(lambda x: ops.stop_gradient(ops.exp(x)))(X), np.exp(X), rtol=1e-6)
+
+
 def test_values_are_those_of_eager_code() -> None:
     eager = layer({name: nnc.tensor(value) for name, value in PARAMETERS.items()}, nnc.tensor(X))
     compiled = nnc.compile(layer)
@@ -346,3 +350,61 @@ def test_compiled_functions_are_shared_between_threads_and_not_copied() -> None:
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ArgumentError, match="compile: got function=3; need something to call or None"):
         nnc.compile(3)  # type: ignore[call-overload]
+
+
+# ---- one node of the record
+
+
+def test_a_call_is_one_node_that_keeps_what_its_gradient_reads() -> None:
+    compiled = nnc.compile(layer)
+    record = default_graph().record
+    weights = {name: nnc.variable(value) for name, value in PARAMETERS.items()}
+    before = len(record.execs)
+    y = compiled(weights, nnc.tensor(X))
+    assert len(record.execs) == before + 1
+    kept = sum(1 for spec, _, is_held, _ in default_graph().alive() if not is_held and spec.shape == (2, 2))
+    assert kept
+    slopes = default_graph().backward([y], list(weights.values()))
+    want = nnc.grad(layer)(PARAMETERS, X)
+    for slope, other in zip(slopes, want.values(), strict=True):
+        np.testing.assert_allclose(slope, other, rtol=1e-5)
+    del y
+    assert len(record.execs) == before
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_derivatives_go_through_a_node_to_any_order(order: int) -> None:
+    function = lambda x: (ops.sin(x) * x**3).sum()  # noqa: E731  # a function of one line
+    compiled: Any = nnc.compile(function)
+    plain: Any = function
+    for _ in range(order):
+        plain, compiled = ((lambda f: lambda x: nnc.grad(f)(x).sum())(one) for one in (plain, compiled))
+    point = np.linspace(0.5, 1.5, 3)
+    np.testing.assert_allclose(compiled(point), plain(point), rtol=1e-9)
+
+
+def test_loops_draws_and_whole_numbers_are_in_a_node_too() -> None:
+    @nnc.compile
+    def function(x: Any, n: Any) -> Any:
+        noisy = nnc.dropout(x, 0.5)
+        _, y = nnc.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2.0 + noisy), np.int64(0), x, at_most=4)
+        return y, n + 1, noisy
+
+    x = nnc.variable(X)
+    y, n, noisy = function(x, np.int64(3))
+    assert n.item() == 4
+    np.testing.assert_allclose(y, 8 * X + 7 * noisy.numpy(), rtol=1e-5)
+    (slope,) = default_graph().backward([y], [x])
+    # The draws of the gradient are those of the value.
+    np.testing.assert_allclose(slope, 8 + 7 * 2.0 * (noisy.numpy() != 0), rtol=1e-5)
+
+
+def test_what_has_no_gradient_says_so_when_it_is_asked_for() -> None:
+    @nnc.compile
+    def endless(x: Any) -> Any:
+        return nnc.while_loop(lambda y: y.sum() < 50, lambda y: y * 2, x)
+
+    x = nnc.variable(X)
+    y = endless(x).sum()
+    with pytest.raises(UsageError, match="at_most"):
+        default_graph().backward([y], [x])

@@ -7,8 +7,9 @@ A signature is the shapes and element types of all arrays among the arguments, n
 and the values of everything else: numbers, texts, layers and other static arguments. A number that changes from call to
 call is better given as an array. A new signature is recorded anew; `recorded` counts them.
 
-Called on recorded variables, a compiled function is recorded in turn: gradients go through it, to any order, and
-compute again what it did not keep. Called while another function is recorded, it becomes a part of that one's program.
+Called on recorded variables, a compiled function is one node of the record: it keeps what its gradient reads, and
+gradients go through it, to any order, by programs of their own. Called while another function is recorded, it becomes a
+part of that one's program.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.batched import active_levels
+from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.randomness import next_counter
@@ -60,12 +62,21 @@ class CompileOptions:
     deterministic: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """A function as it was recorded, before passes changed it: inputs, outputs, constants."""
+
+    graph: SymbolicGraph
+    inputs: tuple[TensorKey, ...]
+    outputs: tuple[TensorKey, ...]
+    constants: Mapping[TensorKey, Tensor]
+
+
 @dataclass(slots=True, eq=False)
 class _Recorded:
     """A function recorded for one signature.
 
-    `results` are symbols, or whatever else the function gave, as it is; `source` is the graph before passes changed it,
-    for whoever records calls, and `keys` say what the program's symbols are there.
+    `results` are symbols, or whatever else the function gave, as it is. `call` is the same as a node of the record.
     """
 
     compiled: Compiled
@@ -74,9 +85,8 @@ class _Recorded:
     outputs: tuple[Symbol, ...]
     results: tuple[Any, ...]
     structure: Structure
-    constants: Mapping[Symbol, Tensor]
-    source: SymbolicGraph
-    keys: Mapping[Symbol, TensorKey]
+    source: _Source
+    call: ProgramCall | None = None
 
 
 class CompiledFunction(Uncopied, Generic[P, R]):
@@ -102,11 +112,11 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         program, arrays = self._program(args, kwargs)
         if len(program.inputs) > len(arrays):
             arrays.append(next_counter())
-        tensors = self._run(program, arrays)
         graph = _graph_of(arrays)
         if graph.recording and any(type(one) is Variable and one.key is not None for one in arrays):
-            values = dict(zip(tensors, _append(graph, program, arrays, tensors), strict=True))
+            values = dict(zip(program.outputs, self._run_recorded(graph, program, arrays), strict=True))
         else:
+            tensors = self._run(program, arrays)
             values = {symbol: Variable(graph, tensor, None) for symbol, tensor in tensors.items()}
         leaves = [values[one] if isinstance(one, Symbol) else one for one in program.results]
         result: R = program.structure.unflatten(leaves)
@@ -178,7 +188,12 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         """What the function did as a program, and as it was before passes changed it."""
         outputs = tuple(dict.fromkeys(one for one in results if isinstance(one, Symbol)))
         copy = trace.graph.duplicate()
-        keys = {symbol: copy.tensors[symbol.key] for symbol in (*inputs, *trace.constants, *outputs)}
+        source = _Source(
+            copy.graph,
+            tuple(copy.tensors[one.key] for one in inputs),
+            tuple(copy.tensors[one.key] for one in outputs),
+            {copy.tensors[one.key]: tensor for one, tensor in trace.constants.items()},
+        )
         simplify(trace.graph, outputs, backend=self.options.backend)
         compiled = compile_graph(
             trace.graph,
@@ -192,7 +207,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         )
         compiled = compiled.in_arena_of(self._arena)
         moving = MovingProgram(compiled, inputs, outputs)
-        return _Recorded(compiled, moving, inputs, outputs, results, structure, trace.constants, copy.graph, keys)
+        return _Recorded(compiled, moving, inputs, outputs, results, structure, source)
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> dict[Symbol, Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
@@ -201,6 +216,25 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if made:
             program.moving.run((*given, *made))
         return dict(zip(program.outputs, made, strict=True))
+
+    def _run_recorded(self, graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any]) -> tuple[Variable, ...]:
+        """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
+        if any(isinstance(one, Variable) and one.graph is not graph for one in arrays):
+            got, need = "variables of several graphs", "variables of one graph"
+            raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
+        call = self._call(program)
+        made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
+        call.run_on([_contiguous(value) for value in arrays], made)
+        inputs = [one if isinstance(one, Variable) else graph.constant(one) for one in arrays]
+        return graph.record_call(call, inputs, made[: call.results], made[call.results :])
+
+    def _call(self, program: _Recorded) -> ProgramCall:
+        with self._lock:
+            if program.call is None:
+                source = program.source
+                options = ProgramOptions(self._arena, self._lock, self.options.backend, self.options.memory_limit)
+                program.call = ProgramCall.taped(source.graph, source.inputs, source.outputs, source.constants, options)
+            return program.call
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -329,19 +363,3 @@ def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:
     graph = next((one.graph for one in arrays if isinstance(one, Variable)), default_graph())
     assert isinstance(graph, DynamicGraph)
     return graph
-
-
-def _append(
-    graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any], tensors: Mapping[Symbol, Tensor]
-) -> tuple[Variable, ...]:
-    """Record what the program has run: variables of its outputs, in order."""
-    if any(isinstance(one, Variable) and one.graph is not graph for one in arrays):
-        got, need = "variables of several graphs", "variables of one graph"
-        raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
-    inputs = {
-        program.keys[symbol]: one if isinstance(one, Variable) else graph.constant(one)
-        for symbol, one in zip(program.inputs, arrays, strict=True)
-    }
-    for symbol, tensor in program.constants.items():
-        inputs[program.keys[symbol]] = graph.constant(tensor, share=True)
-    return graph.append(program.source, inputs, {program.keys[symbol]: tensor for symbol, tensor in tensors.items()})

@@ -10,7 +10,7 @@ A recorded exec is forgotten when no variable that is still held depends on it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
+from nnc.dynamic.calls import CALL, Call, CallAttrs
 from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, LazyPrograms, LazyReport, gathering
 from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
@@ -329,25 +330,19 @@ class DynamicGraph(Uncopied):
         arena = self._arena.storage
         return self._pool.lent, self._pool.waiting, 0 if arena is None else arena.nbytes
 
-    def append(
-        self, source: SymbolicGraph, inputs: Mapping[TensorKey, Variable], results: Mapping[TensorKey, Tensor]
+    def record_call(
+        self, call: Call, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
     ) -> tuple[Variable, ...]:
-        """Record what has been run elsewhere: `results` are roots that `source` computes from `inputs`.
-
-        What lies between them has no memory; a gradient that reads it computes it again.
-        """
-        execs = source.needed_for(results, inputs)
-        read = set(source.inputs_of(execs))
-        # An alias in the source names a root, so its inputs are roots here too.
-        roots = {key: self.fork(one) if self._is_part(one) else one for key, one in inputs.items() if key in read}
+        """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
+        origin = caller_origin()
         with Shield(), _Edit(self):
-            mapped = {key: self._key_of(variable) for key, variable in roots.items()}
-            for made in self.record.graft(source, execs, results, mapped):
-                self._count_aliases(made)
-            return tuple(self._hold(tensor, mapped[key]) for key, tensor in results.items())
-
-    def _is_part(self, variable: Variable) -> bool:
-        return variable.key is not None and self.record.root(variable.key) != variable.key
+            keys = tuple(self._key_of(variable) for variable in inputs)
+            written = tuple(self._new_symbol(tensor.spec, origin) for tensor in (*results, *tape))
+            command = Command(CALL, CallAttrs(call))
+            self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
+            held = tuple(self._hold(tensor, key) for tensor, key in zip(results, written, strict=False))
+            self._known.update(zip(written[len(results) :], map(_Known, tape), strict=True))
+            return held
 
     def _recorded(self, variable: Variable, role: str) -> TensorKey:
         _check_variables("backward", [variable])

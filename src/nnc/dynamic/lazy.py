@@ -197,7 +197,7 @@ class LazyReport:
 
 
 class CommandQueue:
-    """What waits on one graph, in order, from any thread: so many commands at most, whose results have so many bytes."""
+    """What waits on one graph, in order, from any thread: so many commands and bytes of results at most."""
 
     def __init__(self, programs: LazyPrograms, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> None:
         self.report = LazyReport()

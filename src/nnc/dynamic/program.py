@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from nnc.dynamic.calls import CALL
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
@@ -98,7 +99,9 @@ def gradient_program(part: Part, computation: Computation, backend: str, arena: 
     compiled = compile(graph, results, given=dict.fromkeys(given), bind=dict.fromkeys(fresh), backend=backend)
     numbers = {mapped[key]: number for key, number in computation.numbers.items()}
     execs = graph.needed_for([symbol.key for symbol in results], numbers)
-    program = MovingProgram(compiled.in_arena_of(arena), given, fresh)
+    # A call may run gradient programs of its own meanwhile.
+    has_calls = any(graph.execs[key].command.op is CALL for key in execs)
+    program = MovingProgram(compiled.in_arena_of(Arena(0) if has_calls else arena), given, fresh)
     return GradientProgram(graph, program, numbers, given, fresh, results, execs)
 
 

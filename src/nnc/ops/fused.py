@@ -22,7 +22,7 @@ from nnc.core.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs
-from nnc.ops.copy import COPY
+from nnc.ops.copy import COPY, STOP_GRADIENT
 from nnc.ops.decomposition import by_decomposition
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL
@@ -90,8 +90,9 @@ def is_fusable(op: Op[Any]) -> bool:
     """True for operators that compute each element of one output from one element of each input."""
     if op in MOVES:
         return True
-    # Without inputs, an element is computed from its place; with any number of them, it is an expression already.
-    return _is_plain(op) and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+    # Without inputs, an element is computed from its place; with any number of them, it is an expression already. What
+    # stops gradients is taken away by passes, but for a wanted result, which is a copy.
+    return _is_plain(op) and op is not STOP_GRADIENT and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 
 
 def is_reduction(op: Op[Any]) -> bool:
