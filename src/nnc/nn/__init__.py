@@ -63,6 +63,7 @@ from nnc.nn.layers import (
 )
 from nnc.nn.load_report import LoadReport
 from nnc.nn.lora import LoRA
+from nnc.nn.loss_scale import LossScale
 from nnc.nn.losses import (
     BinaryCrossEntropy,
     CosineLoss,
@@ -174,6 +175,7 @@ __all__ = [
     "LayerNorm",
     "Lion",
     "Loss",
+    "LossScale",
     "MaxPool",
     "MeanSquaredError",
     "Model",

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 from types import FunctionType
+from typing import Any, cast
 
 from nnc.arguments import Count, checked
 from nnc.core.dtype import DType
@@ -27,10 +29,11 @@ from nnc.errors import FormatError
 from nnc.nn.combine import LayerParts
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.functional import Functional
+from nnc.nn.loss_scale import Scaling
 from nnc.nn.model import Model
 from nnc.nn.training import Passes
 
-VERSION = 3
+VERSION = 4
 MAX_COUNT = 2**63
 SEAL = "sha256"
 CONTEXT = 18
@@ -44,7 +47,8 @@ class Position:
     """How far training has come: updates done, the next batch, and what optimizers and random layers count.
 
     `since` is the update at which the optimizer began, `draws` the number of training passes, and `sizes` are the
-    examples and steps of programs that are compiled as they are (`Model.padding`).
+    examples and steps of programs that are compiled as they are (`Model.padding`). `scaling` is where the scale of the
+    loss stands, if it has a rule.
     """
 
     updates: int
@@ -53,12 +57,14 @@ class Position:
     since: int = 0
     draws: int = 0
     sizes: tuple[tuple[int, int], ...] = ()
+    scaling: Scaling | None = None
 
 
 @checked
 def position_of(model: Model, batches: BatchSource | Passes) -> Position:
     """What a checkpoint must remember beside the tensors."""
-    return Position(model.updates, batches.state(), batches.size, model.since, model.draws, model.sizes)
+    scaling = None if model.loss_scale is None else model.scaling
+    return Position(model.updates, batches.state(), batches.size, model.since, model.draws, model.sizes, scaling)
 
 
 @checked
@@ -118,6 +124,8 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
                 tensor.copy_from(file.tensors[name].numpy())
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
             model.sizes = position.sizes
+            if model.loss_scale is not None:
+                model.scaling = position.scaling or model.loss_scale.start()
             model.accept_interrupted_update()
 
     model.exclusively(load)
@@ -225,13 +233,23 @@ def _facts(path: Path | str, metadata: Mapping[str, str]) -> tuple[str, Position
         version, architecture, place = facts["version"], str(facts["architecture"]), facts["position"]
         state = BatchState(**{name: _count(place["batches"][name]) for name in BatchState.__slots__})
         sizes = tuple((_count(batch, least=1), _count(length)) for batch, length in place["sizes"])
-        further = (_count(place["since"]), _count(place["draws"]), sizes)
+        further = (_count(place["since"]), _count(place["draws"]), sizes, _scaling(place["scaling"]))
         position = Position(_count(place["updates"]), state, _count(place["batch_size"], least=1), *further)
     except (KeyError, TypeError, ValueError, RecursionError):
         raise _foreign(path, "a safetensors file without a checkpoint's facts") from None
     if version != VERSION:
         raise _foreign(path, "a checkpoint of another version of nnc")
     return architecture, position
+
+
+def _scaling(value: object) -> Scaling | None:
+    """What a file states of the scale of the loss; ValueError or TypeError unless that can be."""
+    if value is None:
+        return None
+    scaling = Scaling(**cast("dict[str, Any]", value))
+    if not (isinstance(scaling.scale, float) and 0.0 < scaling.scale < inf):
+        raise ValueError
+    return Scaling(scaling.scale, _count(scaling.passes))
 
 
 def _count(value: object, least: int = 0) -> int:

@@ -34,6 +34,7 @@ from nnc.nn.initializers import generator_for
 from nnc.nn.interruption import UpdateMark
 from nnc.nn.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
 from nnc.nn.load_report import LoadReport
+from nnc.nn.loss_scale import LossScale, Scaling
 from nnc.nn.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.metrics import Metric, Tally, metrics_of
 from nnc.nn.model_memory import ModelMemory
@@ -97,6 +98,10 @@ class Model:
     With `nan_guard` an update whose loss or gradients are not finite changes nothing and is a NotFiniteError; the arena
     holds a second buffer for parameters and states then.
 
+    With a `loss_scale` gradients are those of the scaled loss, divided by the scale, which changes as it goes
+    (`LossScale`): what overflows is left out, weights, statistics and the count of updates stay. NotFiniteError where
+    no smaller scale is left.
+
     With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
     they are fixed (`nnc.symbolic.compile`).
     """
@@ -116,6 +121,7 @@ class Model:
         clip_norm: Positive | None = None,
         clip_value: Positive | None = None,
         nan_guard: bool = False,
+        loss_scale: LossScale | None = None,
         memory_limit: Size | None = None,
         allowed_precision: DType | None = None,
         passes: Iterable[Pass] = DEFAULT,
@@ -139,6 +145,8 @@ class Model:
         self.clip_norm = clip_norm
         self.clip_value = clip_value
         self.nan_guard = nan_guard
+        self.loss_scale = loss_scale
+        self.scaling = Scaling(1.0) if loss_scale is None else loss_scale.start()
         self.memory_limit = memory_limit
         self.allowed_precision = allowed_precision
         self.passes = tuple(passes)
@@ -210,6 +218,7 @@ class Model:
         """
         shared = Model.__new__(Model)
         shared.__setstate__({**self._options(), "_own": self._own.share(), "updates": 0, "since": 0, "_summed": 0})
+        shared.scaling = Scaling(1.0) if shared.loss_scale is None else shared.loss_scale.start()
         return shared
 
     def exclusively(self, work: Callable[[], R]) -> R:
@@ -513,6 +522,7 @@ class Model:
             self.clip_norm,
             self.clip_value,
             self.nan_guard,
+            self.loss_scale is not None,
             self.memory_limit,
             self.passes,
             self.autotune,
@@ -569,14 +579,16 @@ class Model:
 
         def run() -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
             self._own.draws.copy_from(self.draws)
+            self._own.loss_scale.copy_from(self.scaling.scale)
             if update:
                 self._steer()
             loss, score, *others = step.views(one_or_all(examples), one_or_all(targets))
-            if self.nan_guard and len(others) > outputs * len(self.outputs):
-                self._check_finite(loss, others.pop(0))
+            finite = True
+            if len(others) > outputs * len(self.outputs):
+                finite = self._is_finite(loss, others.pop(0))
             self.draws += 1
-            self.updates += update
-            self._summed += 0 if update else count
+            self.updates += update and finite
+            self._summed += count if finite and not update else 0
             shapes = ((count, *spec.shape) for spec in rules.outputs)
             real = tuple(np.array(one[_region(shape)]) for one, shape in zip(others, shapes))
             return float(loss.item()), float(score.item()), real
@@ -595,7 +607,7 @@ class Model:
             self._steer()
             total = step.views()
             if total:
-                self._check_finite(total[0], total[0])
+                self._is_finite(total[0], total[0], scaled=False)
             self.zero_gradients()
             self.updates += 1
 
@@ -626,10 +638,15 @@ class Model:
         for name, value in self.optimizer.scalars(self.updates - self.since + 1).items():
             scalars[name].copy_from(value)
 
-    def _check_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic]) -> None:
-        """NotFiniteError where an update was held back by the guard."""
-        if np.isfinite(float(total.item())):
-            return
+    def _is_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic], *, scaled: bool = True) -> bool:
+        """False where the guard held back what a smaller scale of the loss may mend; NotFiniteError for all else."""
+        finite = bool(np.isfinite(float(total.item())))
+        rule = self.loss_scale if scaled else None
+        if rule is not None and (finite or rule.may_fall(self.scaling)):
+            self.scaling = rule.after(self.scaling, finite=finite)
+            return finite
+        if finite:
+            return True
         got, need = f"update {self.updates + 1} of loss {loss.item():g}", "finite loss, gradients and statistics"
         error = NotFiniteError("train_on_batch", got=got, need=need, fix="a lower rate, or inputs that are finite")
         error.step, error.loss = self.updates + 1, float(loss.item())

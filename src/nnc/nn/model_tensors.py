@@ -11,7 +11,7 @@ from nnc.core.tensor import Tensor
 from nnc.nn.initializers import generator_for
 from nnc.nn.layer import ParameterSpec
 from nnc.nn.optimizers import Optimizer
-from nnc.nn.steps import DRAWS, GRADIENT, SHARE, TRAINING, optimizers_of
+from nnc.nn.steps import DRAWS, GRADIENT, SCALE, SHARE, TRAINING, optimizers_of
 from nnc.symbolic.minimization import steering_dtype
 
 
@@ -71,6 +71,11 @@ class ModelTensors:
         """What sums over examples are multiplied with to be means."""
         return self._group(SHARE, lambda: {SHARE: Tensor.zeros(self._steering)})[SHARE]
 
+    @property
+    def loss_scale(self) -> Tensor:
+        """What the loss is multiplied with."""
+        return self._group(SCALE, lambda: {SCALE: Tensor.zeros(self._steering)})[SCALE]
+
     def states(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
         specs = self.state_specs(optimizer)
@@ -97,7 +102,7 @@ class ModelTensors:
         """The tensors that a step of this kind reads and renews, by name."""
         homes, family = self.parameters | self.statistics, kind.partition("+")[0]
         if family in TRAINING:
-            homes[DRAWS] = self.draws
+            homes[DRAWS], homes[SCALE] = self.draws, self.loss_scale
         if family in ("train", "apply"):
             homes |= self.states(optimizer) | self.scalars(optimizer)
         if family in ("backward", "apply"):

@@ -23,7 +23,7 @@ from nnc.nn.optimizers import Optimizer
 from nnc.nn.padding import Built
 from nnc.ops import add, affine, cast, multiply, sum_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
-from nnc.symbolic.minimization import Minimized, steering_dtype, update_by
+from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
 from nnc.symbolic.passes import Beforehand, Pass, Report, precompute, simplify
 from nnc.symbolic.passes.precision import lower_precision
 
@@ -38,6 +38,8 @@ WITH_OUTPUTS = "+outputs"
 PADDED = "+padded"
 # The number of training passes so far, which random layers draw by.
 DRAWS = "draws"
+# What the loss is multiplied with, where that changes from step to step.
+SCALE = "loss scale"
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
 TRAINING = ("train", "backward")
@@ -106,6 +108,7 @@ class StepBuilder:
     clip_norm: float | None
     clip_value: float | None
     nan_guard: bool
+    scales_loss: bool
     memory_limit: int | None
     passes: tuple[Pass, ...]
     autotune: TuneOptions | bool
@@ -212,13 +215,13 @@ class StepBuilder:
             rates=rates,
             clip_norm=self.clip_norm,
             clip_value=self.clip_value,
-            loss_scale=_loss_scale(precision),
+            loss_scale=self._loss_scale(graph, given, precision),
         )
         statistics = {value: given[path] for path, value in renewed.items()}
         carry = self._carried(given, minimized) | statistics
-        if not (self.nan_guard and minimized.updates):
+        if not ((self.nan_guard or self.scales_loss) and minimized.updates):
             return carry, results
-        norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
+        norm = _norm_of(minimized)
         carry, total = guarded(carry, results[0], norm, renewed.values())
         return carry, (*results, total)
 
@@ -233,6 +236,13 @@ class StepBuilder:
         rates = {given[path]: scalars[self.optimizer.rate_name(path)] for path in optimizers}
         given.update(scalars)
         return commands, [given[path] for path in optimizers], scalars, rates
+
+    def _loss_scale(self, graph: SymbolicGraph, given: dict[str, Symbol], precision: DType | None) -> float | Symbol:
+        """An input where it changes from step to step."""
+        if self.scales_loss:
+            given[SCALE] = graph.input(TensorSpec((), steering_dtype(self.dtype)), SCALE)
+            return given[SCALE]
+        return F16_LOSS_SCALE if precision is F16 else 1.0
 
     @staticmethod
     def _carried(given: dict[str, Symbol], minimized: Minimized) -> dict[Symbol, Symbol]:
@@ -250,15 +260,18 @@ class StepBuilder:
     ) -> tuple[Mapping[Symbol, Symbol], tuple[Symbol, ...]]:
         """sum' = sum + batch · gradient of the mean loss, for each parameter that an optimizer changes."""
         paths = list(optimizers_of(self.optimizer, self.specs))
-        scale = _loss_scale(precision)
-        scaled = results[0] if scale == 1.0 else affine(results[0], scale)
+        scale = self._loss_scale(graph, given, precision)
+        if isinstance(scale, Symbol):
+            scaled = multiply(results[0], cast(scale, results[0].spec.dtype))
+        else:
+            scaled = results[0] if scale == 1.0 else affine(results[0], scale)
         found = backward(graph, [scaled], [given[path] for path in paths])
         sums = {f"{GRADIENT}{path}": graph.input(self.specs[path].spec, f"{GRADIENT}{path}") for path in paths}
         given.update(sums)
         pairs = zip(found, sums.values(), strict=True)
-        carry = {add(total, affine(gradient, batch / scale)): total for gradient, total in pairs}
+        carry = {add(total, affine(unscaled(gradient, scale), batch)): total for gradient, total in pairs}
         carry |= {value: given[path] for path, value in renewed.items()}
-        if not (self.nan_guard and paths):
+        if not ((self.nan_guard or self.scales_loss) and paths):
             return carry, results
         carry, total = guarded(carry, results[0], gradient_norm(found), renewed.values())
         return carry, (*results, total)
@@ -284,7 +297,7 @@ class StepBuilder:
         )
         carry, results = self._carried(given, minimized), tuple[Symbol, ...]()
         if self.nan_guard and minimized.updates:
-            norm = minimized.norm or gradient_norm([update.gradient for update in minimized.updates])
+            norm = _norm_of(minimized)
             carry, total = guarded(carry, norm, norm)
             results = (total,)
         return self._program(graph, given, ((), (), results), carry, None)
@@ -367,10 +380,12 @@ def shapes_at(inputs: tuple[TensorSpec, ...], open: tuple[bool, ...], length: in
     return tuple((length, *spec.shape[1:]) if is_open and length else spec.shape for spec, is_open in pairs)
 
 
+def _norm_of(minimized: Minimized) -> Symbol:
+    """The 2-norm of all gradients that updates follow, which clipping knows already."""
+    found = minimized.norm
+    return gradient_norm([update.gradient for update in minimized.updates]) if found is None else found
+
+
 def _pointwise(loss: Loss) -> PointwiseLoss:
     assert isinstance(loss, PointwiseLoss)
     return loss
-
-
-def _loss_scale(precision: DType | None) -> float:
-    return F16_LOSS_SCALE if precision is F16 else 1.0

@@ -73,7 +73,7 @@ def minimize(
     rates: Mapping[Symbol, Symbol] | None = None,
     clip_norm: float | Symbol | None = None,
     clip_value: float | None = None,
-    loss_scale: float = 1.0,
+    loss_scale: float | Symbol = 1.0,
     sources: Sequence[ExecKey] = (),
     destinations: Sequence[ExecKey] = (),
 ) -> Minimized:
@@ -86,17 +86,16 @@ def minimize(
 
     `sources` and `destinations` bound what is differentiated, as in `backward`.
 
-    Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. It is finite
-    and above 0, or AttributeValueError.
+    Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. A number is
+    finite and above 0, or AttributeValueError; a scalar symbol may be another one at each run.
     """
     _checked(optimizer, parameters, clip_norm, clip_value)
-    if not 0.0 < loss_scale < inf:
+    if not isinstance(loss_scale, Symbol) and not 0.0 < loss_scale < inf:
         got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
         raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
-    seeds = None if loss_scale == 1.0 else [fill_like(loss, loss_scale) for loss in losses]
+    seeds = _seeds(losses, loss_scale)
     found = tuple(backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations))
-    if seeds is not None:
-        found = tuple(affine(gradient, 1.0 / loss_scale) for gradient in found)
+    found = tuple(unscaled(gradient, loss_scale) for gradient in found)
     made = update_by(
         graph,
         optimizer,
@@ -108,6 +107,20 @@ def minimize(
         clip_value=clip_value,
     )
     return replace(made, input_gradients=found[len(parameters) :])
+
+
+def _seeds(losses: Sequence[Symbol], scale: float | Symbol) -> list[Symbol] | None:
+    """What the losses are multiplied with."""
+    if isinstance(scale, Symbol):
+        return [multiply(fill_like(loss, 1.0), cast(scale, loss.spec.dtype)) for loss in losses]
+    return None if scale == 1.0 else [fill_like(loss, scale) for loss in losses]
+
+
+def unscaled(gradient: Symbol, scale: float | Symbol) -> Symbol:
+    """gradient / scale"""
+    if isinstance(scale, Symbol):
+        return multiply(gradient, cast(divide(scalar_like(scale, 1.0), scale), gradient.spec.dtype))
+    return gradient if scale == 1.0 else affine(gradient, 1.0 / scale)
 
 
 @checked
