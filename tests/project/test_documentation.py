@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -10,17 +11,18 @@ import pytest
 from nnc.core.dispatch import DISPATCHER
 
 ROOT = Path(__file__).parents[2]
-GUIDES = sorted((ROOT / "docs").glob("*.md"))
-
-
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+GUIDES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "```python" in page.read_text(encoding="utf-8")]
+SPECIFICATION = importlib.util.spec_from_file_location("site_pages", ROOT / "docs" / "site" / "pages.py")
+assert SPECIFICATION is not None
+assert SPECIFICATION.loader is not None
+PAGES = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(PAGES)
 
 
 def test_the_code_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code,) = blocks(ROOT / "README.md")
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     score = float(capsys.readouterr().out.splitlines()[-2])
@@ -28,11 +30,32 @@ def test_the_code_of_the_readme_runs(
     assert (tmp_path / "digits.safetensors").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("page", [page for page in GUIDES if blocks(page)], ids=lambda page: page.name)
-def test_the_code_of_a_guide_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     # A guide may add a backend.
     monkeypatch.setattr(DISPATCHER, "backends", dict(DISPATCHER.backends))
-    names: dict[str, object] = {}
-    for number, code in enumerate(blocks(page)):
-        exec(compile(code, f"{page.name}, block {number}", "exec"), names)
+    faults = {}
+
+    def told(source: str, shown: str | None, printed: str) -> str | None:
+        if shown is not None and not PAGES.fits(shown, printed):
+            faults[source] = printed
+        return shown
+
+    PAGES.run(page, told)
+    assert faults == {}, f"python docs/site/pages.py {page.relative_to(ROOT)} writes what is printed now"
+
+
+def test_an_ellipsis_stands_for_anything() -> None:
+    assert PAGES.fits("a … c\n…\n", "a b b c\nlast\n")
+    assert not PAGES.fits("a … c\n", "a b d\n")
+    assert not PAGES.fits("a\n", "a\nb\n")
+
+
+def test_outputs_are_written_behind_their_blocks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n\n```python\nx = 1\n```\n")
+    written = "```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\n```python\nx = 1\n```\n"
+    assert PAGES.run(page, PAGES.written) == written

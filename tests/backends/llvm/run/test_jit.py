@@ -13,11 +13,12 @@ import pytest
 from llvmlite.binding import JITLibraryBuilder
 from tests.backends.llvm.harness import access, random
 
+from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run.engine import engine
-from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core.disk_cache import MAGIC, DiskCache
 
@@ -34,6 +35,12 @@ def make(folder: Path | None) -> DiskCache:
     cache = DiskCache(folder)
     Jit(host_target(), cache).kernel(SQUARE)
     return cache
+
+
+def test_code_can_be_read_in_the_processors_words() -> None:
+    module = Module(host_target())
+    SQUARE.emit(module, "square")
+    assert "square:" in assembly(str(module), host_target())
 
 
 def test_a_second_process_finds_the_object(tmp_path: Path) -> None:

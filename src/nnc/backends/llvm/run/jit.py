@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
@@ -27,6 +27,8 @@ from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.storage import trim
 from nnc.core.uncopied import Uncopied
+
+R = TypeVar("R")
 
 ENTRY_POINT = "kernel"
 # Libraries per linker. Making one takes 2 ms, a library 70 bytes for ever instead of 9 KB (benchmarks/growth.py).
@@ -47,11 +49,17 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     LLVM's pipeline takes longer and gives no faster kernels.
     """
     with undisturbed():
-        return _compile(source, target)
+        return _emit(source, target, lambda machine, module: bytes(machine.emit_object(module)))
 
 
-def _compile(source: str, target: TargetDescription) -> bytes:
-    """The same in a frame of its own, so that what it makes is freed inside of the block too."""
+def assembly(source: str, target: TargetDescription) -> str:
+    """The same code as text, in the processor's instructions, for people to read."""
+    with undisturbed():
+        return _emit(source, target, lambda machine, module: str(machine.emit_assembly(module)))
+
+
+def _emit(source: str, target: TargetDescription, emit: Callable[[llvm.TargetMachine, llvm.ModuleRef], R]) -> R:
+    """In a frame of its own, so that what it makes is freed inside of the caller's block too."""
     # A context of its own: what LLVM keeps in the global one stays for ever.
     module = llvm.parse_assembly(source, llvm.create_context())
     module.verify()
@@ -59,8 +67,7 @@ def _compile(source: str, target: TargetDescription) -> bytes:
     for function in module.functions:
         if not function.is_declaration:
             tools.passes.run(function, tools.builder)
-    code: bytes = tools.machine.emit_object(module)
-    return code
+    return emit(tools.machine, module)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

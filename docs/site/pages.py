@@ -1,0 +1,49 @@
+"""The code of documentation pages: `python docs/site/pages.py FILE…` runs it and writes what each block prints.
+
+A page is one script. A `text` block behind a `python` block is what that prints; `…` in it stands for anything, and is
+kept where what is printed now still fits. Written so, a page shows its results wherever it is read.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+BLOCK = re.compile(r"(?P<code>```python\n(?P<source>.*?)```\n)(?P<shown>\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
+
+Told = Callable[[str, str | None, str], str | None]
+
+
+def run(page: Path, told: Told) -> str:
+    """Run all blocks in turn; `told(source, shown, printed)` gives what shall stand behind each. The text then."""
+    names: dict[str, object] = {}
+    text, parts, end = page.read_text(encoding="utf-8"), [], 0
+    for number, found in enumerate(BLOCK.finditer(text), 1):
+        with redirect_stdout(StringIO()) as printed:
+            exec(compile(found["source"], f"block {number}", "exec"), names)
+        shown = told(found["source"], found["output"], printed.getvalue())
+        parts += [text[end : found.start()], found["code"], "" if shown is None else f"\n```text\n{shown}```\n"]
+        end = found.end()
+    return "".join([*parts, text[end:]])
+
+
+def fits(shown: str, printed: str) -> bool:
+    """Whether this output is the one that a page shows, `…` being anything."""
+    pattern = ".*".join(re.escape(part) for part in re.split(" *… *", shown.rstrip()))
+    return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
+
+
+def written(source: str, shown: str | None, printed: str) -> str | None:
+    """What is printed now, where the page shows output at all or could."""
+    if shown is not None and fits(shown, printed):
+        return shown
+    return printed.rstrip() + "\n" if printed.strip() else None
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        Path(name).write_text(run(Path(name), written), encoding="utf-8")
