@@ -5,6 +5,7 @@ node.py       nodes and what a row of the table is given
 importer.py   a graph of the file as a symbolic graph, for fixed sizes; what only computes shapes is folded
 rows/         one row per operator, in a file per family
 operators.py  the table
+parts.py      parts of a graph of the file: what leads to a tensor, and a graph in two
 runner.py     OnnxModel: run, plan, train
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file
@@ -14,13 +15,38 @@ backend.py    the class that ONNX's own test suite asks for
 coverage.py   that suite, and a page of what passes
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from nnc.onnx import absence as absence
-from nnc.onnx.exports import EXPORTS
-from nnc.onnx.file import OnnxFile, read
-from nnc.onnx.operators import ROWS
-from nnc.onnx.runner import OnnxModel, load, unsupported
-from nnc.onnx.saving import ExportedGraph, exported, save
-from nnc.onnx.trainable import OnnxLayer
+
+if TYPE_CHECKING:
+    from nnc.onnx.exports import EXPORTS
+    from nnc.onnx.file import OnnxFile, read
+    from nnc.onnx.operators import ROWS
+    from nnc.onnx.runner import OnnxModel, load, unsupported
+    from nnc.onnx.saving import ExportedGraph, exported, save
+    from nnc.onnx.trainable import OnnxLayer
+
+# Modules are imported when a name of theirs is first used: a run needs neither models of ours nor what writes files.
+_HOMES = {
+    "EXPORTS": "exports",
+    **dict.fromkeys(("OnnxFile", "read"), "file"),
+    "ROWS": "operators",
+    **dict.fromkeys(("OnnxModel", "load", "unsupported"), "runner"),
+    **dict.fromkeys(("ExportedGraph", "exported", "save"), "saving"),
+    "OnnxLayer": "trainable",
+}
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead, so that a name that is not there stays an error.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'nnc.onnx' has no attribute {name!r}")
+        found = getattr(import_module(f"nnc.onnx.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
 
 __all__ = [
     "EXPORTS",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -28,6 +28,17 @@ TWINS = {dtype.numpy for dtype in DTYPES}
 MOST_BYTES = 1 << 40
 MOST_NODES = 1_000_000
 OLDEST_OPSET = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphPart:
+    """Some nodes of a graph as one of their own, with the messages of the file itself: nothing is copied."""
+
+    node: Sequence[onnx.NodeProto]
+    input: Sequence[onnx.ValueInfoProto]
+    output: Sequence[onnx.ValueInfoProto]
+    initializer: Sequence[onnx.TensorProto]
+    sparse_initializer: Sequence[onnx.SparseTensorProto] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from nnc.core.dtype import DTYPES, dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
-from nnc.onnx.file import MOST_NODES, TWINS, OnnxFile, schema_of
+from nnc.onnx.file import MOST_NODES, TWINS, GraphPart, OnnxFile, schema_of
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
 
@@ -106,13 +106,18 @@ class OnnxImporter:
 
     # ---- graphs
 
-    def run(self, graph: onnx.GraphProto, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
+    def run(self, graph: onnx.GraphProto | GraphPart, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
         """The outputs of `graph`, whose inputs are in `scope`."""
         for tensor in graph.initializer:
             scope[tensor.name] = self.tensor(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
             raise FormatError("onnx", got=f"sparse tensor {sparse.values.name}", need="dense tensors")
-        self.execute((decode(node, self.file.opsets) for node in ordered(graph.node)), scope)
+        for place, node in enumerate(ordered(graph.node)):
+            try:
+                self.execute((decode(node, self.file.opsets),), scope)
+            except Unknown as unknown:
+                unknown.place = place
+                raise
         return [self._named(one.name, scope) for one in graph.output]
 
     def tensor(self, message: onnx.TensorProto, name: str) -> OnnxValue:
@@ -170,7 +175,7 @@ class OnnxImporter:
         is_known = all(one is None or (one.array is not None and one.items is None) for one in inputs)
         forced = row.build is None
         if forced and not is_known:
-            raise Unknown(every, f"{node.label}, whose result depends on values")
+            raise Unknown(every, f"{node.label}, whose result depends on values", whole=True)
         if is_known and (forced or self._is_small(known) or every):
             folded = self._fold(node, row, known)
             if folded is not None:
@@ -188,7 +193,7 @@ class OnnxImporter:
         """The error, or the wish for values, of a node that reads an element type that is none of ours."""
         waiting = frozenset[str]().union(*(one.sources for one in inputs if one.array is None))
         if waiting:
-            return Unknown(waiting, f"{node.label}, which reads an element type that runs by value alone")
+            return Unknown(waiting, f"{node.label}, which reads an element type that runs by value alone", whole=True)
         kinds = ", ".join(str(one.array.dtype) for one in inputs if one.array is not None and one.spec is None)
         return DTypeError(node.label, got=kinds, need="a tensor of " + " ".join(one.name for one in DTYPES))
 
@@ -349,28 +354,6 @@ def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
         got = f"{len(listed) - len(result)} nodes that wait for each other"
         raise CycleError("onnx", got=got, need="a graph without circles")
     return result
-
-
-def leading_to(graph: onnx.GraphProto, output: str) -> onnx.GraphProto | None:
-    """The graph with only what a tensor needs, as its one output; None where no node writes it."""
-    writers = {name: node for node in graph.node for name in node.output if name}
-    if output not in writers:
-        return None
-    kept, waiting = set[int](), [output]
-    names = set[str]()
-    while waiting:
-        name = waiting.pop()
-        node = writers.get(name)
-        if name in names:
-            continue
-        names.add(name)
-        if node is not None and id(node) not in kept:
-            kept.add(id(node))
-            waiting.extend(reads(node))
-    nodes = [node for node in graph.node if id(node) in kept]
-    initializers = [one for one in graph.initializer if one.name in names]
-    results = [onnx.helper.make_empty_tensor_value_info(output)]
-    return onnx.helper.make_graph(nodes, graph.name or "part", graph.input, results, initializers)
 
 
 def reads(node: onnx.NodeProto) -> set[str]:

@@ -51,11 +51,16 @@ class World(Protocol):
 
 
 class Unknown(Exception):  # noqa: N818  # no error: the importer asks for the value of what it depends on
-    """A value is needed that depends on the elements of inputs."""
+    """A value is needed that depends on the elements of inputs. `whole`: all operands of the node are.
 
-    def __init__(self, names: frozenset[str], what: str) -> None:
+    `place` is the number of the node in the outermost graph.
+    """
+
+    def __init__(self, names: frozenset[str], what: str, *, whole: bool = False) -> None:
         self.names = names
         self.what = what
+        self.whole = whole
+        self.place = 0
         super().__init__(what)
 
 
@@ -162,12 +167,13 @@ class OnnxRow:
     """How an operator is served: `build` on operands, and `host` on arrays where all of them are known.
 
     A row that `moves` looks at no element of its operands. A row without `build` has results that no plan can foresee,
-    such as those whose size depends on data: its inputs must be known.
+    such as those whose size depends on data: its inputs must be known. `most` are the shapes that they have at most.
     """
 
     build: Build | None = None
     host: Host | None = None
     moves: bool = False
+    most: Callable[..., tuple[Shape, ...]] | None = None
 
 
 def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +20,20 @@ from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
-from nnc.onnx.file import MOST_BYTES, TWINS, OnnxFile, dtype_named, read, schema_of
+from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import OnnxImporter, OnnxValue
-from nnc.onnx.node import Array, Unknown
+from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.onnx.parts import split
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
 
 Result = Array | list[Array] | None
+# Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
+OPTION_ELEMENTS = 256
+MOST_STAGES = 64
+# Of these the first result has the element type of the first operand, and all other results are places.
+KEEPS_TYPE = ("Compress", "Unique")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +58,38 @@ class OnnxProgram:
         return [_result(value, computed) for value in self.outputs]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxStages:
+    """A model in two, with a node between that is computed from elements: its results may have any size.
+
+    Without such a node the second part only has inputs that act as shapes, whose values the first gives.
+    """
+
+    before: OnnxModel
+    node: OnnxModel | None
+    behind: OnnxModel
+    outputs: tuple[str, ...]
+    nbytes: int = 0
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Result]:
+        """The outputs, as arrays of their own."""
+        values: dict[str, Result] = dict(feeds)
+        values |= self.before.run_some(values)
+        if self.node is not None:
+            values |= self.node.by_elements(values)
+        values |= self.behind.run_some(values)
+        return [values[name] for name in self.outputs]
+
+    def programs(self, arrays: Mapping[str, Result]) -> list[Compiled]:
+        """What runs for arrays of these shapes, where the node's results are as large as they can be."""
+        values = dict(arrays)
+        first, made = self.before.planned(values)
+        values |= made
+        if self.node is not None:
+            values |= self.node.greatest(values)
+        return [*first, *self.behind.planned(values)[0]]
+
+
 @dataclass(slots=True, eq=False)
 class OnnxModel:
     """The graph of a file with its weights. `sizes` fixes open dimensions by name for `plan`.
@@ -64,7 +103,11 @@ class OnnxModel:
     backend: str = ""
     passes: tuple[Pass, ...] = DEFAULT
     by_value: set[str] = field(default_factory=set)
-    _programs: RecentlyUsed[Hashable, OnnxProgram] = field(default_factory=lambda: RecentlyUsed(lambda one: one.nbytes))
+    _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
+        default_factory=lambda: RecentlyUsed(lambda one: one.nbytes)
+    )
+    _stages: dict[int, OnnxStages] = field(default_factory=dict)
+    _depth: int = 0
     _arena: Arena = field(default_factory=lambda: Arena(0))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -104,15 +147,55 @@ class OnnxModel:
         return dict(zip(self.outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
 
     def memory(self, **sizes: int) -> MemoryStatement:
-        """The bytes of a run with these open dimensions; nothing is allocated. UsageError names those still open."""
+        """The bytes of a run with these open dimensions; nothing is allocated. UsageError names those still open.
+
+        Results whose size depends on data count with the largest that they can have.
+        """
         return self.compiled(**sizes).memory()
 
     def compiled(self, **sizes: int) -> Compiled:
-        """The program of a run with these open dimensions, whose `plan()` and `page()` show its memory."""
-        program = self._program(self.placeholders(**sizes), values=False)
-        if program.compiled is None:
+        """The program of a run with these open dimensions, whose `plan()` and `page()` show its memory.
+
+        Of a model in stages, which share one arena, the largest.
+        """
+        programs, _ = self.planned(self.placeholders(**sizes))
+        if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
-        return program.compiled
+        return max(programs, key=lambda one: one.memory().arena)
+
+    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[Compiled], dict[str, Array]]:
+        """The programs of a run on arrays of these shapes, and what its outputs look like."""
+        given = {name: arrays[name] for name in self.inputs}
+        program = self._program(given, values=False)
+        if isinstance(program, OnnxStages):
+            return program.programs(given), {}
+        looks = {name: _look(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
+        return [] if program.compiled is None else [program.compiled], looks
+
+    def run_some(self, values: Mapping[str, Result]) -> dict[str, Result]:
+        """The outputs for those of the values that are inputs."""
+        given = {name: values[name] for name in self.inputs}
+        return dict(zip(self.outputs, self._program(given).run(given), strict=True))  # type: ignore[arg-type]
+
+    def by_elements(self, values: Mapping[str, Result]) -> dict[str, Result]:
+        """The outputs, computed from elements without a program."""
+        given = {name: values[name] for name in self.inputs}
+        _, _, outputs = self._import(given, frozenset(given))
+        return {name: _result(value, {}) for name, value in zip(self.outputs, outputs, strict=True)}
+
+    def greatest(self, values: Mapping[str, Result]) -> dict[str, Array]:
+        """Zeros, which take no memory, as large as the outputs of the last node can be; UsageError for no bound."""
+        node = decode(self.file.graph.node[-1], self.file.opsets)
+        row = ROWS.get(node.op if not node.domain else f"{node.domain}.{node.op}")
+        scope = {one.name: self.file.array(one) for one in self.file.graph.initializer} | dict(values)
+        if row is None or row.most is None or not all(name in scope for name in node.inputs if name):
+            raise UsageError(
+                "plan", got=f"{node.label}, whose result depends on values", need="a bound", fix="run() it"
+            )
+        shapes = row.most(node, *(scope[name] if name else None for name in node.inputs))
+        kind = np.asarray(scope[node.inputs[0]]).dtype if node.op in KEEPS_TYPE else np.dtype(np.int64)
+        kinds = [kind, *[np.dtype(np.int64)] * (len(shapes) - 1)]
+        return {name: _zeros(shape, kind) for name, shape, kind in zip(node.outputs, shapes, kinds) if name}
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, which take no memory; UsageError names a dimension that is open still."""
@@ -131,7 +214,10 @@ class OnnxModel:
         self, **sizes: int
     ) -> tuple[SymbolicGraph, dict[str, Symbol], dict[str, tuple[Symbol, Array]], tuple[Symbol, ...]]:
         """The symbolic graph for these open dimensions, before any pass: inputs, weights with their values, outputs."""
-        importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
+        try:
+            importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
+        except Unknown as unknown:
+            raise UsageError("graph", got=unknown.what, need="options that do not depend on data") from None
         results = tuple(importer.operand(one) for one in outputs)
         constants = {f"constant_{place}": pair for place, pair in enumerate(importer.constants.items())}
         return importer.graph, inputs, {**importer.weights, **constants}, results
@@ -160,12 +246,12 @@ class OnnxModel:
 
     # ---- programs
 
-    def _program(self, arrays: Mapping[str, object], *, values: bool = True) -> OnnxProgram:
+    def _program(self, arrays: Mapping[str, object], *, values: bool = True) -> OnnxProgram | OnnxStages:
         """The program of a signature, made by one thread at a time."""
         with self._lock:
             return self._find_program(arrays, values=values)
 
-    def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> OnnxProgram:
+    def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> OnnxProgram | OnnxStages:
         for _ in range(len(arrays) + 1):
             known = frozenset(self.by_value) | {n for n, one in arrays.items() if not isinstance(one, np.ndarray)}
             known |= {n for n, one in arrays.items() if isinstance(one, np.ndarray) and one.dtype not in TWINS}
@@ -176,6 +262,8 @@ class OnnxModel:
             try:
                 program = self._build(arrays, known)
             except Unknown as unknown:
+                if self._is_cut(unknown, arrays):
+                    return self._programs.put(key, self._staged(unknown))
                 names = unknown.names - known
                 if not values or not names:
                     on = ", ".join(sorted(unknown.names)) or "nothing"
@@ -186,9 +274,39 @@ class OnnxModel:
                 self.by_value |= names
                 continue
             self._programs.put(key, program)
-            self._arena.fit(one.compiled for one in self._programs.values() if one.compiled is not None)
+            if self._depth:
+                self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
+            else:
+                kept = self._programs.values()
+                self._arena.fit(one.compiled for one in kept if isinstance(one, OnnxProgram) and one.compiled)
             return program
         raise AssertionError("each turn binds an input more")
+
+    def _is_cut(self, unknown: Unknown, arrays: Mapping[str, object]) -> bool:
+        """Whether the model runs in stages: the elements that are wanted are made of data, and not of options."""
+        sources = [arrays[name] for name in unknown.names]
+        data = [one for one in sources if isinstance(one, np.ndarray) and one.dtype in TWINS]
+        if self._depth >= MOST_STAGES or not data:
+            return False
+        if unknown.whole:
+            return any(one.dtype.kind not in "biu" or one.size > OPTION_ELEMENTS for one in data)
+        return unknown.place > 0 and any(one.size > OPTION_ELEMENTS for one in data)
+
+    def _staged(self, unknown: Unknown) -> OnnxStages:
+        """The model cut at a node; the parts share an arena."""
+        if unknown.place not in self._stages:
+            arena = self._arena if self._depth else Arena(0)
+            parts = split(self.file.graph, unknown.place, whole=unknown.whole)
+            models = [None if one is None else self._part(one, arena) for one in parts]
+            before, node, behind = models
+            assert before is not None
+            assert behind is not None
+            self._stages[unknown.place] = OnnxStages(before, node, behind, self.outputs)
+        return self._stages[unknown.place]
+
+    def _part(self, graph: GraphPart, arena: Arena) -> OnnxModel:
+        file = replace(self.file, graph=cast(onnx.GraphProto, graph))  # all that is read of a graph is in a part
+        return OnnxModel(file, {}, self.backend, self.passes, _arena=arena, _depth=self._depth + 1)
 
     def _import(
         self, arrays: Mapping[str, object], known: frozenset[str]
@@ -352,4 +470,19 @@ def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int])
     spec = TensorSpec(tuple(shape), dtype_named(tensor.elem_type))
     if spec.nbytes > MOST_BYTES:
         raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
-    return np.broadcast_to(np.zeros((), spec.dtype.numpy), shape)
+    return _zeros(spec.shape, spec.dtype.numpy)
+
+
+def _zeros(shape: tuple[int, ...], kind: np.dtype[np.generic]) -> Array:
+    """Zeros that take no memory."""
+    return np.broadcast_to(np.zeros((), kind), shape)
+
+
+def _look(value: OnnxValue) -> Array:
+    """An array like a value: itself where it is known."""
+    if value.array is not None:
+        return value.array
+    spec = value.spec
+    if spec is None:
+        raise UsageError("plan", got="a sequence between stages", need="tensors", fix="run() it")
+    return _zeros(spec.shape, spec.dtype.numpy)

@@ -14,15 +14,15 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-import onnx
 from nnc.core.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.nn.initializers import Initializer
 from nnc.nn.layer import Layer, Scope, T
-from nnc.onnx.file import OnnxFile
-from nnc.onnx.importer import OnnxImporter, OnnxValue, leading_to
+from nnc.onnx.file import GraphPart, OnnxFile
+from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.onnx.parts import leading_to
 from nnc.symbolic import Symbol
 
 
@@ -71,9 +71,9 @@ class OnnxLayer(Layer):
             raise UsageError("OnnxLayer", got=f"inputs {', '.join(names) or 'none'}", need="a file with one input")
         return str(names[0])
 
-    def _graph(self) -> onnx.GraphProto:
+    def _graph(self) -> GraphPart:
         output = self.output or self.file.graph.output[0].name
-        graph = leading_to(self.file.graph, output)
+        graph = leading_to(self.file.graph, [output])
         if graph is None:
             raise FormatError("OnnxLayer", got=f"output {output!r}", need="a tensor that a node of the file writes")
         return graph

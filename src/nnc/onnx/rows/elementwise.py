@@ -113,8 +113,14 @@ def _bit_cast(node: OnnxNode, x: Array) -> Array:
     return np.ascontiguousarray(x).view(twin).reshape(x.shape)
 
 
-def _bits(function: Callable[..., Any]) -> OnnxRow:
-    return OnnxRow(None, lambda node, *arrays: np.asarray(function(*arrays)).astype(arrays[0].dtype))
+def _bits(op: Callable[..., Operand], function: Callable[..., Any]) -> OnnxRow:
+    return OnnxRow(
+        lambda call: op(*call.present), lambda node, *arrays: np.asarray(function(*arrays)).astype(arrays[0].dtype)
+    )
+
+
+def _shifted(call: NodeCall) -> Results:
+    return (ops.shift_left if call.text("direction") == "LEFT" else ops.shift_right)(call[0], call[1])
 
 
 def _shift(node: OnnxNode, a: Array, b: Array) -> Array:
@@ -137,7 +143,7 @@ def _clip(call: NodeCall) -> Results:
 def _cast(call: NodeCall) -> Results:
     number = call.integer("to")
     if onnx.helper.tensor_dtype_to_np_dtype(number) not in TWINS:
-        raise Unknown(call.sources[0], f"{call.node.label} to an element type that runs by value alone")
+        raise Unknown(call.sources[0], f"{call.node.label} to an element type that runs by value alone", whole=True)
     target, x = dtype_named(number, call.node.label), call[0]
     if target is BOOL:
         return ops.not_equal(x, ops.fill_like(x, 0.0)) if x.spec.dtype is not BOOL else x
@@ -355,11 +361,11 @@ ROWS = {
     "Xor": _logical(ops.logical_xor),
     "Not": _unary(ops.logical_not),
     "BitCast": OnnxRow(None, _bit_cast),
-    "BitwiseAnd": _bits(np.bitwise_and),
-    "BitwiseOr": _bits(np.bitwise_or),
-    "BitwiseXor": _bits(np.bitwise_xor),
-    "BitwiseNot": _bits(np.bitwise_not),
-    "BitShift": OnnxRow(None, _shift),
+    "BitwiseAnd": _bits(ops.bitwise_and, np.bitwise_and),
+    "BitwiseOr": _bits(ops.bitwise_or, np.bitwise_or),
+    "BitwiseXor": _bits(ops.bitwise_xor, np.bitwise_xor),
+    "BitwiseNot": _bits(ops.bitwise_not, np.bitwise_not),
+    "BitShift": OnnxRow(_shifted, _shift),
     "Where": OnnxRow(_where, lambda node, c, a, b: np.where(c, a, b)),
     "Identity": OnnxRow(_identity, lambda node, x: x),
 }

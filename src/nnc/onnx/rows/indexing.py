@@ -8,6 +8,7 @@ import numpy as np
 
 from nnc import ops
 from nnc.core.dtype import I64
+from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 
@@ -99,15 +100,32 @@ def _scatter(call: NodeCall) -> Results:
     axis = call.integer("axis", 0) % x.spec.rank
     mode = call.text("reduction", "none")
     places = positive(index, x.shape[axis])
-    for other, size in enumerate(index.shape):
-        if other != axis and size != x.shape[other]:
-            names = frozenset[str]().union(*call.sources)
-            raise Unknown(names, f"{call.node.label} with updates smaller than the data along other axes")
+    if any(size != x.shape[other] for other, size in enumerate(index.shape) if other != axis):
+        # Updates smaller than the data along other axes: places among all elements.
+        flat = call.constant(_offsets(x.shape, index.shape, axis)) + places * math.prod(x.shape[axis + 1 :])
+        whole = ops.reshape(x, (x.spec.elements,))
+        x, places, updates, axis, shape = whole, _flat(flat), _flat(updates), 0, x.shape
+    else:
+        shape = x.shape
     if mode == "add":
-        return x + ops.scatter_along(updates, places, axis, x.shape[axis])
+        return ops.reshape(x + ops.scatter_along(updates, places, axis, x.shape[axis]), shape)
     if mode != "none":
-        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
-    return ops.scatter(x, places, updates, axis)
+        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}", whole=True)
+    return ops.reshape(ops.scatter(x, places, updates, axis), shape)
+
+
+def _flat(x: Operand) -> Operand:
+    return ops.reshape(x, (x.spec.elements,))
+
+
+def _offsets(shape: Shape, inner: Shape, axis: int) -> Array:
+    """Places among all elements of the corner of these inner sizes, where `axis` counts as 0."""
+    total = np.zeros((1,) * len(shape), np.int64)
+    for other, size in enumerate(inner):
+        if other != axis:
+            steps = np.arange(size) * math.prod(shape[other + 1 :])
+            total = total + steps.reshape([-1 if one == other else 1 for one in range(len(shape))])
+    return np.broadcast_to(total, inner)
 
 
 def _scatter_nd(call: NodeCall) -> Results:
@@ -120,7 +138,7 @@ def _scatter_nd(call: NodeCall) -> Results:
     if mode == "add":
         return x + ops.reshape(ops.scatter_add(rows, flat, 0, outer), x.shape)
     if mode != "none":
-        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}")
+        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} with reduction {mode}", whole=True)
     wide = ops.broadcast_to(ops.reshape(flat, (places.spec.elements, 1)), rows.shape)
     return ops.reshape(ops.scatter(ops.reshape(x, (outer, row)), wide, rows, 0), x.shape)
 
@@ -139,6 +157,26 @@ def _one_hot(call: NodeCall) -> Results:
     order = list(range(rank - 1))
     order.insert(axis, rank - 1)
     return ops.transpose(y, tuple(order))
+
+
+def _most_compressed(node: OnnxNode, x: Array, condition: Array) -> tuple[tuple[int, ...], ...]:
+    if "axis" not in node.attributes:
+        return ((min(x.size, condition.size),),)
+    axis = node.integer("axis", 0) % x.ndim
+    return ((*x.shape[:axis], min(x.shape[axis], condition.size), *x.shape[axis + 1 :]),)
+
+
+def _most_unique(node: OnnxNode, x: Array) -> tuple[tuple[int, ...], ...]:
+    if "axis" not in node.attributes:
+        return ((x.size,),) * 4
+    return (x.shape, *((x.shape[node.integer("axis", 0) % x.ndim],),) * 3)
+
+
+def _most_suppressed(
+    node: OnnxNode, boxes: Array, scores: Array, most: Array | None = None, *options: Array | None
+) -> tuple[tuple[int, ...], ...]:
+    each = 0 if most is None else int(most.reshape(-1)[0])
+    return ((scores.shape[0] * scores.shape[1] * min(each, boxes.shape[1]), 3),)
 
 
 def _non_zero(node: OnnxNode, x: Array) -> Array:
@@ -173,13 +211,15 @@ def _suppress(node: OnnxNode, boxes: Array, scores: Array, *options: Array | Non
     corners = _corners(boxes.astype(np.float32), node.attributes.get("center_point_box", 0) == 1)
     chosen: list[tuple[int, int, int]] = []
     for batch, group in np.ndindex(*scores.shape[:2]):
-        picked: list[int] = []
-        for place in np.argsort(-scores[batch, group], kind="stable").tolist():
-            if len(picked) == most or (least is not None and scores[batch, group, place] <= least):
+        left = np.argsort(-scores[batch, group], kind="stable")
+        if least is not None:
+            left = left[scores[batch, group, left] > least]
+        for _ in range(min(most, len(left))):
+            if not len(left):
                 break
-            if all(_overlap(corners[batch, place], corners[batch, one]) <= (overlap or 0.0) for one in picked):
-                picked.append(place)
-        chosen += [(batch, group, place) for place in picked]
+            chosen.append((batch, group, int(left[0])))
+            best, rest = corners[batch, left[0]], corners[batch, left[1:]]
+            left = left[1:][_overlaps(best, rest) <= (overlap or 0.0)]
     return np.array(chosen, np.int64).reshape(-1, 3)
 
 
@@ -191,11 +231,26 @@ def _corners(boxes: Array, centred: bool) -> Array:
     return np.concatenate([np.minimum(one, two), np.maximum(one, two)], -1)
 
 
-def _overlap(one: Array, two: Array) -> float:
-    sides = np.maximum(np.minimum(one[2:], two[2:]) - np.maximum(one[:2], two[:2]), 0.0)
-    common = float(np.prod(sides))
-    areas = [float(np.prod(box[2:] - box[:2])) for box in (one, two)]
-    return common / (sum(areas) - common) if common else 0.0
+def _overlaps(one: Array, boxes: Array) -> Array:
+    """What a box has in common with each of some, over what both cover."""
+    sides = np.maximum(np.minimum(one[2:], boxes[:, 2:]) - np.maximum(one[:2], boxes[:, :2]), 0.0)
+    common = sides.prod(-1)
+    areas = (one[2:] - one[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(-1)
+    return np.asarray(common / np.where(common > 0, areas - common, 1.0))
+
+
+def _written(call: NodeCall) -> Results:
+    """The update written into each row of a cache from where `start` says, or round and round."""
+    cache, update, start = call[0], call[1], call.maybe(2)
+    axis = call.integer("axis", -2) % cache.spec.rank
+    shape = [1] * cache.spec.rank
+    shape[axis] = update.shape[axis]
+    places = call.constant(np.arange(update.shape[axis], dtype=np.int64).reshape(shape))
+    if start is not None:
+        places = places + ops.reshape(ops.cast(start, I64), (-1, *[1] * (cache.spec.rank - 1)))
+    if call.text("mode", "linear") == "circular":
+        places = ops.remainder(places, cache.shape[axis])
+    return ops.scatter(cache, ops.broadcast_to(places, update.shape), update, axis)
 
 
 def _tensor_scatter(node: OnnxNode, cache: Array, update: Array, start: Array | None = None) -> Array:
@@ -218,7 +273,7 @@ def _tensor_scatter(node: OnnxNode, cache: Array, update: Array, start: Array | 
 
 
 ROWS = {
-    "TensorScatter": OnnxRow(None, _tensor_scatter),
+    "TensorScatter": OnnxRow(_written, _tensor_scatter),
     "Gather": OnnxRow(_gather, lambda node, x, index: np.take(x, index, axis=node.attributes.get("axis", 0))),
     "GatherElements": OnnxRow(_gather_elements),
     "GatherND": OnnxRow(_gather_nd),
@@ -226,8 +281,8 @@ ROWS = {
     "Scatter": OnnxRow(_scatter, _scatter_host),
     "ScatterND": OnnxRow(_scatter_nd, _scatter_nd_host),
     "OneHot": OnnxRow(_one_hot),
-    "NonZero": OnnxRow(None, _non_zero),
-    "Compress": OnnxRow(None, _compress),
-    "Unique": OnnxRow(None, _unique),
-    "NonMaxSuppression": OnnxRow(None, _suppress),
+    "NonZero": OnnxRow(None, _non_zero, most=lambda node, x: ((x.ndim, x.size),)),
+    "Compress": OnnxRow(None, _compress, most=_most_compressed),
+    "Unique": OnnxRow(None, _unique, most=_most_unique),
+    "NonMaxSuppression": OnnxRow(None, _suppress, most=_most_suppressed),
 }

@@ -1,4 +1,4 @@
-"""Samples and spectra: GridSample, Col2Im, running products."""
+"""Samples: GridSample, deformed convolutions, boxes, Col2Im; running products and determinants."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results
-from nnc.onnx.rows.window import channels_first, channels_last
+from nnc.core.spec import Shape
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results, Unknown
+from nnc.onnx.rows.products import matmul
+from nnc.onnx.rows.window import channels_first, channels_last, window_of
+from nnc.ops.window import Window, output_sizes
+
+# Larger determinants are computed from elements: without divisions their terms cancel.
+MOST_DETERMINANT = 8
 
 
 def _grid_sample(call: NodeCall) -> Results:
@@ -63,6 +69,75 @@ def _determinant(node: OnnxNode, x: Array) -> Array:
     return np.asarray(np.linalg.det(x)).astype(x.dtype)
 
 
+def _small_determinant(call: NodeCall) -> Results:
+    """det A = (-1)^(n-1) · (F^(n-1) A)[0, 0] with F(X) = mu(X) · A, without a division (Bird 2011)."""
+    a = call[0]
+    size = a.shape[-1]
+    if not 0 < size <= MOST_DETERMINANT or not a.spec.dtype.is_float:
+        raise Unknown(frozenset[str]().union(*call.sources), f"{call.node.label} of size {size}", whole=True)
+    upper = call.constant(np.triu(np.ones((size, size)), 1), a.spec)
+    unit = call.constant(np.eye(size), a.spec)
+    x = a
+    for _ in range(size - 1):
+        behind = ops.reduce_sum(matmul(upper, x * unit), (-1,), keepdims=True)
+        x = matmul(x * upper - behind * unit, a)
+    first = ops.reshape(x[(..., slice(0, 1), slice(0, 1))], a.shape[:-2])
+    return first if size % 2 else -first
+
+
+def _deformed(call: NodeCall) -> Results:
+    """y[n, o, p] = sum_{c, k} w[o, c, k] · m[n, k, p] · x[n, c, place of tap k at p + offset[n, k, p]]
+
+    The places between elements are sampled linearly, and are 0 outside (Zhu et al. 2019).
+    """
+    x, w, offset, bias, mask = call[0], call[1], call[2], call.maybe(3), call.maybe(4)
+    sizes, kernel = x.shape[2:], call.integers("kernel_shape", w.shape[2:])
+    rank, groups, parts = len(sizes), call.integer("group", 1), call.integer("offset_group", 1)
+    window = window_of(call, sizes, kernel)
+    outputs, taps = output_sizes("deform_conv", sizes, kernel, window), math.prod(kernel)
+    points, rows, depth = math.prod(outputs), x.shape[0] * parts, x.shape[1] // parts
+    moved = ops.transpose(ops.reshape(offset, (rows, taps, rank, points)), (0, 1, 3, 2))
+    scale, shift = np.array([2 / size for size in sizes]), np.array([1 / size - 1 for size in sizes])
+    unit = (moved + call.constant(_places(kernel, outputs, window), x.spec)) * call.constant(scale, x.spec)
+    grid = ops.flip(unit + call.constant(shift, x.spec), 3)
+    samples = ops.grid_sample(channels_last(ops.reshape(x, (rows, depth, *sizes))), grid)
+    if mask is not None:
+        samples = samples * ops.reshape(mask, (rows, taps, points, 1))
+    split = ops.reshape(samples, (x.shape[0], parts, taps, points, depth))
+    columns = ops.reshape(ops.transpose(split, (0, 3, 1, 4, 2)), (x.shape[0] * points, groups, w.shape[1] * taps))
+    weights = ops.reshape(w, (groups, w.shape[0] // groups, w.shape[1] * taps))
+    y = ops.transpose(ops.gemm(ops.transpose(columns, (1, 0, 2)), weights, transpose_b=True), (1, 0, 2))
+    y = ops.reshape(y, (x.shape[0], *outputs, w.shape[0]))
+    return channels_first(y if bias is None else y + bias)
+
+
+def _places(kernel: Shape, outputs: Shape, window: Window) -> Array:
+    """Where each tap reads for each output without an offset: [tap, output, axis]."""
+    result = np.empty((math.prod(kernel), math.prod(outputs), len(kernel)))
+    for axis, (low, _) in enumerate(window.padding):
+        at = np.indices(kernel)[axis].reshape(-1, 1) * window.dilations[axis] - low
+        result[..., axis] = at + np.indices(outputs)[axis].reshape(-1) * window.strides[axis]
+    return result
+
+
+def _aligned(call: NodeCall) -> Results:
+    """Means of linear samples in the cells of each box, where their number is given (He et al. 2017)."""
+    x, boxes, batches = call[0], call[1], call[2]
+    half = call.node.opset >= 16 and call.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    samples = call.integer("sampling_ratio", 0)
+    if call.text("mode", "avg") != "avg" or not samples:
+        names = frozenset[str]().union(*call.sources)
+        raise Unknown(names, f"{call.node.label}, whose samples depend on the boxes", whole=True)
+    scaled = boxes * call.real("spatial_scale", 1.0)
+    low, high = ops.slice_axis(scaled, 1, 0, 2), ops.slice_axis(scaled, 1, 2, 4)
+    if not half:
+        low, high = low + 0.5, low + 0.5 + ops.maximum(high - low, 1.0)
+    of = ops.cast(ops.reshape(batches, (batches.spec.elements, 1)), boxes.spec.dtype)
+    rows = ops.concatenate([of, ops.flip(low, 1), ops.flip(high, 1)], 1)
+    cells = (call.integer("output_height", 1), call.integer("output_width", 1))
+    return channels_first(ops.roi_align(channels_last(x), rows, cells, samples))
+
+
 def _taps(places: Array, size: int) -> tuple[Array, Array, Array]:
     """(low, high, how much of the high one) for positions in 0..size; those beyond by more than one weigh nothing."""
     inside = (places >= -1.0) & (places <= size)
@@ -96,9 +171,10 @@ def _roi_align(node: OnnxNode, x: Array, boxes: Array, batches: Array) -> Array:
 
 
 ROWS = {
-    "RoiAlign": OnnxRow(None, _roi_align),
+    "DeformConv": OnnxRow(_deformed),
+    "RoiAlign": OnnxRow(_aligned, _roi_align),
     "GridSample": OnnxRow(_grid_sample),
     "Col2Im": OnnxRow(_col2im),
     "CumProd": OnnxRow(_running_product),
-    "Det": OnnxRow(None, _determinant),
+    "Det": OnnxRow(_small_determinant, _determinant),
 }

@@ -68,7 +68,7 @@ def _ceiled(call: NodeCall, sizes: Shape, kernel: Shape, window: Window) -> Wind
 def _max_pool(call: NodeCall) -> Results:
     x, kernel = call[0], call.integers("kernel_shape")
     if call.wants(1):
-        raise Unknown(call.sources[0], f"{call.node.label}, whose indices are asked for")
+        raise Unknown(call.sources[0], f"{call.node.label}, whose indices are asked for", whole=True)
     window = _ceiled(call, x.shape[2:], kernel, window_of(call, x.shape[2:], kernel))
     y = channels_last(x)
     if not x.spec.dtype.is_float:
@@ -157,27 +157,32 @@ def _host_max_pool(node: OnnxNode, x: Array) -> tuple[Array, Array]:
     return values, places
 
 
-def _max_unpool(node: OnnxNode, x: Array, places: Array, shape: Array | None = None) -> Array:
-    """Zeros with the maxima where they were."""
-    call = NodeCall(node, (), (x,), (frozenset(),), None)  # type: ignore[arg-type]  # attributes alone are asked for
-    kernel, rank = call.integers("kernel_shape"), x.ndim - 2
-    strides, pads = call.integers("strides", (1,) * rank), pads_of(call, rank)
-    natural = [
-        (size - 1) * stride + extent - low - high
-        for size, stride, extent, (low, high) in zip(x.shape[2:], strides, kernel, pads, strict=True)
-    ]
-    inner = np.zeros((*x.shape[:2], *natural), x.dtype)
-    inner.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
-    if shape is None:
+def _unpooled(call: NodeCall) -> Results:
+    """Zeros with the maxima where they were; the border of a larger shape is behind them."""
+    x, places, shape = call[0], call[1], call.integers_at(2)
+    natural = (*x.shape[:2], *_unpooled_sizes(call, x.shape[2:]))
+    zeros = ops.broadcast_to(call.constant(np.zeros(1), x.spec), (math.prod(natural),))
+    flat = [ops.reshape(one, (one.spec.elements,)) for one in (places, x)]
+    inner = ops.reshape(ops.scatter(zeros, flat[0], flat[1], 0), natural)
+    if shape is None or shape == natural:
         return inner
-    result = np.zeros(tuple(int(one) for one in shape), x.dtype)
-    result[tuple(slice(0, size) for size in inner.shape)] = inner
-    return result
+    if any(size < least for size, least in zip(shape, natural, strict=True)):
+        raise call.refuse(f"the shape {list(shape)} for {list(natural)}")
+    return ops.pad(inner, (0,) * len(natural), tuple(a - b for a, b in zip(shape, natural, strict=True)))
+
+
+def _unpooled_sizes(call: NodeCall, sizes: Shape) -> Shape:
+    kernel, rank = call.integers("kernel_shape"), len(sizes)
+    strides, pads = call.integers("strides", (1,) * rank), pads_of(call, rank)
+    return tuple(
+        (size - 1) * stride + extent - low - high
+        for size, stride, extent, (low, high) in zip(sizes, strides, kernel, pads, strict=True)
+    )
 
 
 ROWS = {
     "MaxPool": OnnxRow(_max_pool, _host_max_pool),
-    "MaxUnpool": OnnxRow(None, _max_unpool),
+    "MaxUnpool": OnnxRow(_unpooled),
     "AveragePool": OnnxRow(_average_pool),
     "LpPool": OnnxRow(_lp_pool),
     "GlobalAveragePool": OnnxRow(lambda call: ops.reduce_mean(call[0], _spatial(call[0]), keepdims=True)),
