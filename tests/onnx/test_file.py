@@ -92,6 +92,9 @@ HOSTILE: dict[str, Make] = {
     "a loop without an end": endless,
     "nodes in a circle": lambda: model([node("Add", "x b", "a"), node("Neg", "a", "b")], {"x": [1]}, ["a"]),
     "a name that nothing writes": lambda: model([node("Add", "x nothing", "y")], {"x": [1]}, ["y"]),
+    "an output that nothing writes behind a size of the data": lambda: model(
+        [node("NonZero", "x", "y")], {"x": [1]}, ["nothing", "y"]
+    ),
     "a tile of 2^40": lambda: wide("Tile", r=np.array([1 << 40])),
     "an expansion to 2^50": lambda: wide("Expand", s=np.array([1 << 50])),
     "a shape whose product overflows": lambda: wide("Expand", s=np.array([1 << 32, 1 << 32])),

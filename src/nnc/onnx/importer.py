@@ -31,15 +31,23 @@ BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeErr
 STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
+# What elements stand for that are no tensor of ours: text, or maps.
+Meaning: TypeAlias = Callable[[Array], "Array | list[dict[object, float]]"]
+
+
 @dataclass(slots=True, eq=False)
 class OnnxValue:
-    """A value of the file. `sources` are the inputs whose elements it depends on; `items` makes it a sequence."""
+    """A value of the file. `sources` are the inputs whose elements it depends on; `items` makes it a sequence.
+
+    `meaning` makes of the elements what the caller gets.
+    """
 
     array: Array | None = None
     symbol: Symbol | None = None
     sources: frozenset[str] = frozenset()
     items: tuple[OnnxValue, ...] | None = None
     weight: str = ""
+    meaning: Meaning | None = None
 
     @property
     def spec(self) -> TensorSpec | None:
@@ -142,14 +150,14 @@ class OnnxImporter:
     def apply(self, node: OnnxNode, scope: Mapping[str, OnnxValue]) -> Sequence[OnnxValue]:
         """What a node writes, known or as symbols."""
         inputs = [self._named(name, scope) if name else None for name in node.inputs]
-        special = self.specials.get(node.op) if node.domain == "" else None
+        special = self.specials.get(node.op if not node.domain else f"{node.domain}.{node.op}")
         try:
             if special is not None:
                 return special(self, node, inputs, scope)
             row = self.rows.get(node.op if not node.domain else f"{node.domain}.{node.op}")
             if row is None or (node.domain, node.op) in self.file.functions:
                 return self._expand(node, inputs)
-            return self._call(node, row, inputs)
+            return self.call(node, row, inputs)
         except NncError as error:
             if isinstance(error, UsageError) and not error.origin:
                 error.origin = f"node {node.label}"
@@ -168,7 +176,9 @@ class OnnxImporter:
 
     # ---- calls
 
-    def _call(self, node: OnnxNode, row: OnnxRow, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
+    def call(self, node: OnnxNode, row: OnnxRow, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
+        """What a row makes of the inputs."""
+        inputs = [one if one is None or one.meaning is None else _meant(node, one) for one in inputs]
         known = [None if one is None else one.array for one in inputs]
         sources = [frozenset() if one is None else one.sources for one in inputs]
         every = frozenset[str]().union(*sources)
@@ -285,6 +295,14 @@ class OnnxImporter:
             version = _newest(schema.function_opset_versions, node.opset)
             return _function(schema.get_function_with_opset_version(version))
         return None
+
+
+def _meant(node: OnnxNode, value: OnnxValue) -> OnnxValue:
+    """What a value stands for, as one that a node can read."""
+    assert value.meaning is not None
+    if value.array is None:
+        raise Unknown(value.sources, f"{node.label}, which reads text or maps", whole=True)
+    return OnnxValue(np.asarray(value.meaning(value.array)), sources=value.sources)
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:

@@ -17,6 +17,8 @@ from nnc.ops.arithmetic import ArithmeticOperand
 Array: TypeAlias = NDArray[Any]
 Operand: TypeAlias = ArithmeticOperand
 K = TypeVar("K")
+# Longer lists in attributes of trees are arrays: Python's own objects take ten times the memory.
+MOST_LISTED = 1 << 12
 Results: TypeAlias = ArithmeticOperand | tuple[ArithmeticOperand | None, ...]
 
 
@@ -182,19 +184,21 @@ def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
     if not all(isinstance(word, str) for word in words):
         raise FormatError("onnx", got="a node with text that is no UTF-8", need="names in UTF-8")
     domain = "" if node.domain == "ai.onnx" else node.domain
-    attributes = {one.name: _value(one) for one in node.attribute if not one.ref_attr_name}
+    most = MOST_LISTED if node.op_type.startswith("TreeEnsemble") else 1 << 62
+    attributes = {one.name: _value(one, most) for one in node.attribute if not one.ref_attr_name}
     opset = opsets.get(domain, 1)
     return OnnxNode(node.op_type, domain, node.name, tuple(node.input), tuple(node.output), attributes, opset)
 
 
-def _value(attribute: onnx.AttributeProto) -> object:
+def _value(attribute: onnx.AttributeProto, most: int) -> object:
     kind = onnx.AttributeProto
-    if attribute.type == kind.INTS:
-        return tuple(attribute.ints)
-    if attribute.type == kind.FLOATS:
-        return tuple(attribute.floats)
+    if attribute.type in (kind.INTS, kind.FLOATS):
+        listed = attribute.ints if attribute.type == kind.INTS else attribute.floats
+        return tuple(listed) if len(listed) <= most else np.array(listed)
     if attribute.type == kind.STRING:
         return attribute.s.decode("utf-8", "replace")
+    if attribute.type == kind.STRINGS and len(attribute.strings) > most:
+        return np.array(attribute.strings)
     if attribute.type == kind.STRINGS:
         return tuple(one.decode("utf-8", "replace") for one in attribute.strings)
     single = {kind.INT: "i", kind.FLOAT: "f", kind.TENSOR: "t", kind.GRAPH: "g", kind.TYPE_PROTO: "tp"}

@@ -18,6 +18,7 @@ from nnc.onnx.rows import (
     spectra,
     text,
     training,
+    trees,
     window,
 )
 from nnc.onnx.rows.control import SPECIALS
@@ -37,6 +38,7 @@ ROWS: dict[str, OnnxRow] = {
     **spectra.ROWS,
     **text.ROWS,
     **training.ROWS,
+    **trees.ROWS,
     **window.ROWS,
 }
 

@@ -57,9 +57,10 @@ def split(graph: Graph, place: int, *, whole: bool) -> tuple[GraphPart, GraphPar
     before = {name for node in nodes[:place] for name in node.output if name} - fixed
     at = nodes[place]
     behind = nodes[place + whole :]
-    results = [one.name for one in graph.output]
-    read = set(results).union(*(reads(node) for node in behind))
+    read = {one.name for one in graph.output}.union(*(reads(node) for node in behind))
     written = {name for name in at.output if name} if whole else set[str]()
+    there = before | written | ({one.name for one in graph.input} - fixed)
+    results = [one.name for one in graph.output if one.name not in there]
     live = sorted(before & (read | reads(at) if whole else read))
     head = part_of(graph, nodes[:place], (), live)
     alone = part_of(graph, [*constant, at], before, sorted(written & read)) if whole else None

@@ -28,7 +28,7 @@ from nnc.onnx.parts import split
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
 
-Result = Array | list[Array] | None
+Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256
 MOST_STAGES = 64
@@ -396,7 +396,7 @@ def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:
     if (domain, node.op_type) in file.functions:
         return True
     name = node.op_type if not domain else f"{domain}.{node.op_type}"
-    if name in ROWS or (not domain and name in SPECIALS):
+    if name in ROWS or name in SPECIALS:
         return True
     schema = schema_of(node.op_type, file.opsets.get(domain, 1), domain)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
@@ -419,9 +419,10 @@ def _known(given: object, sources: frozenset[str]) -> OnnxValue:
 def _result(value: OnnxValue, computed: Mapping[Symbol, Array]) -> Result:
     if value.items is not None:
         return [np.asarray(_result(one, computed)) for one in value.items]
+    found = None if value.array is None else np.array(value.array)
     if value.symbol is not None:
-        return computed[value.symbol]
-    return None if value.array is None else np.array(value.array)
+        found = computed[value.symbol]
+    return found if value.meaning is None or found is None else value.meaning(found)
 
 
 def _signature(value: object, *, by_value: bool) -> object:

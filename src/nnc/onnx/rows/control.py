@@ -14,7 +14,8 @@ from nnc import ops
 from nnc.core.dtype import I64
 from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
-from nnc.onnx.node import OnnxNode, Unknown
+from nnc.onnx.node import Array, OnnxNode, Unknown
+from nnc.onnx.rows.learning import labels_of
 from nnc.onnx.rows.loops import UNROLLED, repeated, scan_of
 from nnc.symbolic import Symbol, case_of
 
@@ -396,7 +397,30 @@ def _identity(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
     return [_first(inputs, node)]
 
 
+def _labelled(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """A classifier whose classes may be text: the graph computes their places."""
+    values = importer.call(node, importer.rows[f"{node.domain}.{node.op}"], inputs)
+    labels = labels_of(node)
+    if labels and isinstance(labels[0], str):
+        words = np.array(labels, object)
+        values[0].meaning = lambda places: words[places]
+    return values
+
+
+def _mapped(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
+    """A map from class to score for each row."""
+    value, labels = _first(inputs, node), labels_of(node)
+
+    def maps(rows: Array) -> list[dict[object, float]]:
+        return [dict(zip(labels, row, strict=True)) for row in np.atleast_2d(rows).tolist()]
+
+    return [OnnxValue(value.array, value.symbol, value.sources, meaning=maps)]
+
+
+ML = "ai.onnx.ml"
 SPECIALS: dict[str, Special] = {
+    **{f"{ML}.{name}": _labelled for name in ("LinearClassifier", "TreeEnsembleClassifier")},
+    f"{ML}.ZipMap": _mapped,
     "Constant": _constant,
     "Shape": _shape,
     "Size": _size,
