@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,10 @@ def run(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in results.items():
-            np.save(folder / f"{_file_name(name)}.npy", value, allow_pickle=False)
+            if value.dtype == object:  # text, or maps of classes
+                (folder / f"{_file_name(name)}.json").write_text(dumps(value.tolist()), encoding="utf-8")
+            else:
+                np.save(folder / f"{_file_name(name)}.npy", value, allow_pickle=False)
     if json:
         facts: dict[str, Json] = {name: f"{one.dtype}{list(one.shape)}" for name, one in results.items()}
         write_json({"seconds": seconds, "outputs": facts})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,18 +15,10 @@ from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.learning import classified, labels_of, transformed
 
 MOST_DEPTH = 1024
-LEAF, MEMBER = "LEAF", "BRANCH_MEMBER"
-Compare = Callable[[Operand, Operand], Operand]
-MODES: dict[str, Compare] = {
-    "BRANCH_LEQ": ops.less_equal,
-    "BRANCH_LT": ops.less,
-    "BRANCH_GTE": ops.greater_equal,
-    "BRANCH_GT": ops.greater,
-    "BRANCH_EQ": ops.equal,
-    "BRANCH_NEQ": ops.not_equal,
-}
-# What TreeEnsemble of version 5 calls them.
-NUMBERED = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
+# Modes by the numbers that TreeEnsemble of version 5 gives them; a leaf has none there.
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
+COMPARES = (ops.less_equal, ops.less, ops.greater_equal, ops.greater, ops.equal, ops.not_equal)
+MEMBER, LEAF = 6, 7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +39,7 @@ class Trees:
     targets: Array
     weights: Array
     tree: Array
-    members: Mapping[float, Array] | None = None
+    members: Mapping[int, Array] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
@@ -93,7 +85,10 @@ def _numbered(trees: Array, nodes: Array) -> Callable[[Array, Array], Array]:
 def _of_lists(call: NodeCall, kind: str) -> Trees:
     """The trees of TreeEnsembleClassifier and TreeEnsembleRegressor."""
     tree, node = _array(call, "nodes_treeids"), _array(call, "nodes_nodeids")
-    mode = _array(call, "nodes_modes").astype("U16")
+    names = _array(call, "nodes_modes").astype("S16")
+    mode = np.full(len(names), len(MODES))
+    for place, name in enumerate(MODES):
+        mode[names == name.encode()] = place
     if not len(tree) or len({len(tree), len(node), len(mode)}) > 1:
         raise FormatError(call.node.label, got="lists of different lengths", need="one entry for each node")
     number, own = _numbered(tree, node), np.arange(len(tree))
@@ -128,7 +123,7 @@ def _of_tensors(call: NodeCall) -> Trees:
     for side in ("true", "false"):
         nodes, ends = _array(call, f"nodes_{side}nodeids"), _array(call, f"nodes_{side}leafs").astype(bool)
         ways.append(np.concatenate([np.where(ends, nodes + inner, nodes), own]).astype(np.int64))
-    names = [NUMBERED[int(one)] for one in _array(call, "nodes_modes")]
+    modes = _array(call, "nodes_modes").astype(np.int64)
     missing = _array(call, "nodes_missing_value_tracks_true")
     zeros = np.zeros(leaves)
     if max(one.max(initial=0) for one in ways) >= inner + leaves:
@@ -137,7 +132,7 @@ def _of_tensors(call: NodeCall) -> Trees:
         _array(call, "tree_roots").astype(np.int64),
         np.concatenate([feature, zeros.astype(np.int64)]),
         np.concatenate([value, zeros.astype(value.dtype)]),
-        np.array([*names, *[LEAF] * leaves], "U16"),
+        np.concatenate([modes, np.full(leaves, LEAF)]),
         ways[0],
         ways[1],
         np.concatenate([missing.astype(bool) if len(missing) else np.zeros(inner, bool), zeros.astype(bool)]),
@@ -145,18 +140,18 @@ def _of_tensors(call: NodeCall) -> Trees:
         _array(call, "leaf_targetids").astype(np.int64),
         _array(call, "leaf_weights"),
         np.zeros(inner + leaves, np.int64),
-        _members(call, names),
+        _members(call, modes),
     )
 
 
-def _members(call: NodeCall, modes: Sequence[str]) -> dict[float, Array]:
+def _members(call: NodeCall, modes: Array) -> dict[int, Array]:
     """The set of each node that asks for membership; sets follow each other, NaN between them."""
     values = _array(call, "membership_values")
     if not len(values):
         return {}
     sets = np.split(values, np.flatnonzero(np.isnan(values)))
     listed = iter(one[~np.isnan(one)] for one in sets)
-    return {place: next(listed) for place, mode in enumerate(modes) if mode == MEMBER}
+    return {place: next(listed) for place in np.flatnonzero(modes == MEMBER).tolist()}
 
 
 def reached(call: NodeCall, x: Operand, trees: Trees) -> Operand:
@@ -179,12 +174,12 @@ def reached(call: NodeCall, x: Operand, trees: Trees) -> Operand:
 def _goes_true(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Operand:
     """Whether the comparison of the node holds."""
     value = ops.index_select(call.constant(trees.value, seen.spec), at, 0)
-    modes = sorted(set(np.unique(trees.mode).tolist()) - {LEAF})
+    modes = [mode for mode in range(len(MODES) + 1) if mode != LEAF and (trees.mode == mode).any()]
+    if len(MODES) in modes:
+        raise call.refuse("a mode that is none")
     way: Operand | None = None
     for mode in modes:
-        if mode != MEMBER and mode not in MODES:
-            raise call.refuse(f"mode {mode}")
-        holds = _is_member(call, trees, seen, at) if mode == MEMBER else MODES[mode](seen, value)
+        holds = _is_member(call, trees, seen, at) if mode == MEMBER else COMPARES[mode](seen, value)
         if len(modes) > 1:
             holds = ops.logical_and(holds, ops.index_select(call.constant(trees.mode == mode), at, 0))
         way = holds if way is None else ops.logical_or(way, holds)
@@ -197,11 +192,11 @@ def _goes_true(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Oper
 
 def _is_member(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Operand:
     """Whether an element is in the set of its node."""
-    sets = trees.members or {}
+    sets = trees.members
     widest = max(map(len, sets.values()), default=0)
     table = np.full((len(trees.feature), widest), np.nan)
     for place, one in sets.items():
-        table[int(place), : len(one)] = one
+        table[place, : len(one)] = one
     flat = ops.reshape(at, (at.spec.elements,))
     chosen = ops.reshape(ops.index_select(call.constant(table, seen.spec), flat, 0), (*at.shape, widest))
     equal = ops.equal(ops.reshape(seen, (*seen.shape, 1)), chosen)
