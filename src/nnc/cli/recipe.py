@@ -12,7 +12,7 @@ from nnc.cli.terminal import Json
 from nnc.core.dtype import F32, DType
 from nnc.errors import FormatError, UsageError
 from nnc.nn import Adam, Cosine, Evaluation, Input, Layer, Loss, Model, SoftmaxCrossEntropy, UpTo, read_notes
-from nnc.nn.data import Batches, DataSet, Examples
+from nnc.nn.data import Batches, BatchSource, DataSet, Examples
 
 # What a program knows of its data: in its checkpoint, so that predictions need nothing else.
 Facts = Mapping[str, Json]
@@ -91,7 +91,7 @@ class TrainingTask:
 
     facts: Facts
     examples: int
-    source: Callable[[Model, int, int], Batches]
+    source: Callable[[Model, int, int], BatchSource]
     evaluate: Evaluate
     measure: Measure = Measure()
     whole_epochs: bool = False

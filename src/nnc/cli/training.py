@@ -25,7 +25,7 @@ from nnc.nn import (
     read_position,
     save_checkpoint,
 )
-from nnc.nn.data import Batches
+from nnc.nn.data import BatchSource
 
 Show = Callable[[Progress, float], None]
 
@@ -64,7 +64,7 @@ class Training:
     program: str
     task: TrainingTask
     model: Model
-    batches: Batches
+    batches: BatchSource
     batch_size: int
     epochs: int
     backend: str

@@ -27,7 +27,6 @@ from nnc.errors import (
     NotFiniteError,
     UsageError,
 )
-from nnc.nn.data import DataSet, Examples
 from nnc.nn.functional import Functional
 from nnc.nn.html import table_of
 from nnc.nn.initializers import generator_for
@@ -42,7 +41,7 @@ from nnc.nn.model_tensors import ModelTensors
 from nnc.nn.open_sizes import Arrays, OpenSizes, largest, one_or_all
 from nnc.nn.optimizers import Adam, Optimizer
 from nnc.nn.programs import Met, ModelPrograms
-from nnc.nn.sources import Data, source_of, validation_of
+from nnc.nn.sources import Data, Validation, source_of, validation_of
 from nnc.nn.steps import (
     WITH_OUTPUTS,
     ModelStep,
@@ -660,7 +659,7 @@ class Model:
         *,
         epochs: Size = 1,
         batch_size: Count | None = None,
-        validation_data: DataSet | Examples | tuple[Values, Values] | None = None,
+        validation_data: Validation | None = None,
         metrics: Iterable[str | Metric] = (),
         callbacks: Iterable[Callback | Listener] = (),
         accumulate: Count = 1,
@@ -668,7 +667,8 @@ class Model:
     ) -> History:
         """Train for `epochs` more epochs; a row of figures per epoch.
 
-        `data` is arrays of inputs beside `targets`, a data set, `Batches`, or any iterable of pairs (inputs, targets).
+        `data` is arrays of inputs beside `targets`, a data set, `Batches`, a `DataFrame` of batches, or any iterable of
+        pairs (inputs, targets).
         Of data and arrays batches of `batch_size` (32) are drawn, in an order that the model's seed and the updates
         done so far decide: called again, it goes on with other orders. Batches go on from where they stand: an epoch
         that was begun counts as one.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nnc.arguments import Count, Positive, checked
 from nnc.errors import DataError
-from nnc.nn.data import Batches
+from nnc.nn.data import BatchSource
 from nnc.nn.model import Model
 from nnc.nn.schedules import Exponential
 from nnc.nn.sources import Data
@@ -68,8 +68,8 @@ def find_rate(
     steps: Count = 100,
     batch_size: Count | None = None,
 ) -> RateSweep:
-    """Train a copy of the model with rates from `low` to `high`; neither the model nor `Batches` are moved."""
-    if isinstance(data, Batches):
+    """Train a copy of the model with rates from `low` to `high`; neither the model nor batches or a frame are moved."""
+    if isinstance(data, BatchSource):
         data = copy.copy(data)
     trial = copy.deepcopy(model)
     schedule = Exponential(low, steps, high)

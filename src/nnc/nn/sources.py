@@ -10,33 +10,33 @@ from numpy.typing import ArrayLike
 
 from nnc.core.tensor import Tensor
 from nnc.errors import ArgumentError, UsageError
-from nnc.nn.data import Batches, DataSet, Examples
+from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
 from nnc.nn.open_sizes import OpenSizes, one_or_all
 from nnc.nn.steps import Values
 from nnc.nn.training import Passes
 
-Data: TypeAlias = Batches | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
-Validation: TypeAlias = DataSet | Examples | tuple[Values, Values]
-FIT_FORMS = "fit(batches), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
+Data: TypeAlias = BatchSource | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
+Validation: TypeAlias = DataFrame | DataSet | Examples | tuple[Values, Values]
+FIT_FORMS = "fit(batches), fit(frame), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
 
 
 def source_of(
     sizes: OpenSizes, data: Data, targets: Values | None, batch_size: int | None, seed: int
-) -> Batches | Passes:
+) -> BatchSource | Passes:
     """Where batches come from: of examples, in an order by `seed`."""
     if isinstance(data, DataSet | Examples):
         if targets is not None:
             raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
         return Batches(data, batch_size or 32, seed=seed)
-    if targets is not None and not isinstance(data, Batches):
+    if targets is not None and not isinstance(data, BatchSource):
         examples = _checked(sizes, "fit", cast("Values", data), targets)
         return Batches(Examples("arrays", *examples), batch_size or 32, seed=seed)
-    if isinstance(data, np.ndarray | Tensor) or not isinstance(data, Batches | Iterable):
+    if isinstance(data, np.ndarray | Tensor) or not isinstance(data, BatchSource | Iterable):
         raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
     if not (targets is None and batch_size is None):
         raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
-    if isinstance(data, Batches):
+    if isinstance(data, BatchSource):
         return data
     return Passes(cast("Iterable[tuple[Values, Values]]", data))
 
@@ -45,6 +45,8 @@ def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Va
     """Inputs and targets."""
     if data is None:
         return None
+    if isinstance(data, DataFrame):
+        data = data.in_memory()
     inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
     return _checked(sizes, "validation_data", inputs, targets)
 

@@ -159,6 +159,9 @@ class Passes:
     def restore(self, state: BatchState) -> None:
         """Of an iterable nothing can be had twice."""
 
+    def close(self) -> None:
+        """Nothing works ahead here."""
+
     def next_pair(self) -> tuple[Values, Values]:
         """The next batch; DataError where there is none, or it is no pair."""
         if self._next is None:
@@ -223,6 +226,7 @@ class Run:
         finally:
             # Each is told, whatever another one raises.
             with ExitStack() as ends:
+                ends.callback(self.source.close)
                 for one in reversed(begun):
                     ends.callback(one.on_train_end, self)
         self.history.complete = self.epoch >= self.last

@@ -4,7 +4,8 @@
     for batch in Batches(digits.train, 64, seed=0):
         ...                             # batch.inputs, batch.labels
 
-`load` reads by name from the table `DATA_SETS`. `Batches` gives the same order for the same seed on every
+`load` reads by name from the table `DATA_SETS`. A `DataFrame` has named columns from arrays, files, folders of images
+and data sets of other libraries, made when they are needed. `Batches` gives the same order for the same seed on every
 machine, and its `state()` is enough to go on at exactly the next batch.
 """
 
@@ -14,21 +15,31 @@ from nnc.nn.data.batches import Batch, Batches, BatchSource, BatchState
 from nnc.nn.data.data_set import DataSet, Examples, Split
 from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
+from nnc.nn.data.frame import DataFrame
+from nnc.nn.data.images import Augmentation, Brightness, Crop, Flip, ImageFolder, Normalized, read_image
 from nnc.nn.data.table import TableColumn, TableScheme, read_inputs, read_table
 
 __all__ = [
     "DATA_SETS",
+    "Augmentation",
     "Batch",
     "BatchSource",
     "BatchState",
     "Batches",
+    "Brightness",
+    "Crop",
+    "DataFrame",
     "DataSet",
     "Examples",
+    "Flip",
+    "ImageFolder",
+    "Normalized",
     "Split",
     "TableColumn",
     "TableScheme",
     "load",
     "load_digits",
+    "read_image",
     "read_inputs",
     "read_table",
 ]

@@ -72,6 +72,10 @@ class BatchSource(Protocol):
         """Go on to the batch after it."""
         ...
 
+    def close(self) -> None:
+        """End what works ahead; the place stays."""
+        ...
+
 
 @explained
 @checked
@@ -154,6 +158,9 @@ class Batches:
             self.restore(BatchState(state.seed, state.epoch + 1))
         else:
             self._state = BatchState(state.seed, state.epoch, end)
+
+    def close(self) -> None:
+        """Nothing works ahead here."""
 
     def _end(self) -> int:
         return min(self._state.position + self._size, self._usable)
