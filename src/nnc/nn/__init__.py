@@ -14,6 +14,7 @@ from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.event_files import TensorBoardLog
 from nnc.nn.functional import Functional, Lambda
+from nnc.nn.generation import generate, stream
 from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
 from nnc.nn.layers import (
     ELU,
@@ -29,9 +30,11 @@ from nnc.nn.layers import (
     Clamp,
     Convolution,
     ConvolutionTranspose,
+    CrossAttention,
     Dense,
     Dropout,
     Embedding,
+    FeedForward,
     Flatten,
     GaussianNoise,
     GELUTanh,
@@ -153,12 +156,14 @@ __all__ = [
     "Constant",
     "Convolution",
     "ConvolutionTranspose",
+    "CrossAttention",
     "Cosine",
     "ChannelDropout",
     "Dense",
     "Dropout",
     "GaussianNoise",
     "Embedding",
+    "FeedForward",
     "Evaluation",
     "Flatten",
     "GELU",
@@ -201,6 +206,8 @@ __all__ = [
     "ReduceOnPlateau",
     "StopOnNaN",
     "find_rate",
+    "generate",
+    "stream",
     "Callback",
     "History",
     "Functional",

@@ -68,6 +68,20 @@ class Randomness(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class StepCache(Generic[T]):
+    """What generation gives to layers: `positions`[batch, steps] of the new steps, and what is kept of earlier ones.
+
+    `extend(path, value)` puts a value[batch, steps, …] of the new steps among those of earlier ones and gives all of
+    them, [batch, capacity, …]; places behind the newest step hold anything. `wanted` gives the steps, of values
+    [batch, steps, features], whose outputs will be read.
+    """
+
+    positions: T
+    extend: Callable[[str, T], T]
+    wanted: Callable[[T], T]
+
+
+@dataclass(frozen=True, slots=True)
 class Scope(Generic[T]):
     """Where a layer stands in the model: a path, the source of its tensors, and whether this is a training step.
 
@@ -83,6 +97,7 @@ class Scope(Generic[T]):
     owner: str = ""
     adapt: Callable[[Scope[T], T, T], T] = _as_it_is
     differentiated: bool = False
+    cache: StepCache[T] | None = None
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
@@ -108,6 +123,17 @@ class Scope(Generic[T]):
             return None
         with reopened(self.outside):
             return self.randomness.stream(self.path)
+
+    def kept(self, name: str, value: T) -> T:
+        """In generation, `value` behind what earlier steps kept by this name; itself otherwise."""
+        if self.cache is None:
+            return value
+        with reopened(self.outside):
+            return self.cache.extend(self._join(name), value)
+
+    def wanted(self, x: T) -> T:
+        """In generation, the steps of `x`[batch, steps, features] whose outputs will be read; else all of them."""
+        return x if self.cache is None else self.cache.wanted(x)
 
     def inside(self, name: str) -> Scope[T]:
         """The scope of a part of this layer."""

@@ -43,6 +43,7 @@ from nnc.nn.optimizers import Adam, Optimizer
 from nnc.nn.programs import Met, ModelPrograms
 from nnc.nn.sources import Data, Validation, source_of, validation_of
 from nnc.nn.steps import (
+    GENERATE,
     WITH_OUTPUTS,
     ModelStep,
     StepBuilder,
@@ -69,7 +70,7 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply")
+KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply", GENERATE)
 
 
 @explained
@@ -288,6 +289,10 @@ class Model:
         reasons = [self._sizes.obstacle(kind, axis) for axis in range(1 + any(self.open))]
         return "; ".join(reason for reason in reasons if reason)
 
+    def cache_obstacle(self) -> str:
+        """Why generation reads all tokens at each step; an empty text where it keeps what earlier ones left."""
+        return self._sizes.cache_obstacle()
+
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """Examples and steps of the training steps that are compiled as they are; a checkpoint keeps them."""
@@ -452,6 +457,16 @@ class Model:
         return self._programs.step(("predict", batch, length))
 
     @explained
+    def generation_step(self, batch: int, length: int, steps: int, caches: dict[str, Tensor]) -> ModelStep:
+        """The compiled step that reads `steps` more tokens in each row, over caches with room for `length` by path.
+
+        Sizes are rounded up to powers of two, and caches made that are not there yet. Inputs are tokens and their
+        positions, both [batch, steps], and ends[batch], the step of each row behind which scores[batch, vocabulary]
+        are asked for.
+        """
+        return self._programs.over(self._sizes.generation_key(batch, length, steps), self.tensors(), caches)
+
+    @explained
     def freeze(self, batch: int) -> ModelStep:
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
@@ -488,11 +503,13 @@ class Model:
     def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
 
-        Open axes are of size `length`, or as large as they get: the most that any length takes.
+        Open axes are of size `length`, or as large as they get: the most that any length takes. Of generation it is
+        the most that any prompt takes, where rows have room for `length` tokens.
         """
         if kind.partition("+")[0] not in KINDS:
             raise UsageError("memory", got=f"kind {kind!r}", need=", ".join(KINDS))
-        program = self._programs.plan((kind, batch, length))
+        key = self._sizes.generation_key(batch, length) if kind == GENERATE else (kind, batch, length)
+        program = self._programs.plan(key)
         compiled, precision = program.step.compiled, program.precision
         statement, budget = compiled.memory(), compiled.budget
         found = ModelMemory(statement, 0, 0, 0, budget, precision, kept_bytes=self._programs.kept.nbytes)
@@ -500,6 +517,8 @@ class Model:
         if kind == "freeze":
             return replace(found, weights=sum(one.spec.nbytes for one in program.frozen), beside=weights)
         found = replace(found, weights=weights, arena=self._programs.arena.nbytes, programs=len(self._programs.bound()))
+        if kind == GENERATE:
+            return replace(found, cache=sum(one.spec.nbytes for one in program.caches.values()))
         if kind.partition("+")[0] not in ("train", "backward", "apply"):
             return found
         gradients = sum(row.spec.nbytes for row in self.specs.values() if row.trainable)

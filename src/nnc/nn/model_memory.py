@@ -18,7 +18,8 @@ class ModelMemory:
     `gradients` counts one buffer per parameter: what the fused update saves, and no part of the total. `budget` is what
     a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
     `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
-    tensors that a frozen step leaves where they are, or the gradients that batches add up.
+    tensors that a frozen step leaves where they are, or the gradients that batches add up. `cache` is what a generation
+    keeps of earlier tokens.
     """
 
     step: MemoryStatement
@@ -31,11 +32,12 @@ class ModelMemory:
     programs: int = 0
     kept_bytes: int = 0
     beside: int = 0
+    cache: int = 0
 
     @property
     def total(self) -> int:
-        """Arena, weights and optimizer state together."""
-        return max(self.arena, self.step.arena) + self.weights + self.optimizer_state
+        """Arena, weights, optimizer state and cache together."""
+        return max(self.arena, self.step.arena) + self.weights + self.optimizer_state + self.cache
 
     @property
     def process(self) -> int:
@@ -47,7 +49,8 @@ class ModelMemory:
         return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
 
     def __str__(self) -> str:
-        beside = f"weights {self.weights} B, optimizer state {self.optimizer_state} B, together {self.total} B"
+        state = f"cache {self.cache} B" if self.cache else f"optimizer state {self.optimizer_state} B"
+        beside = f"weights {self.weights} B, {state}, together {self.total} B"
         beside += f", in all a process of about {self.process} B"
         if self.programs:
             beside += f"; {self.programs} programs share an arena of {self.arena} B"

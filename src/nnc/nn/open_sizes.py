@@ -12,13 +12,13 @@ from nnc.core.forking import fork_safe_rlock
 from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import Shape, TensorSpec, check_shape
 from nnc.core.tensor import as_array
-from nnc.errors import ShapeError
+from nnc.errors import ShapeError, UsageError
 from nnc.nn.data.data_set import Columns
 from nnc.nn.example_rules import ExampleRules
 from nnc.nn.layer import UpTo
 from nnc.nn.losses import Loss, PointwiseLoss
 from nnc.nn.padding import LARGE, SMALL, Built, obstacle, padded_size
-from nnc.nn.steps import PADDED, StepBuilder, Values, each_of, shapes_at
+from nnc.nn.steps import GENERATE, PADDED, StepBuilder, Values, each_of, shapes_at
 
 # A kind, how many examples, and the size of open axes.
 StepKey: TypeAlias = tuple[str, int, int]
@@ -39,6 +39,7 @@ class OpenSizes:
         self._inputs, self._open, self._losses, self._explore, self._builder = inputs, open, losses, explore, builder
         self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
         self._obstacles: dict[tuple[bool, int], str] = {}
+        self._uncached: str | None = None
         self._tracing = fork_safe_rlock()
         self.most = min((spec.shape[0] for spec, is_open in zip(inputs, open, strict=True) if is_open), default=0)
 
@@ -73,6 +74,25 @@ class OpenSizes:
             if place not in self._obstacles:
                 self._obstacles[place] = obstacle(lambda size: self._traced(*place, size), axis)
             return self._obstacles[place]
+
+    def cache_obstacle(self) -> str:
+        """Why a token's scores cannot be had from it and what is kept of earlier ones; empty where they can."""
+        with self._tracing:
+            if self._uncached is None:
+                try:
+                    self._uncached = obstacle(lambda size: self._builder().trace_generation(size), 1, apart=True)
+                except UsageError as error:
+                    self._uncached = str(error)
+            return self._uncached
+
+    def generation_key(self, batch: int, length: int = 0, steps: int = 0) -> StepKey:
+        """The program that reads `steps` tokens in each row, or as many as there is room for, which is for `length`."""
+        if self.cache_obstacle():
+            raise UsageError("generate", got="a model that keeps nothing of earlier tokens", need=self.cache_obstacle())
+        most = self._inputs[0].shape[0]
+        capacity = padded_size(length or most, most)
+        rows = 1 << max(batch - 1, 0).bit_length()
+        return f"{GENERATE}+{capacity}", rows, padded_size(steps, capacity) if steps > 1 else steps or capacity
 
     def _traced(self, training: bool, axis: int, size: int) -> Built:
         return self._builder().trace(training, *((2, size) if axis else (size, min(self.most, SMALL))))

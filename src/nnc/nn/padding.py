@@ -58,12 +58,15 @@ Rows = dict[TensorKey, int | None]
 Mixed = dict[TensorKey, str]
 
 
-def obstacle(build: Callable[[int], Built], axis: int) -> str:
-    """Why rows along `axis` of results depend on what fills up the others; an empty text where they do not."""
+def obstacle(build: Callable[[int], Built], axis: int, *, apart: bool = False) -> str:
+    """Why rows along `axis` of results depend on what fills up the others; an empty text where they do not.
+
+    Where rows are to be `apart`, no row depends on any other, nor on its place among them.
+    """
     small, large = build(SMALL), build(LARGE)
     if _counts(small.graph) != _counts(large.graph):
         return "its graph depends on the size"
-    rows, mixed = _by_sizes(small.graph, large.graph)
+    rows, mixed = _by_sizes(small.graph, large.graph, apart=apart)
     views: dict[TensorKey, list[TensorKey]] = {}
     for key, tensor in small.graph.tensors.items():
         if tensor.alias is not None:
@@ -74,7 +77,7 @@ def obstacle(build: Callable[[int], Built], axis: int) -> str:
         if not _alike(call, large.graph.execs[others[exec_key]]):
             return f"attributes of {call.name or call.command.op.name} depend on the size"
         reached = next((mixed[key] for key in call.inputs if key in mixed), "")
-        why = reached or _exec_obstacle(small.graph, call, rows)
+        why = reached or _exec_obstacle(small.graph, call, rows, apart=apart)
         read = any(rows[key] is not None for key in call.inputs if key is not None)
         for key in call.outputs:
             if why or (read and rows[key] is None):
@@ -95,7 +98,7 @@ def _alike(one: ExecSymbol, other: ExecSymbol) -> bool:
     return a == b or (a.op is b.op and a.op.name in SHAPED)
 
 
-def _by_sizes(small: SymbolicGraph, large: SymbolicGraph) -> tuple[Rows, Mixed]:
+def _by_sizes(small: SymbolicGraph, large: SymbolicGraph, *, apart: bool) -> tuple[Rows, Mixed]:
     """The axis of rows of each tensor, and those that are no multiple of rows, or views that mix them."""
     rows, mixed = Rows(), Mixed()
     for (key, record), (_, other) in zip(small.tensors.items(), large.tensors.items(), strict=True):
@@ -106,6 +109,8 @@ def _by_sizes(small: SymbolicGraph, large: SymbolicGraph) -> tuple[Rows, Mixed]:
             mixed[key] = f"{record.name or 'a tensor'} has sizes {record.spec.shape} and {other.spec.shape}"
         elif record.alias is not None:
             why = _alias_obstacle(record, other, small.tensors[record.alias.root], rows)
+            if apart and places and rows[record.alias.root] is None:
+                why = f"{record.name or 'a view'} takes as many rows as there are steps"
             why = why or mixed.get(record.alias.root, "")
             mixed.update({key: why} if why else {})
     return rows, mixed
@@ -139,13 +144,17 @@ def _alias_obstacle(
     return "" if prod(own[:place]) == prod(whole[:axis]) else "a view mixes rows with other axes"
 
 
-def _exec_obstacle(graph: SymbolicGraph, record: ExecSymbol, rows: Mapping[TensorKey, int | None]) -> str:
+def _exec_obstacle(
+    graph: SymbolicGraph, record: ExecSymbol, rows: Mapping[TensorKey, int | None], *, apart: bool
+) -> str:
     inputs = tuple(None if key is None else rows[key] for key in record.inputs)
     outputs = tuple(rows[key] for key in record.outputs)
     ranks = tuple(0 if key is None else graph.tensors[key].spec.rank for key in record.inputs)
     call = _Call(record, inputs, outputs, ranks, record.command.attrs)
     op = record.command.op
     name = record.name or op.name
+    if apart and _is_placed(call):
+        return f"{name} looks at other steps, or at how many there are"
     if all(axis is None for axis in inputs):
         known = outputs == (None,) * len(outputs) or op.name in PLACED or bool(record.inputs)
         return "" if known else f"{name} may depend on the size"
@@ -172,6 +181,13 @@ def _last(call: _Call) -> bool:
     return _elementwise(call) and call.inputs[0] is not None and call.inputs[0] < call.ranks[0] - 1
 
 
+def _turned(call: _Call) -> bool:
+    """Rows of x, each by its own row of angles, which may lack the batch."""
+    x, angles = call.inputs
+    own = {0: 0 if call.ranks[1] == 3 else None, 1: call.ranks[1] - 2}
+    return x is not None and angles in (None, own.get(x))
+
+
 def _reduced(call: _Call) -> bool:
     return call.inputs[0] not in call.attrs.axes and call.outputs[0] is not None
 
@@ -185,9 +201,21 @@ def _product(call: _Call) -> bool:
     return right is None or (right == left < rank - 2)
 
 
+def _is_placed(call: _Call) -> bool:
+    """Whether the place of a row among the others matters, or what earlier ones hold."""
+    name = call.record.command.op.name
+    if name == "attention":
+        return call.inputs[:2] == (1, 1)
+    if ROWS.get(name) is _recurrent:
+        return call.inputs[0] == 0
+    return name in PLACED - {"fill"} and not call.record.inputs and call.outputs != (None,)
+
+
 def _attention(call: _Call) -> bool:
-    """Examples; or steps, where none sees a later one."""
+    """Examples; or steps, where none sees a later one, or all see the same, each with a row of the mask."""
     axes = {axis for axis in call.inputs if axis is not None}
+    if call.inputs[:3] == (1, None, None):
+        return all(axis in (None, rank - 2) for axis, rank in zip(call.inputs[3:], call.ranks[3:], strict=True))
     masked = any(key is not None for key in call.record.inputs[3:])
     return axes == {0} or (axes == {1} and call.attrs.causal and not masked)
 
@@ -221,13 +249,14 @@ SHAPED = frozenset({"broadcast_to", "arange", "rotary_angles", "random_uniform",
 PLACED = frozenset({"fill", "arange", "rotary_angles", "random_uniform", "random_normal"})
 ROWS: Mapping[str, Callable[[_Call], bool]] = MappingProxyType(
     {
-        **dict.fromkeys(("softmax", "log_softmax", "rotary"), _last),
+        **dict.fromkeys(("softmax", "log_softmax"), _last),
+        "rotary": _turned,
         **dict.fromkeys(("layer_norm", "rms_norm"), _within),
         **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_norm"), _reduced),
         **dict.fromkeys(("convolution", "max_pool", "average_pool", "upsample", "pad", "flip"), _within),
         **dict.fromkeys(("lstm", "gru", "rnn"), _recurrent),
         **dict.fromkeys(("cumulative_sum", "sort", "top_k", "gather"), _along),
-        **dict.fromkeys(("broadcast_to", "cast", "copy", "where", "dropout", "one_hot"), _elementwise),
+        **dict.fromkeys(("broadcast_to", "cast", "copy", "where", "dropout", "one_hot", "rotary_angles"), _elementwise),
         "attention": _attention,
         "concatenate": _concatenated,
         "gemm": _product,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nnc.core.dtype import BF16, F32, DType
@@ -66,6 +66,16 @@ class ModelPrograms:
         """The planned step over the model's tensors."""
         program = self.plan(key)
         return program.bound or self._bind(program, key[0])
+
+    def over(self, key: StepKey, tensors: Mapping[str, Tensor], caches: dict[str, Tensor]) -> ModelStep:
+        """The planned step over the model's tensors and caches of the caller's, those not there yet being made."""
+        program = self.plan(key)
+        for name, symbol in program.caches.items():
+            if name not in caches:
+                caches[name] = Tensor.zeros(symbol.spec)
+        homes = {**tensors, **caches}
+        bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
+        return replace(program.step, compiled=bound.in_arena_of(self.arena))
 
     def _bind(self, program: PlannedStep, kind: str) -> ModelStep:
         with self.making:

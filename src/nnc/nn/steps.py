@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import shown
 from nnc.concrete import TuneOptions
 from nnc.core.command import AnyCommand
-from nnc.core.dtype import BOOL, F16, I64, DType
+from nnc.core.dtype import BOOL, F16, I32, I64, DType
 from nnc.core.spec import Shape, TensorSpec
-from nnc.errors import ArityError
+from nnc.errors import ArityError, UsageError
 from nnc.nn.guard import gradient_norm, guarded
-from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope
+from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope, StepCache
 from nnc.nn.losses import Loss, PointwiseLoss
 from nnc.nn.optimizers import Optimizer
 from nnc.nn.padding import Built
-from nnc.ops import add, affine, cast, multiply, sum_of
+from nnc.ops import add, affine, broadcast_to, cast, gather, multiply, reshape, scatter, sum_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
 from nnc.symbolic.passes import Beforehand, Pass, Report, precompute, simplify
@@ -40,6 +40,11 @@ PADDED = "+padded"
 DRAWS = "draws"
 # What the loss is multiplied with, where that changes from step to step.
 SCALE = "loss scale"
+# The kind of steps of generation, before "+" and how many tokens a row can have.
+GENERATE = "generate"
+CACHE = "cache."
+# Of caches in a trace; no other size there is the same.
+TRACED_CAPACITY = 11
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
 TRAINING = ("train", "backward")
@@ -91,6 +96,11 @@ class PlannedStep:
     frozen: tuple[Symbol, ...] = ()
     bound: ModelStep | None = None
 
+    @property
+    def caches(self) -> dict[str, Symbol]:
+        """What a generation keeps, by path."""
+        return {name: symbol for name, symbol in self.given.items() if name.startswith(CACHE)}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepBuilder:
@@ -123,6 +133,8 @@ class StepBuilder:
         given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
         if kind == "apply":
             return self._applied(graph, given, precision)
+        if kind.startswith(GENERATE):
+            return self._generating(graph, given, batch, length, int(kind.partition("+")[2]), precision)
         inputs = self.input_symbols(graph, batch, length)
         renewed: dict[str, Symbol] = {}
         family, padded = kind.partition("+")[0], PADDED in kind
@@ -149,6 +161,61 @@ class StepBuilder:
             carry, results = self._summed(graph, given, renewed, results, batch, precision)
         results = (*results, *outputs) if WITH_OUTPUTS in kind else results
         return self._program(graph, given, (inputs, targets, results), carry, precision)
+
+    def _generating(
+        self,
+        graph: SymbolicGraph,
+        given: dict[str, Symbol],
+        batch: int,
+        steps: int,
+        capacity: int,
+        precision: DType | None,
+    ) -> PlannedStep:
+        """Scores of what follows the last of `steps` new tokens in each row, whose caches hold `capacity` tokens.
+
+        Inputs are tokens[batch, steps], their positions, and ends[batch], which of them is the last one.
+        """
+        carry: dict[Symbol, Symbol] = {}
+        spec = replace(self.inputs[0], shape=(batch, steps))
+        tokens, positions = graph.input(spec, "tokens"), graph.input(replace(spec, dtype=I32), "positions")
+        ends = graph.input(TensorSpec((batch,), I32), "ends")
+
+        def extend(path: str, value: Symbol) -> Symbol:
+            name = f"{CACHE}{path}"
+            rows = reshape(value, (batch, steps, -1))
+            old = graph.input(replace(rows.spec, shape=(batch, capacity, rows.shape[2])), name)
+            if name in given:
+                raise UsageError("generate", got=f"{path} kept twice", need="a causal layer applied once")
+            given[name] = old
+            places = broadcast_to(reshape(positions, (batch, steps, 1)), rows.shape)
+            new = scatter(old, places, rows, 1)
+            carry[new] = old
+            return reshape(new, (batch, capacity, *value.shape[2:]))
+
+        def wanted(value: Symbol) -> Symbol:
+            if value.shape[1] == 1:
+                return value
+            return gather(value, broadcast_to(reshape(ends, (batch, 1, 1)), (batch, 1, value.shape[2])), 1)
+
+        (scores,) = self._scores(given, tokens, StepCache(positions, extend, wanted))
+        scores = reshape(wanted(scores), (batch, scores.shape[2]))
+        return self._program(graph, given, ((tokens, positions, ends), (), (scores,)), carry, precision)
+
+    def trace_generation(self, steps: int) -> Built:
+        """The graph of new tokens alone: caches are inputs, and where tokens stand in their rows is one."""
+        graph = SymbolicGraph("trace")
+        given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        spec = replace(self.inputs[0], shape=(2, steps))
+        tokens, positions = graph.input(spec, "tokens"), graph.input(replace(spec, dtype=I32), "positions")
+
+        def extend(path: str, value: Symbol) -> Symbol:
+            return graph.input(replace(value.spec, shape=(2, TRACED_CAPACITY, *value.shape[2:])), path)
+
+        return Built(graph, self._scores(given, tokens, StepCache(positions, extend, lambda value: value)))
+
+    def _scores(self, given: Mapping[str, Symbol], tokens: Symbol, cache: StepCache[Symbol]) -> tuple[Symbol, ...]:
+        weights = dict(given)
+        return self.layer.build_many(Scope(lambda parameter: weights[parameter.path], cache=cache), (tokens,))
 
     def trace(self, training: bool, batch: int, length: int) -> Built:
         """The layer's graph alone."""

@@ -21,7 +21,7 @@ from nnc.nn.layers.activation import (
     Softsign,
     Tanh,
 )
-from nnc.nn.layers.attention import MultiHeadAttention, TransformerBlock
+from nnc.nn.layers.attention import CrossAttention, FeedForward, MultiHeadAttention, TransformerBlock
 from nnc.nn.layers.batch_norm import BatchNorm
 from nnc.nn.layers.convolution import Convolution
 from nnc.nn.layers.dense import Dense
@@ -55,11 +55,13 @@ __all__ = [
     "Clamp",
     "Convolution",
     "ConvolutionTranspose",
+    "CrossAttention",
     "ChannelDropout",
     "Dense",
     "Dropout",
     "GaussianNoise",
     "Embedding",
+    "FeedForward",
     "Flatten",
     "GELUTanh",
     "GlobalAveragePool",

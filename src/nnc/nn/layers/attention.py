@@ -1,49 +1,142 @@
-"""Attention and transformer blocks over [batch, steps, features] (Vaswani et al. 2017)."""
+"""Attention and transformer blocks over [batch, steps, features] (Vaswani et al. 2017).
+
+A mask is the last input of a layer: truth values [batch, columns] of what is there to be seen (False is padding), or
+[batch, rows, columns] or [batch, heads, rows, columns], truth values of what each row sees or floats added to scores.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from nnc.arguments import Count, Positive, Size, checked
-from nnc.errors import ShapeError
-from nnc.nn.layer import Layer, Scope, T, require_rank
+from nnc.arguments import Count, Positive, Rate, Share, Size, checked
+from nnc.core.dtype import BOOL, I32
+from nnc.errors import ArityError, ShapeError
+from nnc.nn.layer import Layer, MultiLayer, Scope, T, require_rank
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense
-from nnc.nn.layers.normalization import LayerNorm
-from nnc.ops import add, reshape, scaled_dot_product_attention
+from nnc.nn.layers.normalization import LayerNorm, RMSNorm
+from nnc.nn.layers.random import Dropout
+from nnc.ops import (
+    add,
+    affine,
+    broadcast_to,
+    greater,
+    less_equal,
+    logical_and,
+    multiply,
+    reshape,
+    rotary_angles,
+    rotary_embedding,
+    scaled_dot_product_attention,
+    where,
+)
+from nnc.ops.generate import arange_like
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class MultiHeadAttention(Layer):
-    """y = join_h softmax(q_h · k_hᵀ / √d) · v_h · output, with q, k and v dense layers of x; d = features / heads.
+class MultiHeadAttention(MultiLayer):
+    """y = join_h softmax(q_h · k_hᵀ / √d + mask) · v_h · output, with dense q, k and v of x; d = features / heads.
 
-    `causal`: step t sees steps ≤ t only.
+    `causal`: step t sees steps ≤ t only, of which those > t - `window` where that is not 0. Queries share
+    `key_value_heads` heads of keys and values where there are fewer of these (Ainslie et al. 2023). With a
+    `rotary_base`, such as 10,000, queries and keys are turned by their positions (Su et al. 2021). Inputs are x, and a
+    mask where there is one. In generation, causal attention keeps keys and values of earlier steps.
     """
 
     heads: Count
     causal: bool = False
     bias: bool = True
+    key_value_heads: Size = 0
+    rotary_base: Rate = 0.0
+    window: Size = 0
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to `x`[batch, steps, features]."""
-        require_rank("MultiHeadAttention", x, 3, "batch, steps, features")
-        batch, steps, features = x.shape
-        if features % self.heads:
-            raise ShapeError("MultiHeadAttention", got=f"{features} features", need=f"a multiple of {self.heads} heads")
-        dense = Dense(features, self.bias)
-        shape = (batch, steps, self.heads, features // self.heads)
-        q, k, v = (reshape(dense.build(scope.inside(name), x), shape) for name in ("query", "key", "value"))
-        y = scaled_dot_product_attention(q, k, v, causal=self.causal)
-        return dense.build(scope.inside("output"), reshape(y, x.shape))
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to `x`[batch, steps, features] and a mask."""
+        x, mask = with_mask("MultiHeadAttention", inputs, 1)
+        require_rank("MultiHeadAttention", x[0], 3, "batch, steps, features")
+        features = x[0].shape[2]
+        groups = self.key_value_heads or self.heads
+        if features % self.heads or self.heads % groups:
+            got = f"{features} features, {groups} key and value heads"
+            need = f"features a multiple of {self.heads} heads, and these of key and value heads"
+            raise ShapeError("MultiHeadAttention", got=got, need=need)
+        width = features // self.heads
+        q = split_heads(scope.inside("query"), x[0], self.heads, width, self.bias)
+        k, v = (split_heads(scope.inside(name), x[0], groups, width, self.bias) for name in ("key", "value"))
+        y = self._attend(scope, q, k, v, mask)
+        return (Dense(features, self.bias).build(scope.inside("output"), reshape(y, x[0].shape)),)
+
+    def _attend(self, scope: Scope[T], q: T, k: T, v: T, mask: T | None) -> T:
+        cache = scope.cache if self.causal else None
+        positions = arange_like(q, q.shape[1], dtype=I32) if cache is None else cache.positions
+        if self.rotary_base:
+            angles = rotary_angles(positions, q.shape[3] // 2, base=self.rotary_base, dtype=q.spec.dtype)
+            q, k = rotary_embedding(q, angles), rotary_embedding(k, angles)
+        if cache is not None:
+            k, v = scope.kept("key", k), scope.kept("value", v)
+        if cache is not None or (self.causal and self.window):
+            mask = _both(_seen(positions, k.shape[1], self.window), mask)
+        return scaled_dot_product_attention(q, k, v, mask, causal=self.causal and cache is None)
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class TransformerBlock(Layer):
-    """x = x + attention(norm(x)); y = x + narrow(activation(widen(norm(x)))), `hidden` wide (4 · features when 0).
+class CrossAttention(MultiLayer):
+    """`MultiHeadAttention` with keys and values of a memory: inputs are x, the memory, and a mask of the memory."""
 
-    Without `norm_first` each norm comes behind its sum instead, as in the first transformers.
+    heads: Count
+    bias: bool = True
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to `x`[batch, steps, features] and `memory`[batch, columns, any features]."""
+        (x, memory), mask = with_mask("CrossAttention", inputs, 2)
+        for one in (x, memory):
+            require_rank("CrossAttention", one, 3, "batch, steps, features")
+        features = x.shape[2]
+        if features % self.heads:
+            raise ShapeError("CrossAttention", got=f"{features} features", need=f"a multiple of {self.heads} heads")
+        pairs = zip(("query", "key", "value"), (x, memory, memory), strict=True)
+        width = features // self.heads
+        q, k, v = (split_heads(scope.inside(name), one, self.heads, width, self.bias) for name, one in pairs)
+        y = scaled_dot_product_attention(q, k, v, mask)
+        return (Dense(features, self.bias).build(scope.inside("output"), reshape(y, x.shape)),)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class FeedForward(Layer):
+    """y = narrow(activation(widen(x))), `hidden` wide (4 · features when 0).
+
+    Where it is `gated`, y = narrow(activation(gate(x)) · widen(x)): with `SiLU` the SwiGLU of Shazeer (2020).
+    """
+
+    hidden: Size = 0
+    activation: Layer = field(default_factory=GELU)
+    bias: bool = True
+    gated: bool = False
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to the last axis of `x`."""
+        wider = Dense(self.hidden or 4 * x.shape[-1], self.bias)
+        wide = wider.build(scope.inside("widen"), x)
+        if self.gated:
+            gate = wider.build(scope.inside("gate"), x)
+            active = multiply(self.activation.build(scope, gate), wide)
+        else:
+            active = self.activation.build(scope, wide)
+        return Dense(x.shape[-1], self.bias).build(scope.inside("narrow"), active)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class TransformerBlock(MultiLayer):
+    """x = x + attention(norm(x)); y = x + feed_forward(norm(x)), with a `FeedForward` `hidden` wide.
+
+    Without `norm_first` each norm comes behind its sum instead, as in the first transformers. Norms are `RMSNorm`s
+    where `rms`. `dropout` is that of what is added to x. Inputs are x, and a mask where there is one. With `memory`, as
+    in a decoder, a `CrossAttention` stands between the two, and inputs are x, the memory, and a mask of the memory.
     """
 
     heads: Count
@@ -53,30 +146,73 @@ class TransformerBlock(Layer):
     bias: bool = True
     epsilon: Positive = 1e-5
     activation: Layer = field(default_factory=GELU)
+    key_value_heads: Size = 0
+    rotary_base: Rate = 0.0
+    window: Size = 0
+    gated: bool = False
+    rms: bool = False
+    memory: bool = False
+    dropout: Share = 0.0
 
-    def build(self, scope: Scope[T], x: T) -> T:
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to `x`[batch, steps, features]."""
-        attention = MultiHeadAttention(self.heads, self.causal, self.bias)
-        x = self._join(scope, x, "attention", attention)
-        return self._join(scope, x, "feed_forward", _FeedForward(self.hidden or 4 * x.shape[-1], self))
+        (x, *memory), mask = with_mask("TransformerBlock", inputs, 1 + self.memory)
+        attention = MultiHeadAttention(
+            self.heads, self.causal, self.bias, self.key_value_heads, self.rotary_base, self.window
+        )
+        masks = () if mask is None else (mask,)
+        x = self._join(scope, (x,) if memory else (x, *masks), "attention", attention)
+        if memory:
+            x = self._join(scope, (x, *memory, *masks), "cross_attention", CrossAttention(self.heads, self.bias))
+        body = FeedForward(self.hidden, self.activation, self.bias, self.gated)
+        return (self._join(scope, (x,), "feed_forward", body),)
 
-    def _join(self, scope: Scope[T], x: T, name: str, body: Layer) -> T:
-        norm, inside = LayerNorm(epsilon=self.epsilon, bias=self.bias), scope.inside(f"{name}_norm")
-        if self.norm_first:
-            return add(body.build(scope.inside(name), norm.build(inside, x)), x)
-        return norm.build(inside, add(body.build(scope.inside(name), x), x))
+    def _join(self, scope: Scope[T], inputs: tuple[T, ...], name: str, body: Layer) -> T:
+        x, *others = inputs
+        norm = RMSNorm(epsilon=self.epsilon) if self.rms else LayerNorm(epsilon=self.epsilon, bias=self.bias)
+        within, inside = scope.inside(name), scope.inside(f"{name}_norm")
+        first = norm.build(inside, x) if self.norm_first else x
+        (y,) = body.build_many(within, (first, *others))
+        joined = add(Dropout(self.dropout).build(within, y), x)
+        return joined if self.norm_first else norm.build(inside, joined)
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class _FeedForward(Layer):
-    """y = narrow(activation(widen(x)))."""
+def with_mask(layer: str, inputs: tuple[T, ...], count: int) -> tuple[tuple[T, ...], T | None]:
+    """The first `count` inputs, and a mask as attention takes it where there is one more."""
+    if not count <= len(inputs) <= count + 1:
+        raise ArityError(layer, got=f"{len(inputs)} inputs", need=f"{count}, and a mask or none")
+    if len(inputs) == count:
+        return inputs, None
+    mask = inputs[count]
+    if mask.spec.rank not in (2, 3, 4) or (mask.spec.rank == 2 and mask.spec.dtype is not BOOL):
+        need = "truth values [batch, columns], or a mask [batch, rows, columns] or [batch, heads, rows, columns]"
+        raise ShapeError(layer, got=f"mask={mask.spec}", need=need)
+    shape = mask.shape
+    if len(shape) < 4:
+        mask = reshape(mask, (shape[0], *(1,) * (4 - len(shape)), *shape[1:]))
+    return inputs[:count], mask
 
-    hidden: int
-    block: TransformerBlock
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to the last axis of `x`."""
-        wide = Dense(self.hidden, self.block.bias).build(scope.inside("widen"), x)
-        active = self.block.activation.build(scope, wide)
-        return Dense(x.shape[-1], self.block.bias).build(scope.inside("narrow"), active)
+def split_heads(scope: Scope[T], x: T, heads: int, width: int, bias: bool) -> T:
+    """A dense layer of x[batch, steps, features] as [batch, steps, heads, width]."""
+    return reshape(Dense(heads * width, bias).build(scope, x), (*x.shape[:2], heads, width))
+
+
+def _seen(positions: T, columns: int, window: int) -> T:
+    """Which columns each position sees: [batch, 1, rows, columns], with a batch of 1 for positions[rows]."""
+    shape = (*positions.shape[:-1], 1, positions.shape[-1], 1)
+    shape = (1,) * (4 - len(shape)) + shape
+    whole = (*shape[:3], columns)
+    places = broadcast_to(reshape(arange_like(positions, columns, dtype=I32), (1, 1, 1, columns)), whole)
+    rows = broadcast_to(reshape(positions, shape), whole)
+    seen = less_equal(places, rows)
+    return logical_and(seen, greater(places, affine(rows, 1.0, -window))) if window else seen
+
+
+def _both(seen: T, mask: T | None) -> T:
+    """What both let be seen, scores of a mask of floats kept."""
+    if mask is None:
+        return seen
+    shape = tuple(map(max, seen.shape, mask.shape))
+    seen, mask = broadcast_to(seen, shape), broadcast_to(mask, shape)
+    return logical_and(seen, mask) if mask.spec.dtype is BOOL else where(seen, mask, -math.inf)

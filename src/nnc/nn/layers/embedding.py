@@ -55,6 +55,8 @@ class PositionEmbedding(Layer):
             need = f"[batch, at most {self.steps} steps, features]"
             raise ShapeError("PositionEmbedding", got=str(x.spec), need=need)
         weight = scope.parameter("weight", (self.steps, x.shape[2]), x, normal)
+        if scope.cache is not None:
+            return add(x, index_select(weight, scope.cache.positions))
         return add(x, broadcast_rows(slice_axis(weight, 0, 0, x.shape[1]), x))
 
 

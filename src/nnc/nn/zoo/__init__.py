@@ -5,8 +5,26 @@ from nnc.nn.zoo.densenet import densenet121, densenet201
 from nnc.nn.zoo.diffusion import DiffusionUNet
 from nnc.nn.zoo.digits import digits_network, lenet5
 from nnc.nn.zoo.inception import inception_v1
-from nnc.nn.zoo.language import BERT, GPT, bert_base, gpt2_small, gpt_6x384, gru_language_model, lstm_language_model
 from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
+from nnc.nn.zoo.language import (
+    BERT,
+    GPT,
+    EncoderDecoder,
+    LLaMA,
+    bert_base,
+    bert_large,
+    gpt2_large,
+    gpt2_medium,
+    gpt2_small,
+    gpt2_xl,
+    gpt_6x384,
+    gru_language_model,
+    llama2_7b,
+    llama3_8b,
+    lstm_language_model,
+    mistral_7b,
+    tiny_llama,
+)
 from nnc.nn.zoo.networks import NETWORKS, Network, network
 from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
 from nnc.nn.zoo.segmentation import unet
@@ -16,20 +34,34 @@ from nnc.nn.zoo.vgg import vgg16, vgg19
 __all__ = [
     "BERT",
     "DiffusionUNet",
+from nnc.nn.zoo.vision_transformer import ViT, vit_b_16, vit_b_32, vit_h_14, vit_l_16
+
+__all__ = [
+    "BERT",
+    "EncoderDecoder",
     "GPT",
+    "LLaMA",
     "NETWORKS",
     "Network",
+    "ViT",
     "bert_base",
+    "bert_large",
     "densenet121",
     "densenet201",
     "digits_network",
     "efficientnet_b0",
+    "gpt2_large",
+    "gpt2_medium",
     "gpt2_small",
+    "gpt2_xl",
     "gpt_6x384",
     "gru_language_model",
     "inception_v1",
     "lenet5",
+    "llama2_7b",
+    "llama3_8b",
     "lstm_language_model",
+    "mistral_7b",
     "mobilenet_v2",
     "mobilenet_v3_large",
     "mobilenet_v3_small",
@@ -42,7 +74,12 @@ __all__ = [
     "resnet50",
     "shufflenet_v2",
     "squeezenet",
+    "tiny_llama",
     "unet",
     "vgg16",
     "vgg19",
+    "vit_b_16",
+    "vit_b_32",
+    "vit_h_14",
+    "vit_l_16",
 ]

@@ -18,12 +18,27 @@ from nnc.nn.zoo.densenet import densenet121, densenet201
 from nnc.nn.zoo.diffusion import DiffusionUNet
 from nnc.nn.zoo.digits import digits_network, lenet5
 from nnc.nn.zoo.inception import inception_v1
-from nnc.nn.zoo.language import bert_base, gpt2_small, gpt_6x384, gru_language_model, lstm_language_model
+from nnc.nn.zoo.language import (
+    bert_base,
+    bert_large,
+    gpt2_large,
+    gpt2_medium,
+    gpt2_small,
+    gpt2_xl,
+    gpt_6x384,
+    gru_language_model,
+    llama2_7b,
+    llama3_8b,
+    lstm_language_model,
+    mistral_7b,
+    tiny_llama,
+)
 from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
 from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
 from nnc.nn.zoo.segmentation import unet
 from nnc.nn.zoo.shuffle import shufflenet_v2
 from nnc.nn.zoo.vgg import vgg16, vgg19
+from nnc.nn.zoo.vision_transformer import vit_b_16, vit_b_32, vit_h_14, vit_l_16
 
 IMAGENET = (224, 224, 3)
 PICTURE_AND_STEP = (Input((32, 32, 3)), Input((1,)))
@@ -72,7 +87,19 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
         "lstm": Network(lstm_language_model, (35,), 19_775_200, I32),
         "gpt_6x384": Network(gpt_6x384, (256,), 10_745_088, I32),
         "gpt2_small": Network(gpt2_small, (1024,), 124_439_808, I32),
+        "gpt2_medium": Network(gpt2_medium, (1024,), 354_823_168, I32),
+        "gpt2_large": Network(gpt2_large, (1024,), 774_030_080, I32),
+        "gpt2_xl": Network(gpt2_xl, (1024,), 1_557_611_200, I32),
+        "llama2_7b": Network(llama2_7b, (4096,), 6_738_415_616, I32),
+        "llama3_8b": Network(llama3_8b, (8192,), 8_030_261_248, I32),
+        "tiny_llama": Network(tiny_llama, (2048,), 1_100_048_384, I32),
+        "mistral_7b": Network(mistral_7b, (4096,), 7_241_732_096, I32),
         "bert_base": Network(bert_base, (512,), 109_482_240, I32),
+        "bert_large": Network(bert_large, (512,), 335_141_888, I32),
+        "vit_b_16": Network(vit_b_16, IMAGENET, 86_567_656),
+        "vit_b_32": Network(vit_b_32, IMAGENET, 88_224_232),
+        "vit_l_16": Network(vit_l_16, IMAGENET, 304_326_632),
+        "vit_h_14": Network(vit_h_14, IMAGENET, 632_045_800),
     }
 )
 

@@ -1,0 +1,308 @@
+"""What a causal language model says next: tokens after prompts, each step on keys and values that are kept.
+
+A generation has caches of its own, with room for so many tokens in each row as may come to stand there, and runs two
+programs over them: one reads all prompts at once (shorter ones are filled up behind, where nothing looks), and one
+each token that follows. Sizes are powers of two, so that few programs serve all lengths and batches. Models whose
+layers cannot keep what they need read all tokens again at each step (`Model.cache_obstacle` says why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import Count, Positive, Size, checked, shown
+from nnc.core.tensor import Tensor
+from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.nn.model import Model
+from nnc.nn.next_token import Part, TokenChoice, log_softmax_of
+from nnc.nn.steps import ModelStep
+
+Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
+Scores: TypeAlias = NDArray[np.float64]
+
+
+class Reader(Protocol):
+    """Rows of tokens that grow, and the scores of what follows each."""
+
+    def read(self, rows: Sequence[Sequence[int]]) -> Scores:
+        """Scores[rows, vocabulary] behind the prompts."""
+        ...
+
+    def follow(self, tokens: Sequence[int]) -> Scores:
+        """The same behind one more token in each row."""
+        ...
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Go on with these rows in the place of all."""
+        ...
+
+
+class CachedReader:
+    """A batch of `count` rows, each with room for `length` tokens in caches of its own."""
+
+    def __init__(self, model: Model, count: int, length: int) -> None:
+        self._model, self._count, self._length = model, count, length
+        self._caches: dict[str, Tensor] = {}
+        self._next = self._step(1)
+        self._ends = np.zeros(self._next.inputs[0].shape[0], np.int32)
+
+    def _step(self, steps: int) -> ModelStep:
+        return self._model.generation_step(self._count, self._length, steps, self._caches)
+
+    def read(self, rows: Sequence[Sequence[int]]) -> Scores:
+        step = self._step(max(map(len, rows)))
+        tokens = np.zeros(step.inputs[0].shape, np.int64)
+        for place, row in enumerate(rows):
+            tokens[place, : len(row)] = row
+            self._ends[place] = len(row)
+        positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+        return self._run(step, tokens, positions, np.maximum(self._ends, 1) - 1)
+
+    def follow(self, tokens: Sequence[int]) -> Scores:
+        column = np.zeros((len(self._ends), 1), np.int64)
+        column[: self._count, 0] = tokens
+        # Rows that fill up the batch stand at the beginning.
+        scores = self._run(self._next, column, self._ends[:, None], np.zeros_like(self._ends))
+        self._ends[: self._count] += 1
+        return scores
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        order = np.arange(len(self._ends))
+        order[: self._count] = rows
+
+        def move() -> None:
+            for cache in self._caches.values():
+                array = cache.numpy()
+                array[...] = array[order]
+
+        self._model.exclusively(move)
+        self._ends = self._ends[order]
+
+    def _run(self, step: ModelStep, *values: NDArray[np.generic]) -> Scores:
+        (scores,) = self._model.between_updates("generate", partial(step.run, values))
+        return scores[: self._count].astype(np.float64)
+
+
+class RereadingReader:
+    """Rows of tokens, all of which the model reads at each step."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._rows: list[list[int]] = []
+
+    def read(self, rows: Sequence[Sequence[int]]) -> Scores:
+        self._rows = [list(row) for row in rows]
+        kind = self._model.inputs[0].dtype.numpy
+        found = [self._model.predict(np.array([row], kind))[0, -1] for row in self._rows]
+        return np.array(found, np.float64)
+
+    def follow(self, tokens: Sequence[int]) -> Scores:
+        return self.read([[*row, token] for row, token in zip(self._rows, tokens, strict=True)])
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        self._rows = [list(self._rows[row]) for row in rows]
+
+
+@overload
+def generate(
+    model: Model,
+    prompt: NDArray[np.integer] | Sequence[int],
+    length: Count = ...,
+    *,
+    temperature: Positive | None = ...,
+    top_k: Count | None = ...,
+    top_p: Part | None = ...,
+    beams: Count = ...,
+    stop: Iterable[int] = ...,
+    seed: Size = ...,
+    cache: bool = ...,
+) -> list[int]: ...
+@overload
+def generate(
+    model: Model,
+    prompt: Sequence[Tokens],
+    length: Count = ...,
+    *,
+    temperature: Positive | None = ...,
+    top_k: Count | None = ...,
+    top_p: Part | None = ...,
+    beams: Count = ...,
+    stop: Iterable[int] = ...,
+    seed: Size = ...,
+    cache: bool = ...,
+) -> list[list[int]]: ...
+@checked
+def generate(
+    model: Model,
+    prompt: Sequence[Any] | NDArray[np.integer],
+    length: Count = 50,
+    *,
+    temperature: Positive | None = None,
+    top_k: Count | None = None,
+    top_p: Part | None = None,
+    beams: Count = 1,
+    stop: Iterable[int] = (),
+    seed: Size = 0,
+    cache: bool = True,
+) -> list[int] | list[list[int]]:
+    """At most `length` tokens that follow the prompt, or a list of them for each of several prompts of any lengths.
+
+    The best token each time, or drawn ones (`TokenChoice`), the same for the same seed. A row ends before a token of
+    `stop`. With `beams`, the tokens of the highest mean log-probability among so many candidates that are kept.
+    Without a `cache` all tokens are read again at each step: slow, and the same tokens but for rounding.
+    """
+    rows, single = _rows_of(model, prompt, length)
+    ends = _stops(model, stop)
+    choice = TokenChoice(temperature, top_k, top_p, seed)
+    if beams > 1:
+        if not choice.greedy:
+            raise UsageError("generate", got="beams that draw", need="beams, or temperature, top_k and top_p")
+        found = _search(_reader(model, len(rows) * beams, rows, length, cache=cache), rows, length, beams, ends)
+    else:
+        found = [[] for _ in rows]
+        for tokens in _grow(_reader(model, len(rows), rows, length, cache=cache), rows, length, choice, ends):
+            for row, token in zip(found, tokens, strict=True):
+                row.extend(() if token is None else (token,))
+    return found[0] if single else found
+
+
+@checked
+def stream(
+    model: Model,
+    prompt: Tokens,
+    length: Count = 50,
+    *,
+    temperature: Positive | None = None,
+    top_k: Count | None = None,
+    top_p: Part | None = None,
+    stop: Iterable[int] = (),
+    seed: Size = 0,
+    cache: bool = True,
+) -> Iterator[int]:
+    """The tokens of `generate`, each as soon as it is known. Arguments are checked at once, not at the first token."""
+    rows, single = _rows_of(model, prompt, length)
+    if not single:
+        raise UsageError("stream", got=f"{len(rows)} prompts", need="one prompt", fix="generate takes several")
+    ends, choice = _stops(model, stop), TokenChoice(temperature, top_k, top_p, seed)
+    reader = _reader(model, 1, rows, length, cache=cache)
+    return (cast("int", token) for token, *_ in _grow(reader, rows, length, choice, ends))
+
+
+def _reader(model: Model, count: int, rows: Sequence[Sequence[int]], length: int, *, cache: bool) -> Reader:
+    if cache and not model.cache_obstacle():
+        return CachedReader(model, count, max(map(len, rows)) + length)
+    if not any(model.open):
+        got = f"a model of exactly {model.inputs[0].shape[0]} tokens, without a cache"
+        got += f" ({model.cache_obstacle()})" if cache else ""
+        raise UsageError("generate", got=got, need="any number of tokens", fix="Model(layer, (UpTo(n),), …)")
+    return RereadingReader(model)
+
+
+def _grow(
+    reader: Reader, rows: Sequence[Sequence[int]], length: int, choice: TokenChoice, stop: frozenset[int]
+) -> Iterator[tuple[int | None, ...]]:
+    """The next token of each row, None behind its end, until all rows are at theirs."""
+    generators = [choice.generator(row) for row in range(len(rows))]
+    going = [True] * len(rows)
+    scores = reader.read(rows)
+    for step in range(length):
+        tokens: list[int] = []
+        for row, generator in enumerate(generators):
+            tokens.append(choice.pick(scores[row], generator) if going[row] else 0)
+            going[row] = going[row] and tokens[row] not in stop
+        if not any(going):
+            return
+        yield tuple(token if alive else None for token, alive in zip(tokens, going, strict=True))
+        if step < length - 1:
+            scores = reader.follow(tokens)
+
+
+def _search(
+    reader: Reader, prompts: Sequence[Sequence[int]], length: int, beams: int, stop: frozenset[int]
+) -> list[list[int]]:
+    """The best continuation of each prompt: sum of log p, divided by how many tokens it has, its stop counted."""
+    count = len(prompts)
+    done: list[list[tuple[float, list[int]]]] = [[] for _ in prompts]
+    rows: list[list[int]] = [[] for _ in range(count * beams)]
+    # At first all beams of a prompt are the same: one of them counts.
+    totals = np.where(np.arange(count * beams) % beams == 0, 0.0, -np.inf)
+    scores = reader.read([list(prompt) for prompt in prompts for _ in range(beams)])
+    for step in range(length):
+        logs = totals[:, None] + log_softmax_of(scores)
+        if np.isnan(logs).any():
+            TokenChoice().pick(scores[int(np.isnan(logs).any(1).argmax())], np.random.default_rng(0))
+        sources, tokens = [], []
+        for prompt in range(count):
+            first = prompt * beams
+            here = logs[first : first + beams].reshape(-1)
+            best = np.argsort(-here, kind="stable")[: beams * (1 + len(stop))]
+            kept = 0
+            for place in best:
+                source, token = first + int(place) // logs.shape[1], int(place) % logs.shape[1]
+                if token in stop:
+                    done[prompt].append((float(here[place]) / (step + 1), rows[source]))
+                elif kept < beams:
+                    sources.append(source)
+                    tokens.append(token)
+                    kept += 1
+        totals = logs[sources, tokens]
+        rows = [[*rows[source], token] for source, token in zip(sources, tokens, strict=True)]
+        if step < length - 1:
+            reader.reorder(sources)
+            scores = reader.follow(tokens)
+    for place, row in enumerate(rows):
+        done[place // beams].append((float(totals[place]) / length, row))
+    return [max(candidates, key=lambda pair: pair[0])[1] for candidates in done]
+
+
+# ---- checks
+
+
+def _rows_of(model: Model, prompt: Sequence[Any] | NDArray[np.integer], length: int) -> tuple[list[list[int]], bool]:
+    """Prompts as lists of tokens, and whether there was one alone."""
+    _check_kind(model)
+    nested = [part for part in prompt if isinstance(part, Sequence | np.ndarray)]
+    single = not nested and len(prompt) > 0
+    rows = [prompt] if single else list(prompt)
+    if not rows:
+        raise DataError("generate", got="an empty prompt", need="at least one token")
+    if nested and len(nested) < len(rows):
+        raise ArgumentError("generate", got="tokens beside lists of tokens", need="one prompt, or several")
+    checked_rows = [_tokens_of(model, row, place) for place, row in enumerate(rows)]
+    limit, longest = model.inputs[0].shape[0], max(map(len, checked_rows))
+    if longest + length > limit:
+        got = f"a prompt of {longest} tokens and {length} more"
+        fix = f"length={limit - longest}" if longest < limit else "a shorter prompt"
+        raise DataError("generate", got=got, need=f"at most {limit} positions", fix=fix)
+    return checked_rows, single
+
+
+def _check_kind(model: Model) -> None:
+    """UsageError unless the model takes tokens and gives scores for each."""
+    fits = len(model.inputs) == len(model.outputs) == 1 and len(model.inputs[0].shape) == 1
+    fits = fits and model.inputs[0].dtype.kind == "int" and len(model.outputs[0].shape) == 2
+    if not (fits and model.outputs[0].shape[0] == model.inputs[0].shape[0]):
+        got = f"a model of {', '.join(map(str, model.inputs))} to {', '.join(map(str, model.outputs))}"
+        raise UsageError("generate", got=got, need="integers [steps] to scores [steps, vocabulary]")
+
+
+def _tokens_of(model: Model, row: Tokens, place: int) -> list[int]:
+    vocabulary = model.outputs[0].shape[-1]
+    if len(row) == 0:
+        raise DataError("generate", got=f"an empty prompt {place}", need="at least one token")
+    for token in row:
+        if isinstance(token, bool) or not isinstance(token, int | np.integer):
+            raise ArgumentError("generate", got=f"{shown(token)} in prompt {place}", need="integers")
+        if not 0 <= token < vocabulary:
+            raise DataError("generate", got=f"token {token} in prompt {place}", need=f"0 to {vocabulary - 1}")
+    return [int(token) for token in row]
+
+
+def _stops(model: Model, stop: Iterable[int]) -> frozenset[int]:
+    found = tuple(stop)
+    return frozenset(_tokens_of(model, found, 0)) if found else frozenset()

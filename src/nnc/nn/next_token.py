@@ -1,0 +1,62 @@
+"""Which token comes next, by the scores of all: the best one, or one drawn from the likely ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import Count, Positive, Range, Size, checked
+from nnc.errors import NotFiniteError
+
+# A part of the whole that is not nothing.
+Part = Annotated[float, Range(0.0, 1.0, closed=(False, True))]
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class TokenChoice:
+    """The token of the highest score, the first of equal ones; or, where any option is given, a drawn one.
+
+    p = softmax(scores / temperature), of the `top_k` best tokens only, and of these the fewest of the best whose
+    p add up to `top_p` (Holtzman et al. 2020). Row `r` of a batch draws by (`seed`, r), whatever the others are.
+    """
+
+    temperature: Positive | None = None
+    top_k: Count | None = None
+    top_p: Part | None = None
+    seed: Size = 0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether nothing is drawn."""
+        return self.temperature is None and self.top_k is None and self.top_p is None
+
+    def generator(self, row: int) -> np.random.Generator:
+        """Where a row of a batch draws from."""
+        return np.random.default_rng((self.seed, row))
+
+    def pick(self, scores: NDArray[np.float64], generator: np.random.Generator) -> int:
+        """The next token of a row."""
+        if np.isnan(scores).any():
+            raise NotFiniteError("generate", got="scores that are not numbers", need="a model whose weights are finite")
+        if self.greedy:
+            return int(np.argmax(scores))
+        tokens, shares = self.likely(scores)
+        return int(tokens[np.searchsorted(np.cumsum(shares)[:-1], generator.random(), side="right")])
+
+    def likely(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Tokens that can be drawn, the likeliest first, and their probabilities."""
+        tokens = np.argsort(-scores, kind="stable")[: self.top_k]
+        shares = np.exp(log_softmax_of(scores[tokens] / (self.temperature or 1.0)))
+        before = np.cumsum(shares) - shares
+        kept = max(int(np.count_nonzero(before < (self.top_p or 1.0))), 1)
+        return tokens[:kept], shares[:kept] / shares[:kept].sum()
+
+
+def log_softmax_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log p of the last axis."""
+    shifted = scores - scores.max(-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
