@@ -5,7 +5,6 @@ from nnc.nn.zoo.densenet import densenet121, densenet201
 from nnc.nn.zoo.diffusion import DiffusionUNet
 from nnc.nn.zoo.digits import digits_network, lenet5
 from nnc.nn.zoo.inception import inception_v1
-from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
 from nnc.nn.zoo.language import (
     BERT,
     GPT,
@@ -25,19 +24,17 @@ from nnc.nn.zoo.language import (
     mistral_7b,
     tiny_llama,
 )
+from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
 from nnc.nn.zoo.networks import NETWORKS, Network, network
 from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
 from nnc.nn.zoo.segmentation import unet
 from nnc.nn.zoo.shuffle import shufflenet_v2
 from nnc.nn.zoo.vgg import vgg16, vgg19
-
-__all__ = [
-    "BERT",
-    "DiffusionUNet",
 from nnc.nn.zoo.vision_transformer import ViT, vit_b_16, vit_b_32, vit_h_14, vit_l_16
 
 __all__ = [
     "BERT",
+    "DiffusionUNet",
     "EncoderDecoder",
     "GPT",
     "LLaMA",
