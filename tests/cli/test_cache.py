@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import COMMAND
 
 from nnc.core.dispatch import DISPATCHER
 
@@ -40,39 +44,45 @@ def files(place: Path) -> dict[str, bytes]:
     return {str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*") if file.is_file()}
 
 
-def test_nothing_is_written_when_told_so(train: Train, shell, cache: Path) -> None:
-    without, warnings = train("--no-cache")
-    assert (warnings, files(cache)) == ("", {})
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The cache that training leaves, and the checksum of its weights."""
+    place = tmp_path_factory.mktemp("built")
+    command = [*COMMAND, "train", "digits", "--epochs", "1", "--json"]
+    environment = {**os.environ, "NNC_CACHE_DIR": str(place / "cache")}
+    ran = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=True)
+    return place / "cache", json.loads(ran.stdout)["sha256"]
+
+
+def test_nothing_is_written_when_told_so(train: Train, shell, built: tuple[Path, str], cache: Path) -> None:
+    assert train("--no-cache") == (built[1], "")
     assert shell("predict", "digits", "--no-cache", NNC_CACHE_DIR=str(cache)).code == 0
     assert files(cache) == {}
-    assert train()[0] == without
-    assert files(cache)
+    assert files(built[0])
 
 
-def test_a_spoilt_cache_is_ignored_and_rebuilt(train: Train, cache: Path) -> None:
-    wanted, _ = train()
-    built = files(cache)
-    for name in built:
+def test_a_spoilt_cache_is_ignored_and_rebuilt(train: Train, built: tuple[Path, str], cache: Path) -> None:
+    for name in files(built[0]):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
         (cache / name).write_bytes(b"garbage")
     got, warnings = train()
-    assert got == wanted
+    assert got == built[1]
     assert warnings.count("Warning: nnc:") == 1
-    assert files(cache).keys() == built.keys()
+    assert files(cache).keys() == files(built[0]).keys()
     assert b"garbage" not in files(cache).values()
-    assert train() == (wanted, "")
+    assert train() == (built[1], "")
 
 
-def test_an_empty_file_is_ignored(train: Train, cache: Path) -> None:
-    wanted, _ = train()
+def test_an_empty_file_is_ignored(train: Train, built: tuple[Path, str], cache: Path) -> None:
+    shutil.copytree(built[0], cache, dirs_exist_ok=True)
     name = min(files(cache))
     (cache / name).write_bytes(b"")
-    assert train()[0] == wanted
+    assert train()[0] == built[1]
     assert files(cache)[name]
 
 
-def test_a_file_in_place_of_the_folder_stops_nothing(train: Train, cache: Path) -> None:
-    wanted, _ = train("--no-cache")
+def test_a_file_in_place_of_the_folder_stops_nothing(train: Train, built: tuple[Path, str], cache: Path) -> None:
     cache.rmdir()
     cache.write_bytes(b"garbage")
-    assert train() == (wanted, "")
+    assert train() == (built[1], "")
     assert cache.read_bytes() == b"garbage"

@@ -47,8 +47,12 @@ def rows() -> Iterator[Case]:
 
 
 def _attentions() -> Iterator[Case]:
-    """Attention and its gradient: grouped heads, causal or not, with the kinds of masks."""
-    for q, k, v in HEADS:
+    """Attention and its gradient: grouped heads, causal or not, with the kinds of masks.
+
+    The gradient has its rows with every second pair of mask and causality, the other ones for the next heads: kernels
+    of it take half a second each to compile.
+    """
+    for number, (q, k, v) in enumerate(HEADS):
         scores = (q[0], q[2], q[1], k[1])
         masks = (
             ("", None),
@@ -56,10 +60,12 @@ def _attentions() -> Iterator[Case]:
             ("added", Argument(scores)),
             ("shared", Argument((scores[0], 1, 1, scores[3]))),
         )
-        for note, mask in masks:
+        for place, (note, mask) in enumerate(masks):
             for causal in (False, True):
-                attrs = AttentionAttrs(0.7, causal)
-                yield from _attention(attrs, (q, k, v), mask, "-".join(filter(None, (note, "causal" * causal))))
+                attrs, note_ = AttentionAttrs(0.7, causal), "-".join(filter(None, (note, "causal" * causal)))
+                yield _attention(attrs, (q, k, v), mask, note_)
+                if (number + place + causal) % 2:
+                    yield from _attention_gradients(attrs, (q, k, v), mask, note_)
     q, k, v = HEADS[0]
     hidden = Argument((2, 1, 3, 5), hiding)
     yield Case(ATTENTION, AttentionAttrs(0.5), (*map(Argument, (q, k, v)), hidden), note="hidden", smooth=False)
@@ -68,15 +74,19 @@ def _attentions() -> Iterator[Case]:
             yield Case(CAUSAL_BIAS, CausalBiasAttrs(spec(shape, dtype)), (), (dtype,), f"{dtype}{list(shape)}")
 
 
-def _attention(
-    attrs: AttentionAttrs, shapes: tuple[Shape, Shape, Shape], mask: Argument | None, note: str
-) -> Iterator[Case]:
-    q, k, v = shapes
-    operands = tuple(map(Argument, shapes))
+Heads = tuple[Shape, Shape, Shape]
+
+
+def _attention(attrs: AttentionAttrs, shapes: Heads, mask: Argument | None, note: str) -> Case:
+    q, k, _ = shapes
     # A row before the first column sees nothing: its lse is infinite.
     smooth = not attrs.causal or q[1] <= k[1]
-    yield Case(ATTENTION, attrs, (*operands, mask), FLOATS, note, smooth)
-    y = Argument((*q[:3], v[3]))
+    return Case(ATTENTION, attrs, (*map(Argument, shapes), mask), FLOATS, note, smooth)
+
+
+def _attention_gradients(attrs: AttentionAttrs, shapes: Heads, mask: Argument | None, note: str) -> Iterator[Case]:
+    q, _, v = shapes
+    operands, y = tuple(map(Argument, shapes)), Argument((*q[:3], v[3]))
     for kinds, rows in KINDS:
         lse = Argument((q[0], q[2], q[1]), uniform, rows)
         yield Case(ATTENTION_GRADIENT, attrs, (y, *operands, y, lse, mask), kinds, note)
