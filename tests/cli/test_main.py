@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,7 +43,8 @@ def test_help_lists_the_commands(call, arguments: list[str]) -> None:
 def test_every_command_has_help(call, command: str) -> None:
     ran = call(command, "--help")
     assert (ran.code, ran.err) == (0, "")
-    assert "--json" in ran.out
+    assert "--json" in ran.out or command == "completion"
+    assert re.search(rf"^ *nnc {command}\b", ran.out, re.MULTILINE), "an example"
 
 
 def test_version(shell) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+
+import pytest
+
+from nnc.planning.pictures import WRITERS
 
 
 def test_a_problem_becomes_a_page(call, folder) -> None:
@@ -25,3 +30,28 @@ def test_what_cannot_be_drawn_is_refused(call) -> None:
     assert ran.code == 2
     assert "viz: got no_such_network; need FILE.onnx, FILE.csv or one of digits" in ran.err
     assert "--kind: got 'fly'; need one of train, evaluate, predict" in call("viz", "digits", "--kind", "fly").err
+
+
+@pytest.mark.parametrize("suffix", sorted(WRITERS))
+def test_the_suffix_says_what_is_written(call, folder, suffix: str) -> None:
+    (folder / "blocks.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,32\n")
+    assert call("viz", "blocks.csv", "-o", f"out{suffix}").code == 0
+    assert (folder / f"out{suffix}").stat().st_size > 20
+    assert "need a file that ends with .html or" in call("viz", "blocks.csv", "-o", "out.pdf").err
+
+
+def test_a_page_has_the_plan_before_a_limit_passes_and_a_timeline(call, folder) -> None:
+    ran = call("viz", "digits", "--batch", "8", "--limit", "215kB", "--profile", "-o", "map.html")
+    assert (ran.code, ran.err) == (0, "")
+    text = (folder / "map.html").read_text()
+    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
+    assert [one["title"] for one in data["maps"]] == ["without the limit", "with it"]
+    assert any(step[2] for step in data["maps"][1]["steps"])
+    assert not any(step[2] for step in data["maps"][0]["steps"])
+    names = [name for name, _ in data["stages"]]
+    assert (names[0], names[-1]) == ("as built", "compiled")
+    assert any(fired for _, fired in data["stages"])
+    assert {"thread 0", "worker 0"} <= set(data["lanes"])
+    moments = {step[0] for step in data["maps"][1]["steps"]}
+    assert {bar[4] for bar in data["bars"]} <= moments
+    assert len({bar[4] for bar in data["bars"]}) == len(moments)

@@ -26,8 +26,9 @@ def data_of(page: str) -> Any:
 
 def test_blocks_stand_with_their_lives_and_addresses() -> None:
     plan = solve(PROBLEM)
-    data = data_of(memory_map(PROBLEM, plan, "three"))
-    assert [data["texts"][row[0]] for row in data["blocks"]] == ["a", "b", "c"]
+    whole = data_of(memory_map(PROBLEM, plan, "three"))
+    data = whole["maps"][0]
+    assert [whole["texts"][row[0]] for row in data["blocks"]] == ["a", "b", "c"]
     assert [tuple(row[5:]) for row in data["blocks"]] == [
         (block.size, block.lower, block.upper, offset)
         for block, offset in zip(PROBLEM.blocks, plan.offsets, strict=True)
@@ -37,7 +38,7 @@ def test_blocks_stand_with_their_lives_and_addresses() -> None:
 
 def test_arenas_of_several_memories_lie_above_each_other() -> None:
     problem = Problem((Block("a", 64, 0, 2, memory="one"), Block("b", 32, 0, 2, memory="two")))
-    rows = data_of(memory_map(problem, solve(problem)))["blocks"]
+    rows = data_of(memory_map(problem, solve(problem)))["maps"][0]["blocks"]
     assert sorted(row[8] for row in rows) in ([0, 32], [0, 64])
 
 
@@ -57,7 +58,7 @@ def test_long_names_are_cut() -> None:
 
 
 def test_a_plan_of_nothing_has_a_page() -> None:
-    assert data_of(memory_map(Problem(()), solve(Problem(()))))["blocks"] == []
+    assert data_of(memory_map(Problem(()), solve(Problem(()))))["maps"][0]["blocks"] == []
 
 
 def test_the_page_asks_for_nothing_from_outside() -> None:

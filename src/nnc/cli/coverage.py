@@ -15,7 +15,10 @@ AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The page docs/onnx
 
 
 def onnx_coverage(backend: BackendName = "", json: AsJson = False, markdown: AsMarkdown = False) -> int:
-    """Run the node tests of the installed ONNX package: how many pass, are refused, or are wrong."""
+    """Run the node tests of the installed ONNX package: how many pass, are refused, or are wrong.
+
+    nnc onnx-coverage --backend llvm
+    """
     if json and markdown:
         raise UsageError("onnx-coverage", got="--json and --markdown", need="one of them", fix="leave one out")
     coverage = extra("nnc.onnx.coverage")

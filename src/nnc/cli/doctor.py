@@ -42,7 +42,10 @@ class Findings:
 
 
 def doctor(json: AsJson = False) -> int:
-    """Tell the processor, its features, the backends (and why one is absent), versions and the cache folder."""
+    """Tell the processor, its features, the backends (and why one is absent), versions and the cache folder.
+
+    nnc doctor --json
+    """
     found = examine()
     if json:
         write_json(_facts(found))

@@ -16,9 +16,11 @@ from io import TextIOWrapper, UnsupportedOperation
 from typing import Annotated
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from nnc import __version__
 from nnc.cli.bench import bench
+from nnc.cli.completion import completion
 from nnc.cli.convert import convert
 from nnc.cli.coverage import onnx_coverage
 from nnc.cli.doctor import doctor
@@ -43,6 +45,7 @@ INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     train, predict, run, plan, viz, inspect, verify, bench, finetune, convert, memplan, ops, onnx_coverage, doctor,
+    completion,
 )  # fmt: skip
 
 
@@ -65,6 +68,7 @@ def nnc(
 
 def application() -> typer.Typer:
     """All commands."""
+    completion_init()
     app = typer.Typer(
         name="nnc",
         add_completion=False,

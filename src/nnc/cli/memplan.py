@@ -6,16 +6,14 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from nnc.cli.options import AsJson, bytes_of
-from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
+from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
 from nnc.errors import UsageError
 from nnc.planning import SOLVERS, Plan, Problem, beyond, read_csv, smallest_plan
 
 SHOWN_BLOCKS = 20
-PICTURE_COLUMNS, PICTURE_ROWS = 72, 12
 
 File = Annotated[
     Path,
@@ -44,6 +42,8 @@ def memplan(
 
     --json gives arena_bytes, lower_bound_bytes, optimal, solver, seconds and the offsets in the order of the file,
     of the smallest plan found even where it does not fit the capacity.
+
+    nnc memplan blocks.csv --capacity 1.5GiB --time-limit 60
     """
     if math.isnan(time_limit):
         raise UsageError("--time-limit", got="nan", need="seconds, 0 or more, or inf")
@@ -83,24 +83,7 @@ def _print(problem: Problem, plan: Plan) -> None:
         add_row(blocks, block.name, block.memory, *map(count, (block.lower, block.upper, block.size, plan.offsets[i])))
     console.print(blocks)
     for memory in plan.arenas:
-        console.print("\n".join(picture(problem, plan, memory, "#" if console.options.ascii_only else "█")))
+        print_map(problem, plan, memory)
     proof = "optimal, proven" if plan.optimal else f"{plan.gap:.2%} above the bound"
     console.print(f"arena {count(plan.arena_bytes)} B, lower bound {count(plan.lower_bound)} B: {proof}")
     console.print(f"solver {plan.solver or 'none needed'}, {plan.seconds:.3f} s")
-
-
-def picture(problem: Problem, plan: Plan, memory: str, ink: str) -> list[str]:
-    """Steps from left to right, the arena of `memory` from the bottom up; ink where bytes are used."""
-    members = [(b, at) for b, at in zip(problem.blocks, plan.offsets) if b.memory == memory and not b.empty]
-    if not members:
-        return []
-    first = min(block.lower for block, _ in members)
-    steps = max(block.upper for block, _ in members) - first
-    height = max(plan.arenas[memory], 1)
-    grid = np.zeros((PICTURE_ROWS, PICTURE_COLUMNS), dtype=np.bool_)
-    for block, at in members:
-        left, right = ((edge - first) * PICTURE_COLUMNS for edge in (block.lower, block.upper))
-        bottom, top = at * PICTURE_ROWS, (at + block.size) * PICTURE_ROWS
-        grid[bottom // height : -(-top // height), left // steps : -(-right // steps)] = True
-    lines = ["".join(ink if used else " " for used in row).rstrip() for row in grid[::-1].tolist()]
-    return [f"{memory}: {count(height)} B over {count(steps)} steps", *(f"│{line}" for line in lines)]

@@ -65,7 +65,10 @@ class Description:
 
 
 def ops(json: AsJson = False, markdown: AsMarkdown = False) -> int:
-    """List the operators: inputs, outputs, backends with element types and layouts, gradient, in-place pairs."""
+    """List the operators: inputs, outputs, backends with element types and layouts, gradient, in-place pairs.
+
+    nnc ops --markdown > operators.md
+    """
     if json and markdown:
         raise UsageError("ops", got="--json and --markdown", need="one of them", fix="leave one out")
     found = [describe(op) for op in OPERATORS]

@@ -9,12 +9,15 @@ import typer
 
 from nnc.cli.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
-from nnc.cli.terminal import add_row, complain, count, output, table, write_json
+from nnc.cli.terminal import add_row, complain, count, output, print_map, table, write_json
 from nnc.nn import MeanSquaredError, Model
-from nnc.symbolic import MemoryStatement
+from nnc.symbolic import Compiled
+from nnc.symbolic.stages import recorded_stages
 
 Train = Annotated[bool, typer.Option("--train", help="A step of training all weights, within the limit if it can be.")]
 Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Exit code 1 if more is needed.")]
+
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write the memory map as a page too.")]
 
 
 def plan(
@@ -23,14 +26,21 @@ def plan(
     train: Train = False,
     limit: Limit = None,
     backend: BackendName = "",
+    html: Html = None,
     json: AsJson = False,
 ) -> int:
-    """Say how many bytes a run (or a step of training) of an ONNX model takes; nothing of it is allocated.
+    """Say how many bytes a run (or a step of training) of an ONNX model takes, and draw them; nothing is allocated.
 
     nnc plan model.onnx --size batch=8 --limit 512MB
+
+    nnc plan model.onnx --train --limit 1.5GiB --html map.html
     """
-    loaded = load(model, size, backend)
-    statement = _training(model, loaded, limit, backend) if train else loaded.memory()
+    with recorded_stages() as stages:
+        loaded = load(model, size, backend)
+        compiled = _training(model, loaded, limit, backend) if train else loaded.compiled()
+    statement = compiled.memory()
+    if html is not None:
+        compiled.html(html, model.name, stages=stages)
     facts = {
         "arena_bytes": statement.arena,
         "lower_bound_bytes": statement.lower_bound,
@@ -52,16 +62,19 @@ def plan(
         for label in statement.peak_tensors:
             add_row(rows, f"at the peak: {label}", "")
         output().print(rows)
+        problem, found = compiled.plan()
+        for memory in problem.memories:
+            print_map(problem, found, memory)
     if limit is not None and statement.arena > limit:
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1
     return 0
 
 
-def _training(path: Path, loaded: LoadedModel, limit: int | None, backend: str) -> MemoryStatement:
+def _training(path: Path, loaded: LoadedModel, limit: int | None, backend: str) -> Compiled:
     """A step of Adam on the mean squared error of the first output; the batch is the first size of the input."""
     module = extra()
     shape = next(iter(loaded.placeholders().values())).shape
     body = module.OnnxLayer(module.read(path))
     trained = Model(body, shape[1:], loss=MeanSquaredError(), memory_limit=limit, backend=backend)
-    return trained.memory(shape[0]).step
+    return trained.training_step(shape[0]).compiled

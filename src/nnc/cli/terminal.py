@@ -14,7 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nnc.planning import Plan, Problem
+from nnc.planning.pictures import text_map
+
 PIPE_WIDTH = 160
+MAP_ROWS = 12
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -75,6 +79,14 @@ def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
 def add_row(target: Table, *cells: str) -> None:
     """A row of plain text."""
     target.add_row(*(Text(plain(cell)) for cell in cells))
+
+
+def print_map(problem: Problem, plan: Plan, memory: str) -> None:
+    """An arena as wide as the terminal."""
+    console = output()
+    ink = "#" if console.options.ascii_only else "█"
+    lines = text_map(problem, plan, memory, console.width, MAP_ROWS, ink)
+    console.print("\n".join(lines), soft_wrap=True)
 
 
 def count(number: int) -> str:

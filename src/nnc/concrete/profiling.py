@@ -12,7 +12,8 @@ bit, and a run takes a little longer. The peak is that of fused multiply-adds on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +26,7 @@ from nnc.core.dispatch import DISPATCHER, TracedBackend
 from nnc.core.recorder import PROFILER, Allocated, KernelTime, Record, RunTime, now
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
+from nnc.planning import PageTable, TimelineBar, page_of_views
 
 SHOWN = 12
 
@@ -130,6 +132,41 @@ class RunProfile:
             for lane, name in names.items()
         ]
         return json.dumps({"traceEvents": named + events, "displayTimeUnit": "ms"})
+
+    def bars(self, moments: Mapping[tuple[str, str], Sequence[int]] | None = None) -> list[TimelineBar]:
+        """Kernels in the lanes of their threads and workers; `moments` of those of a name and operator, in order."""
+        turns, bars, lanes = Counter[tuple[str, str]](), [], self.lanes()
+        for one in self.kernels:
+            key = one.name, one.operator
+            places = () if moments is None else moments.get(key, ())
+            moment = places[turns[key] % len(places)] if places else -1
+            turns[key] += 1
+            text = " · ".join(part for part in (layer_of(one), one.operator) if part)
+            parts = [(f"thread {lanes[one.thread]}", one.begin, one.end)]
+            parts += [(f"worker {each.worker}", each.begin, each.end) for each in one.workers]
+            bars += [
+                TimelineBar(lane, (begin - self.begin) / 1e3, (end - begin) / 1e3, text, moment)
+                for lane, begin, end in parts
+            ]
+        return bars
+
+    def tables(self) -> list[PageTable]:
+        """The rows of layers and operators as a page shows them."""
+        columns = ("", "calls", "milliseconds", "waits of workers", "of the machine's peak")
+        return [
+            PageTable(title, columns, [
+                (row.name or "(no layer)", f"{row.calls:,}", f"{row.seconds * 1e3:.3f}", f"{row.waited * 1e3:.3f}",
+                 f"{row.share:.1%}")
+                for row in rows
+            ])
+            for title, rows in (("Time by layer", self.by_layer()), ("Time by operator", self.by_operator()))
+        ]  # fmt: skip
+
+    @checked
+    def html(self, path: str | PathLike[str], title: str = "") -> None:
+        """Write a page with the timeline and the tables; `Compiled.html(profile=…)` joins it with the memory map."""
+        page = page_of_views(title, bars=self.bars(), tables=self.tables())
+        write_atomically(Path(path), [page.encode()])
 
     def lanes(self) -> Mapping[int, int]:
         """Threads, numbered in the order in which they were first seen."""

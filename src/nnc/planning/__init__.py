@@ -13,7 +13,20 @@ Nothing here knows tensors or graphs. Only the standard library is needed; NumPy
 from __future__ import annotations
 
 from nnc.planning.bound import lower_bound
-from nnc.planning.page import BlockText, StepText, memory_map
+from nnc.planning.page import (
+    Band,
+    BlockText,
+    Curve,
+    GraphNode,
+    GraphStage,
+    MapView,
+    PageTable,
+    StepText,
+    TimelineBar,
+    memory_begins,
+    memory_map,
+    page_of_views,
+)
 from nnc.planning.plan import Plan, Witness
 from nnc.planning.portfolio import SOLVERS, beyond, smallest_plan, solve
 from nnc.planning.problem import Block, Interference, Problem
@@ -22,17 +35,26 @@ from nnc.planning.verify import faults
 
 __all__ = [
     "SOLVERS",
+    "Band",
     "Block",
     "BlockText",
+    "Curve",
+    "GraphNode",
+    "GraphStage",
     "Interference",
+    "MapView",
+    "PageTable",
     "Plan",
     "Problem",
     "StepText",
+    "TimelineBar",
     "Witness",
     "beyond",
     "faults",
     "lower_bound",
+    "memory_begins",
     "memory_map",
+    "page_of_views",
     "read_csv",
     "smallest_plan",
     "solve",

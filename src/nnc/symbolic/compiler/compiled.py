@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from nnc.arguments import checked, explained, shown
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
+from nnc.concrete.profiling import RunProfile
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
@@ -24,10 +25,10 @@ from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
 from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
-from nnc.planning import Plan, Problem
+from nnc.planning import GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
-from nnc.symbolic.compiler.place.drawing import page_of
+from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
@@ -177,14 +178,48 @@ class Compiled(Uncopied):
         """The blocks of memory with their lives, and where each lies in the arena."""
         return self.planned.layout.problem, self.planned.layout.plan
 
-    def page(self, title: str = "") -> str:
-        """The plan as one HTML page to look at, which needs no other file and no network."""
-        return page_of(self.planned, title)
+    def view(self, title: str = "") -> MapView:
+        """The plan with what the graph knows of its blocks and steps, for pages and pictures."""
+        return map_of(self.planned, title)
+
+    def page(
+        self,
+        title: str = "",
+        *,
+        stages: Sequence[GraphStage] = (),
+        profile: RunProfile | None = None,
+        before: Compiled | None = None,
+    ) -> str:
+        """The plan as one HTML page to look at, which needs no other file and no network.
+
+        With the graph as it runs, and behind each pass where its `stages` were recorded; with a timeline where runs
+        had a `profile`; and with the plan of the program `before` a limit.
+        """
+        known = None if self.copied is None else {new: old for old, new in self.copied.tensors.items()}
+        return page_of_views(
+            title,
+            [
+                *([] if before is None else [before.view("without the limit")]),
+                self.view("" if before is None else "with it"),
+            ],
+            [*stages, compiled_stage(self.planned, known)],
+            () if profile is None else bars_of(self.planned, profile),
+            tables=() if profile is None else profile.tables(),
+        )
 
     @checked
-    def html(self, path: str | PathLike[str], title: str = "") -> None:
+    def html(
+        self,
+        path: str | PathLike[str],
+        title: str = "",
+        *,
+        stages: Sequence[GraphStage] = (),
+        profile: RunProfile | None = None,
+        before: Compiled | None = None,
+    ) -> None:
         """Write the page, replacing a file of that name whole or not at all."""
-        write_atomically(Path(path), [self.page(title).encode()])
+        page = self.page(title, stages=stages, profile=profile, before=before)
+        write_atomically(Path(path), [page.encode()])
 
     def _repr_html_(self) -> str:
         """The page in a notebook."""

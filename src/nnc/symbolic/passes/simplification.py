@@ -17,6 +17,7 @@ from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.rewrite import BACKEND, WANTED
+from nnc.symbolic.stages import note_stage
 from nnc.symbolic.verification import faults
 
 Analyses = Sequence[Provider[SymbolicGraph]]
@@ -75,6 +76,7 @@ def simplify(
     manager = PassManager(graph, [_wanting(wanted), *given], faults if SETTINGS.debug else None)
     reports = []
     _let_be(graph, outside, optimize=False)
+    note_stage(graph, "as built")
     try:
         for each in passes:
             one = each.value if isinstance(each, Pass) else each
@@ -83,6 +85,8 @@ def simplify(
             with Shield(breakable=True):
                 changed = manager.run(_inside(one, given), one)
             reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
+            if changed.count:
+                note_stage(graph, one.name, changed.fired)
     finally:
         _let_be(graph, outside, optimize=True)
     return tuple(reports)

@@ -1,0 +1,39 @@
+"""nnc completion: scripts for shells, and what they ask for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from nnc.cli.completion import SHELLS
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_names_the_command(call, shell: str) -> None:
+    ran = call("completion", shell)
+    assert (ran.code, ran.err) == (0, "")
+    assert "_NNC_COMPLETE" in ran.out
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n"], input=ran.out, text=True, check=True, capture_output=True)
+
+
+def test_another_shell_is_refused(call) -> None:
+    assert "completion: got 'tcsh'; need one of bash, zsh, fish" in call("completion", "tcsh").complaint()
+
+
+@pytest.mark.parametrize(("words", "found"), [("nnc me", "memplan"), ("nnc plan --ht", "--html")])
+def test_the_command_answers_what_the_script_asks(words: str, found: str) -> None:
+    asked = {"_NNC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "nnc.cli.main"],
+        env=os.environ | asked,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert found in ran.stdout.split()
