@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from nnc.cli.programs.cartpole import CARTPOLE
 from nnc.cli.programs.digits import DIGITS
+from nnc.cli.programs.images import IMAGES
 from nnc.cli.programs.table import TABLE
 from nnc.cli.recipe import Recipe
 from nnc.errors import UsageError
@@ -15,6 +17,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         "digits": DIGITS,
         "table": TABLE,
+        "images": IMAGES,
+        "cartpole": CARTPOLE,
     }
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import isfinite
 from typing import Annotated
 
 import typer
@@ -156,12 +157,13 @@ def _price(budget: Budget) -> str:
 def _print_result(training: Training, result: Evaluation) -> None:
     measure = training.task.measure
     right = f" ({round(result.score * result.count)} of {result.count})" if measure.name == "accuracy" else ""
+    loss = f", loss {result.loss:.4f}" if isfinite(result.loss) else ""
     console = output()
     console.print(
         f"trained {len(training.history)} of {training.epochs} epochs in {training.seconds:.1f} s, "
         f"{training.speed:,.0f} samples/s on {training.backend}"
     )
-    console.print(f"test {measure.name} {measure.shown(result.score)}{right}, loss {result.loss:.4f}")
+    console.print(f"test {measure.name} {measure.shown(result.score)}{right}{loss}")
     console.print(f"checkpoint {plain(str(training.checkpoint))}", soft_wrap=True)
 
 
