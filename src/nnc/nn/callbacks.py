@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Probability, Size, checked
-from nnc.errors import ArgumentError, UsageError
+from nnc.core.replacement import reason_of
+from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.checkpoint import position_of, save_checkpoint
 from nnc.nn.metrics import METRICS
 from nnc.nn.model import Model
@@ -43,6 +44,27 @@ def _model(run: Run) -> Model:
     if not isinstance(run.model, Model):
         raise UsageError("callback", got=type(run.model).__name__, need="a Model")
     return run.model
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder; FormatError where that cannot be, before anything is trained."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def check_writable(path: Path) -> None:
+    """Make the folder and the file; FormatError where that cannot be."""
+    check_folder(path.parent)
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> FormatError:
+    return FormatError(str(path), got=reason_of(error), need="a place that can be written to")
 
 
 @checked
@@ -81,6 +103,9 @@ class BestCheckpoints(Callback):
         self._folder, self._monitor, self._keep = Path(folder), monitor, keep
         self.kept: list[tuple[float, Path]] = []
 
+    def on_train_begin(self, run: Run) -> None:
+        check_folder(self._folder)
+
     @property
     def best(self) -> Path:
         """The checkpoint of the best epoch."""
@@ -94,7 +119,6 @@ class BestCheckpoints(Callback):
         if worse >= self._keep or math.isnan(value):
             return
         path = self._folder / f"epoch-{round(row['epoch']):04d}.safetensors"
-        self._folder.mkdir(parents=True, exist_ok=True)
         save_checkpoint(path, _model(run), position_of(_model(run), run.source))
         self.kept.insert(worse, (value, path))
         while len(self.kept) > self._keep:
@@ -113,6 +137,9 @@ class LastCheckpoint(Callback):
     def __init__(self, path: Path | str, updates: Size = 0, keep: Count = 1) -> None:
         self._path, self._updates, self._keep = Path(path), updates, keep
 
+    def on_train_begin(self, run: Run) -> None:
+        check_folder(self._path.parent)
+
     def on_batch_end(self, run: Run, progress: Progress) -> None:
         if self._updates and run.model.updates % self._updates == 0:
             self._write(run)
@@ -126,7 +153,6 @@ class LastCheckpoint(Callback):
 
     def _write(self, run: Run) -> None:
         model = _model(run)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         save_checkpoint(self._path, model, position_of(model, run.source), keep=self._keep)
 
 
@@ -137,11 +163,18 @@ class CSVLog(Callback):
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
 
+    def on_train_begin(self, run: Run) -> None:
+        check_writable(self._path)
+
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
-        begun = self._path.exists() and self._path.stat().st_size > 0
-        with self._path.open("a", newline="", encoding="utf-8") as file:
+        with self._path.open("a+", newline="", encoding="utf-8") as file:
+            file.seek(0)
+            head = next(csv.reader(file), None)
+            if head is not None and head != list(row):
+                fix = "log to another file"
+                raise FormatError(str(self._path), got=f"columns {', '.join(head)}", need=", ".join(row), fix=fix)
             writer = csv.DictWriter(file, list(row))
-            if not begun:
+            if head is None:
                 writer.writeheader()
             writer.writerow(row)
 
@@ -152,6 +185,9 @@ class JSONLog(Callback):
 
     def __init__(self, path: Path | str, updates: bool = False) -> None:
         self._path, self._updates = Path(path), updates
+
+    def on_train_begin(self, run: Run) -> None:
+        check_writable(self._path)
 
     def on_batch_end(self, run: Run, progress: Progress) -> None:
         if self._updates:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nnc.arguments import checked
+from nnc.nn.callbacks import check_writable
 from nnc.nn.training import Callback, Progress, Run
 
 CASTAGNOLI = 0x82F63B78
@@ -95,9 +96,9 @@ class TensorBoardLog(Callback):
         self._path = self._folder
 
     def on_train_begin(self, run: Run) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._path = self._folder / f"events.out.tfevents.{time.time_ns()}"
-        with self._path.open("xb") as file:
+        check_writable(self._path)
+        with self._path.open("ab") as file:
             file.write(record(event(time.time(), 0, None)))
 
     def on_batch_end(self, run: Run, progress: Progress) -> None:

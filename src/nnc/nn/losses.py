@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.dtype import I32, DType
@@ -40,9 +41,13 @@ from nnc.ops.operand import T
 
 
 class Loss(ABC):
-    """How far an output is from its target."""
+    """How far an output is from its target.
+
+    Targets that are no classes lie in `target_range`, ends included; where it is None they are not looked at.
+    """
 
     __slots__ = ()
+    target_range: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     @property
     @abstractmethod
@@ -187,6 +192,8 @@ class LogCosh(PointwiseLoss):
 class BinaryCrossEntropy(PointwiseLoss):
     """loss = mean of softplus(x) - x · target for logits x and targets in 0..1; the score counts right signs."""
 
+    target_range = (0.0, 1.0)
+
     def each(self, output: T, target: T) -> T:
         """-target · ln σ(x) - (1 - target) · ln(1 - σ(x))"""
         return subtract(softplus(output), multiply(output, target))
@@ -203,6 +210,8 @@ class BinaryCrossEntropy(PointwiseLoss):
 class PoissonLoss(PointwiseLoss):
     """loss = mean of e^x - target · x, for the logarithm x of a rate."""
 
+    target_range = (0.0, math.inf)
+
     def each(self, output: T, target: T) -> T:
         """e^x - target · x"""
         return subtract(exp(output), multiply(target, output))
@@ -212,6 +221,8 @@ class PoissonLoss(PointwiseLoss):
 @dataclass(frozen=True, slots=True)
 class KLDivergence(PointwiseLoss):
     """loss = mean over examples of sum target · (ln target - ln softmax(x)), for logits x and targets that sum to 1."""
+
+    target_range = (0.0, 1.0)
 
     def each(self, output: T, target: T) -> T:
         """sum over classes; 0 · ln 0 = 0"""
@@ -225,6 +236,8 @@ class KLDivergence(PointwiseLoss):
 @dataclass(frozen=True, slots=True)
 class Hinge(PointwiseLoss):
     """loss = mean max(0, 1 - target · output), targets -1 or 1."""
+
+    target_range = (-1.0, 1.0)
 
     def each(self, output: T, target: T) -> T:
         """max(0, 1 - target · output)"""

@@ -75,7 +75,15 @@ def _matched(output: NDArray[np.generic], target: NDArray[np.generic]) -> tuple[
     return output.astype(np.float64), target.reshape(output.shape).astype(np.float64)
 
 
+def _of_classes(output: NDArray[np.generic], target: NDArray[np.generic]) -> None:
+    """ShapeError unless there is a class for each row of logits."""
+    if output.shape[:-1] != target.shape or target.dtype.kind not in "biu":
+        got = f"outputs {list(output.shape)}, targets {target.dtype}{list(target.shape)}"
+        raise ShapeError("metric", got=got, need="a class, a whole number, for each row of logits")
+
+
 def _right(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    _of_classes(output, target)
     return np.asarray(output.argmax(-1) == target, np.float64)
 
 
@@ -102,6 +110,7 @@ def _cosine(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
 
 def _surprise(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
     """ln sum_c e^y[c] - y[target]."""
+    _of_classes(output, target)
     y = output.astype(np.float64)
     y -= y.max(-1, keepdims=True)
     return np.asarray(np.log(np.exp(y).sum(-1)) - np.take_along_axis(y, target[..., None].astype(np.int64), -1)[..., 0])
@@ -165,6 +174,7 @@ def top_k(k: Count) -> Metric:
     """The share of examples whose class is among the `k` largest logits."""
 
     def right(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+        _of_classes(output, target)
         own = np.take_along_axis(output, target[..., None].astype(np.int64), -1)
         return np.asarray(np.greater(output, own).sum(-1) < k, np.float64)
 

@@ -194,6 +194,7 @@ class Model:
         return self._optimizer
 
     @optimizer.setter
+    @checked
     def optimizer(self, optimizer: Optimizer) -> None:
         def change() -> None:
             before = _kinds(self._optimizer, self.specs), tuple(self._optimizer.scalars(1))
@@ -701,7 +702,8 @@ class Model:
         """
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         source = source_of(self._sizes, data, targets, batch_size, seed)
-        figures, validation = metrics_of(metrics), validation_of(self._sizes, validation_data)
+        figures = self._fitting_metrics(metrics)
+        validation = validation_of(self._sizes, validation_data)
 
         def validate() -> dict[str, float]:
             if validation is None:
@@ -721,6 +723,14 @@ class Model:
             accumulate,
             validate,
         ).train()
+
+    def _fitting_metrics(self, metrics: Iterable[str | Metric]) -> tuple[Metric, ...]:
+        """The metrics, each tried on an output and a target of zeros: one that does not fit says so before training."""
+        found, spec = metrics_of(metrics), self.outputs[0]
+        shape = (1, *spec.shape)
+        dtype = self.loss.target_dtype or spec.dtype
+        Tally(found).add(np.zeros(shape, spec.dtype.numpy), np.zeros(self.loss.target_shape(shape), dtype.numpy))
+        return found
 
     @checked
     def evaluate(

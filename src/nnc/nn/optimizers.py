@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,7 +17,7 @@ from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArityError, AttributeValueError
+from nnc.errors import ArgumentError, ArityError, AttributeValueError
 from nnc.nn.schedules import Constant, RateSchedule
 from nnc.ops import optimizer as ops
 from nnc.ops.fill import FILL, FillAttrs, fill_like
@@ -60,7 +61,10 @@ class Optimizer(ABC):
     def scalars(self, step: int) -> dict[str, float]:
         """Values of the command's scalar inputs at update `step` (1 at the first)."""
         schedule = self.rate if isinstance(self.rate, RateSchedule) else Constant(self.rate)
-        values = {"rate": schedule.rate(step), "step": float(step)}
+        rate = schedule.rate(step)
+        if not 0.0 <= rate < math.inf:
+            raise ArgumentError(type(schedule).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0")
+        values = {"rate": rate, "step": float(step)}
         return {name: values[name] for name in ops.SCALAR_NAMES[self.command().op]}
 
     def state_names(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from nnc.arguments import Count, Positive, checked
-from nnc.errors import DataError
+from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import BatchSource
 from nnc.nn.model import Model
 from nnc.nn.schedules import Exponential
@@ -69,6 +69,8 @@ def find_rate(
     batch_size: Count | None = None,
 ) -> RateSweep:
     """Train a copy of the model with rates from `low` to `high`; neither the model nor batches or a frame are moved."""
+    if low >= high:
+        raise ArgumentError("find_rate", got=f"low={low:g}, high={high:g}", need="low < high")
     if isinstance(data, BatchSource):
         data = copy.copy(data)
     trial = copy.deepcopy(model)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.core.tensor import Tensor
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
 from nnc.nn.open_sizes import OpenSizes, one_or_all
@@ -28,6 +28,7 @@ def source_of(
     if isinstance(data, DataSet | Examples):
         if targets is not None:
             raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
+        _checked(sizes, "fit", data.inputs, data.labels)
         return Batches(data, batch_size or 32, seed=seed)
     if targets is not None and not isinstance(data, BatchSource):
         examples = _checked(sizes, "fit", cast("Values", data), targets)
@@ -36,6 +37,8 @@ def source_of(
         raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
     if not (targets is None and batch_size is None):
         raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
+    if isinstance(data, Batches):
+        _checked(sizes, "fit", data.examples.inputs, data.examples.labels)
     if isinstance(data, BatchSource):
         return data
     return Passes(cast("Iterable[tuple[Values, Values]]", data))
@@ -48,10 +51,13 @@ def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Va
     if isinstance(data, DataFrame):
         data = data.in_memory()
     inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
-    return _checked(sizes, "validation_data", inputs, targets)
+    found = _checked(sizes, "validation_data", inputs, targets)
+    if not len(found[0][0] if isinstance(found[0], tuple) else found[0]):
+        raise DataError("validation_data", got="no examples", need="at least one: a mean is over something")
+    return found
 
 
 def _checked(sizes: OpenSizes, subject: str, inputs: Values, targets: Values) -> tuple[Columns, Columns]:
     rules, _ = sizes.rules_for(subject, inputs)
-    examples = rules.checked_inputs(subject, inputs)
-    return one_or_all(examples), one_or_all(rules.checked_targets(subject, targets, len(examples[0])))
+    examples, labels = rules.checked_examples(subject, inputs, targets)
+    return one_or_all(examples), one_or_all(labels)

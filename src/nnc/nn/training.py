@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import shown
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.html import table_of, text_table
@@ -134,6 +135,10 @@ class _Told(Callback):
         self._listener(progress)
 
 
+# Behind the last batch.
+_END = object()
+
+
 class Passes:
     """Any iterable of (inputs, targets) as a source: a list, a generator, a loader of another library.
 
@@ -145,7 +150,7 @@ class Passes:
     def __init__(self, data: Iterable[tuple[Values, Values]]) -> None:
         self._data = data
         self._iterator: Iterator[tuple[Values, Values]] = iter(data)
-        self._next: tuple[Values, Values] | None = None
+        self._next: object = _END
         self._state = BatchState(0)
 
     def __len__(self) -> int:
@@ -164,27 +169,28 @@ class Passes:
 
     def next_pair(self) -> tuple[Values, Values]:
         """The next batch; DataError where there is none, or it is no pair."""
-        if self._next is None:
-            pair = next(self._iterator, None)
-            if pair is None:
-                fix = "" if self._state.epoch == 0 else "give a list, or an object whose __iter__ begins again"
-                raise DataError("fit", got=f"no batches in epoch {self._state.epoch + 1}", need="batches", fix=fix)
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise ArityError("fit", got=f"a batch of type {type(pair).__name__}", need="pairs (inputs, targets)")
-            self._next = (pair[0], pair[1])
-        return self._next
+        if self._next is _END:
+            self._next = next(self._iterator, _END)
+        pair = self._next
+        if pair is _END:
+            fix = "" if self._state.epoch == 0 else "give a list, or an object whose __iter__ begins again"
+            raise DataError("fit", got=f"no batches in epoch {self._state.epoch + 1}", need="batches", fix=fix)
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            got = f"a batch that is {shown(pair)}" + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
+            raise ArityError("fit", got=got, need="pairs (inputs, targets)")
+        return pair[0], pair[1]
 
     def advance(self) -> None:
         """The next batch is done."""
-        self._next = None
+        self._next = _END
         self._state = BatchState(0, self._state.epoch, self._state.position + 1)
 
     def end_epoch(self) -> None:
         """Look whether there is another batch; begin the next epoch where there is none."""
-        if self._next is not None:
+        if self._next is not _END:
             return
-        pair = next(self._iterator, None)
-        if pair is None:
+        pair = next(self._iterator, _END)
+        if pair is _END:
             self._state = BatchState(0, self._state.epoch + 1)
             self._iterator = iter(self._data)
         else:
@@ -297,6 +303,10 @@ class Run:
 
 def callbacks_of(values: Iterable[Callback | Listener]) -> tuple[Callback, ...]:
     """Callbacks, functions among them as such."""
+    values = tuple(values)
+    for one in values:
+        if isinstance(one, type):
+            raise ArgumentError("fit", got=shown(one), need="a callback", fix=f"make one of it: {one.__name__}(…)")
     return tuple(one if isinstance(one, Callback) else _Told(one) for one in values)
 
 

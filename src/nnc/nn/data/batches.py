@@ -109,6 +109,11 @@ class Batches:
         self.restore(BatchState(seed))
 
     @property
+    def examples(self) -> DataSet | Examples:
+        """What they are drawn from."""
+        return self._data
+
+    @property
     def size(self) -> int:
         """Examples per batch; the last one of an epoch may have fewer."""
         return self._size

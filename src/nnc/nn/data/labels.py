@@ -1,6 +1,8 @@
-"""Labels: the numbers of classes, looked at before anything learns from them."""
+"""Labels, the numbers of classes, and other numbers, looked at before anything learns from them."""
 
 from __future__ import annotations
+
+from math import inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +28,20 @@ def check_labels(subject: str, labels: NDArray[np.generic], classes: int) -> Non
         need=f"labels from 0 to {classes - 1}, one for each of the {classes} classes",
         fix="subtract 1: classes are counted from 0" if (lowest, highest) == (1, classes) else "",
     )
+
+
+def check_range(subject: str, what: str, values: NDArray[np.generic], ends: tuple[float, float]) -> None:
+    """Finite numbers low ≤ values[n, …] ≤ high; the error names the row of the first that is not."""
+    if not values.size or (values.dtype.kind in "biu" and ends == (-inf, inf)):
+        return
+    # Of f64 each, so that f32 is compared with them as f64.
+    low, high = np.maximum(ends[0], np.finfo(np.float64).min), np.minimum(ends[1], np.finfo(np.float64).max)
+    # Of numbers that are none, least and largest are none either.
+    if low <= float(values.min()) and float(values.max()) <= high:
+        return
+    right = np.greater_equal(values, low) & np.less_equal(values, high)
+    row = int(np.argwhere(~right)[0, 0])
+    signs = (f"{sign} {end:g}" for sign, end in (("≥", ends[0]), ("≤", ends[1])) if isfinite(end))
+    kind = "out of range" if np.isfinite(values[row]).all() else "no finite numbers"
+    need = " ".join(["finite numbers", " and ".join(signs)]).strip()
+    raise DataError(subject, got=f"{what} in row {row} that are {kind}", need=need)
