@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
     from nnc.dynamic.eager import lazy, no_grad, tensor, variable
     from nnc.dynamic.randomness import dropout, normal, seed, uniform
+    from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
     from nnc.nn.files import load, save
 
@@ -70,6 +71,7 @@ _HOMES = {
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
+    **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.recomputation"),
     "compile": "nnc.dynamic.compilation",
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.batched",
@@ -126,6 +128,7 @@ __all__ = [
     "__version__",
     "bf16",
     "bool_",
+    "checkpoint",
     "compile",
     "concrete",
     "cond",
@@ -143,6 +146,7 @@ __all__ = [
     "i32",
     "i64",
     "i8",
+    "iterate",
     "jvp",
     "lazy",
     "load",

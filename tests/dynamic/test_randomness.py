@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import AttributeValueError
+from nnc.errors import ArgumentError, AttributeValueError
 
 WAYS = pytest.mark.parametrize("way", [lambda function: function, nnc.compile], ids=["eager", "compiled"])
 X = np.ones(256, np.float32)
@@ -53,3 +53,57 @@ def test_numbers_have_the_shape_and_the_distribution_asked_for(way: Any) -> None
 def test_a_seed_is_a_small_integer(value: Any) -> None:
     with pytest.raises(AttributeValueError, match="seed"):
         nnc.seed(value)
+
+
+# ---- loops and batches
+
+
+def test_draws_in_compiled_loops_are_others_in_each_iteration() -> None:
+    @nnc.compile
+    def rows(x: Any) -> Any:
+        def inner(carry: Any, _: Any) -> Any:
+            return carry, nnc.uniform((8,))
+
+        def outer(carry: Any, _: Any) -> Any:
+            return carry, nnc.scan(inner, carry, x)[1]
+
+        return nnc.scan(outer, x, x)[1]
+
+    x = np.ones(4, np.float32)
+    first, second = rows(x).numpy().copy(), rows(x).numpy().copy()
+    assert len({row.tobytes() for row in (*first.reshape(16, 8), *second.reshape(16, 8))}) == 32
+    nnc.seed(3)
+    first = rows(x).numpy().copy()
+    nnc.seed(3)
+    np.testing.assert_array_equal(rows(x), first)
+
+
+def test_the_gradient_of_a_compiled_loop_has_the_masks_of_its_iterations() -> None:
+    def masked(x: Any) -> Any:
+        return nnc.scan(lambda x, _: ((y := nnc.dropout(x, 0.3)), y), x, np.ones(3, np.float32))[0]
+
+    both = nnc.compile(nnc.value_and_grad(lambda x: masked(x).sum()))
+    value, slope = both(np.ones(64, np.float32))
+    # Each iteration has its own mask, and where all of them keep an element it counts.
+    np.testing.assert_allclose(slope.sum(), value, rtol=1e-5)
+    assert (slope.numpy() == 0).mean() > 0.5
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, nnc.compile], ids=["eager", "compiled"])
+def test_examples_draw_the_same_unless_they_are_to_differ(wrap: Any) -> None:
+    x = np.ones((5, 32), np.float32)
+
+    def noisy(x: Any) -> Any:
+        return nnc.dropout(x, 0.5) + nnc.uniform((32,)) + nnc.normal((32,))
+
+    same = wrap(nnc.vmap(noisy))(x).numpy()
+    other = wrap(nnc.vmap(noisy, randomness="different"))(x).numpy()
+    assert len({row.tobytes() for row in same}) == 1
+    assert len({row.tobytes() for row in other}) == 5
+    nested = wrap(nnc.vmap(nnc.vmap(noisy, randomness="different")))(np.stack([x, x])).numpy()
+    assert nested[0].tobytes() == nested[1].tobytes()
+    assert len({row.tobytes() for row in nested[0]}) == 5
+    both = wrap(nnc.vmap(nnc.vmap(noisy, randomness="different"), randomness="different"))(np.stack([x, x])).numpy()
+    assert len({row.tobytes() for row in both.reshape(10, 32)}) == 10
+    with pytest.raises(ArgumentError):
+        nnc.vmap(noisy, randomness="other")  # type: ignore[arg-type]  # what the test is about

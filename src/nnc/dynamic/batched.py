@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,11 +38,15 @@ Function = Callable[..., Any]
 
 
 class VmapLevel:
-    """A call of a function under vmap, `depth` of them around it, with `size` examples; closed when it is over."""
+    """A call of a function under vmap, `depth` of them around it, with `size` examples; closed when it is over.
 
-    def __init__(self, size: int) -> None:
+    Random numbers are the same for all examples, unless `draws_differ`.
+    """
+
+    def __init__(self, size: int, *, draws_differ: bool = False) -> None:
         around = _LEVELS.get()
         self.size = size
+        self.draws_differ = draws_differ
         self.depth = len(around)
         self.is_open = False
 
@@ -86,12 +90,15 @@ def active_levels() -> tuple[VmapLevel, ...]:
 
 
 @checked
-def vmap(function: Function, in_axes: Tree = 0, out_axes: Tree = 0) -> Function:
+def vmap(
+    function: Function, in_axes: Tree = 0, out_axes: Tree = 0, *, randomness: Literal["same", "different"] = "same"
+) -> Function:
     """The function of one example, for a batch of them: commands run once, by the batching rules of operators.
 
     `in_axes` says which axis of each argument is the batch, None for what is the same for all examples: one value for
     all arguments, or one for each, which may be nested as the argument is. Arrays among keyword arguments have it
-    first. `out_axes` says the same of the results. Numbers and other static arguments have None.
+    first. `out_axes` says the same of the results. Numbers and other static arguments have None. `randomness` says
+    whether all examples draw the same numbers (`nnc.dropout` and its kin) or each draws its own.
 
     >>> vmap(lambda x, y: (x * y).sum())(np.ones((3, 2)), np.ones((3, 2))).shape
     (3,)
@@ -106,7 +113,7 @@ def vmap(function: Function, in_axes: Tree = 0, out_axes: Tree = 0) -> Function:
         places = [*_axes_of(tuple(axes), flatten(args)[1])]
         places += [0 if is_array(leaf) else None for leaf in leaves[len(places) :]]
         fronted = [_fronted(leaf, axis) for leaf, axis in zip(leaves, places, strict=True)]
-        level = VmapLevel(_size(fronted, places))
+        level = VmapLevel(_size(fronted, places), draws_differ=randomness == "different")
         given = [one if axis is None else level.example(one) for one, axis in zip(fronted, places, strict=True)]
         with level.entered():
             positional, named = structure.unflatten(given)

@@ -77,7 +77,7 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
     leaves, structure = flatten(initial)
     with control.while_loop(trace.current, at_most=at_most) as loop:
         carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
-        with trace.inside(loop.body):
+        with trace.inside(loop.body, loop.count):
             values = structure.unflatten([trace.value(one) for one in carried])
             loop.go_on_while(trace.symbol(_lifted(trace, test(*values))))
             _carry_on(trace, loop, carried, _as_tuple(body(*values)), structure)
@@ -101,7 +101,7 @@ def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
     leaves, structure = flatten((initial,))
     with control.while_loop(trace.current, CountBelow(count)) as loop:
         carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
-        with trace.inside(loop.body):
+        with trace.inside(loop.body, loop.count):
             turn = trace.value(loop.count)
             row = shape.unflatten([index_select(_lifted(trace, one), turn) for one in arrays])
             (value,) = structure.unflatten([trace.value(one) for one in carried])

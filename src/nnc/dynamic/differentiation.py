@@ -297,7 +297,7 @@ class _TracedWorld(_World):
         with while_loop(trace.current, CountBelow(count)) as loop:
             turn = loop.carry(trace.symbol(leaf.lift(np.float32(0.0))))
             loop.next(turn, turn)
-            with trace.inside(loop.body):
+            with trace.inside(loop.body, loop.count):
                 (inner,) = self._values([loop.capture(trace.symbol(leaf))])
                 inner = contiguous(inner)
                 (slope,) = self.backward([function(inner)], [inner])

@@ -32,7 +32,7 @@ from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
-from nnc.dynamic.calls import CALL, Call, CallAttrs
+from nnc.dynamic.calls import CALL, CallAttrs, NodeCall
 from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, LazyPrograms, LazyReport, gathering
 from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
@@ -48,6 +48,8 @@ from nnc.symbolic.minimization import steering_dtype
 
 # Graphs by number that do not record in this context.
 _UNRECORDED: ContextVar[frozenset[int]] = ContextVar("unrecorded", default=frozenset())
+# Graphs by number of which nothing that is recorded may be read.
+_APART: ContextVar[frozenset[int]] = ContextVar("apart", default=frozenset())
 _NUMBERS = count()
 
 
@@ -156,6 +158,16 @@ class DynamicGraph(Uncopied):
             _UNRECORDED.reset(token)
 
     @contextmanager
+    def apart(self) -> Iterator[None]:
+        """As `no_grad`, and SymbolError for commands that read what was recorded before: what runs here runs again."""
+        token = _APART.set(_APART.get() | {self._number})
+        try:
+            with self.no_grad():
+                yield
+        finally:
+            _APART.reset(token)
+
+    @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run with recording in this thread, whatever is so outside."""
         token = _UNRECORDED.set(_UNRECORDED.get() - {self._number})
@@ -176,6 +188,8 @@ class DynamicGraph(Uncopied):
         else:
             return tuple([Variable(self, tensor, None) for tensor in outputs])
         if not self.recording:
+            if self._number in _APART.get():
+                raise _beside(command)
             return tuple([Variable(self, tensor, None) for tensor in outputs])
         origin = caller_origin()
         with Shield(), _Edit(self):
@@ -331,7 +345,7 @@ class DynamicGraph(Uncopied):
         return self._pool.lent, self._pool.waiting, 0 if arena is None else arena.nbytes
 
     def record_call(
-        self, call: Call, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
+        self, call: NodeCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
     ) -> tuple[Variable, ...]:
         """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
         origin = caller_origin()
@@ -503,6 +517,17 @@ def _foreign(command: AnyCommand, operand: object) -> SymbolError:
     _check_variables(command.op.name, [operand])
     got, need = "a variable of another graph", "variables of one graph"
     return SymbolError(command.op.name, got=got, need=need, fix="detach() it", origin=caller_origin())
+
+
+def _beside(command: AnyCommand) -> SymbolError:
+    """What is wrong with a recorded variable that is no argument of a function whose gradient goes by arguments."""
+    return SymbolError(
+        command.op.name,
+        got="a recorded variable that is no argument of the function that runs as one node",
+        need="every variable as an argument, so that gradients reach it",
+        fix="pass it, or detach() it",
+        origin=caller_origin(),
+    )
 
 
 def _check_variables(subject: str, operands: Sequence[object]) -> None:

@@ -4,12 +4,15 @@
 
 One counter of the process says which numbers come next. An eager draw takes one; so does a call of a compiled function,
 whose draws differ by their seeds (`nnc.ops.random`). Backends draw the same numbers, and after `seed` they come again.
-A draw inside of a compiled loop gives the same numbers in each iteration, and one under vmap the same for all examples.
+Draws inside of a compiled loop are others in each iteration. Under vmap they are the same for all examples, or with
+`randomness="different"` each example has its own. What is computed again for a gradient draws what it drew before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
@@ -19,9 +22,9 @@ from nnc.arguments import checked
 from nnc.core.dtype import F32, DType, dtype_of
 from nnc.core.spec import TensorSpec, check_shape
 from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import operand_of
+from nnc.dynamic.batched import VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph
-from nnc.dynamic.traced import active_trace
+from nnc.dynamic.traced import SPREAD, active_trace
 from nnc.errors import AttributeValueError
 from nnc.ops import random
 
@@ -49,12 +52,51 @@ def seed(value: int) -> None:
 
 def next_counter() -> np.int64:
     """The counter of a draw, or of a call of a compiled function."""
-    return np.int64(next(_COUNTER.numbers))
+    again = _AGAIN.get()
+    return np.int64(next(_COUNTER.numbers)) if again is None else again.apart()
+
+
+def reserved_counters(many: int) -> np.int64:
+    """The first of so many counters in a row, which nobody else has."""
+    first = next_counter()
+    for _ in range(many - 1):
+        next(_COUNTER.numbers)
+    return first
+
+
+class _Again:
+    """Draws that come again when the same is computed again: all by one counter, each by another seed."""
+
+    def __init__(self, counter: int) -> None:
+        self.counter = counter
+        self.draws = 0
+
+    def apart(self) -> np.int64:
+        """A counter of its own for what draws by seeds too."""
+        self.draws += 1
+        return np.int64((self.counter + self.draws * SPREAD) % (1 << 63))
+
+
+_AGAIN: ContextVar[_Again | None] = ContextVar("again", default=None)
+
+
+@contextmanager
+def drawing_from(counter: int) -> Iterator[None]:
+    """Inside, draws depend on this counter and on their order alone."""
+    token = _AGAIN.set(_Again(counter))
+    try:
+        yield
+    finally:
+        _AGAIN.reset(token)
 
 
 @checked
 def dropout(x: Any, rate: float = 0.5) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
     """`x` with another share `rate` of its elements set to zero each time, the others scaled to keep the mean."""
+    level = _different()
+    if level is not None:
+        with level.left():
+            return level.example(dropout(level.whole(x), rate))
     counter, number = _draw()
     return random.dropout(operand_of(x), counter, rate, seed=number)
 
@@ -62,6 +104,10 @@ def dropout(x: Any, rate: float = 0.5) -> Any:  # noqa: ANN401  # arrays and ope
 @checked
 def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
     """Numbers in [low, high)."""
+    level = _different()
+    if level is not None:
+        with level.left():
+            return level.example(uniform((level.size, *check_shape(shape)), low, high, dtype))
     counter, number = _draw()
     return random.random_uniform(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), low, high, seed=number)
 
@@ -69,11 +115,26 @@ def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtyp
 @checked
 def normal(shape: Iterable[int] = (), mean: float = 0.0, deviation: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
     """Normally distributed numbers."""
+    level = _different()
+    if level is not None:
+        with level.left():
+            return level.example(normal((level.size, *check_shape(shape)), mean, deviation, dtype))
     counter, number = _draw()
     return random.random_normal(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), mean, deviation, seed=number)
 
 
+def _different() -> VmapLevel | None:
+    """The innermost call under vmap, where each of its examples draws for itself."""
+    levels = active_levels()
+    return levels[-1] if levels and levels[-1].draws_differ else None
+
+
 def _draw() -> tuple[ArrayOperand, int]:
     """A counter and a seed that no other draw has."""
-    trace = active_trace()
-    return (default_graph().constant(next_counter()), 0) if trace is None else trace.draw()
+    trace, again = active_trace(), _AGAIN.get()
+    if trace is not None:
+        return trace.draw()
+    if again is None:
+        return default_graph().constant(next_counter()), 0
+    again.draws += 1
+    return default_graph().constant(np.int64(again.counter)), again.draws

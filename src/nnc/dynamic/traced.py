@@ -33,6 +33,15 @@ from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 _ACTIVE: ContextVar[FunctionTrace | None] = ContextVar("active", default=None)
 
 
+# Odd, with bits all over: counters of iterations are far from each other and from those of other calls (2^64 / φ).
+SPREAD = 0x9E3779B97F4A7C15
+
+
+def _wrapped(number: int) -> np.ndarray:
+    """The number modulo 2^64, as an i64."""
+    return np.array(number % (1 << 64), np.uint64).view(np.int64)
+
+
 class FunctionTrace:
     """The graph of a function that is being recorded; `current` is it, or the body of a loop or branch inside.
 
@@ -48,6 +57,8 @@ class FunctionTrace:
         # What draws of random numbers read: an input that each call gives another value. And how many draws there are.
         self.counter: TracedValue | None = None
         self.draws = 0
+        # The counts of the loops whose bodies are being built, outermost first.
+        self.turns: tuple[Symbol, ...] = ()
         self._pool = Pool()
         self._known: dict[int, tuple[object, TracedValue]] = {}
 
@@ -71,24 +82,29 @@ class FunctionTrace:
             self.is_recording = before
 
     @contextmanager
-    def inside(self, body: SymbolicGraph) -> Iterator[None]:
-        """Inside, commands go to the body of a loop or branch."""
+    def inside(self, body: SymbolicGraph, turn: Symbol | None = None) -> Iterator[None]:
+        """Inside, commands go to the body of a branch, or of a loop whose count of iterations is `turn`."""
         before, self.current = self.current, body
+        self.turns += () if turn is None else (turn,)
         try:
             yield
         finally:
             self.current = before
+            self.turns = self.turns if turn is None else self.turns[:-1]
 
     def input(self, spec: TensorSpec, name: str) -> TracedValue:
         """A value that comes with each call."""
         return TracedValue(self, self.graph.input(spec, name))
 
     def draw(self) -> tuple[TracedValue, int]:
-        """The counter of a call, and a seed that no other draw of the function has."""
+        """The counter of a call, in loops another one for each iteration, and a seed that no other draw has."""
         if self.counter is None:
             self.counter = self.input(TensorSpec((), I64), "counter")
         self.draws += 1
-        return self.counter, self.draws
+        counter = self.counter
+        for depth, turn in enumerate(self.turns):
+            counter = counter + (self.value(turn) + 1) * _wrapped(SPREAD ** (depth + 1))
+        return counter, self.draws
 
     def value(self, symbol: Symbol) -> TracedValue:
         """The traced value of a symbol."""

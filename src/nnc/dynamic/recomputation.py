@@ -1,0 +1,315 @@
+"""Functions that keep their arguments alone for a gradient, and chains of steps that keep a few states.
+
+    y = checkpoint(f)(x)                     what f computes on the way is gone, and computed again for a gradient
+    x_n = iterate(step, x_0, n)              x_{i+1} = step(x_i); the gradient has `snapshots` states at a time
+
+A chain of n steps with s snapshots, the first of them x_0, is reversed by the binomial schedule (Griewank and Walther,
+Algorithm 799: Revolve, 2000), which makes the fewest steps that there can be:
+
+    t(n, s) = r n - β(s + 1, r - 1),   β(s, r) = (s + r)! / s! r!,   β(s, r - 1) < n ≤ β(s, r)
+
+Both are nodes of the record; what they compute may depend on their arguments alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from nnc.arguments import Count, Size, checked
+from nnc.core.origin import caller_origin
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.batched import active_levels, operand_of
+from nnc.dynamic.calls import Arrays, NodeCall
+from nnc.dynamic.control_flow import scan
+from nnc.dynamic.differentiation import vjp
+from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.randomness import drawing_from, reserved_counters
+from nnc.dynamic.traced import active_trace, is_array
+from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import ShapeError
+
+Function = Callable[..., Any]
+# From the values of all inputs to those of all outputs.
+Pure: TypeAlias = Callable[[Sequence[Variable]], Sequence[Variable]]
+
+
+@checked
+def checkpoint(function: Function) -> Function:
+    """The function, of whose work a gradient keeps the arguments alone: it is computed again, with the same draws.
+
+    >>> import nnc
+    >>> layer = checkpoint(lambda x: nnc.ops.tanh(x * 2.0))
+    >>> nnc.grad(lambda x: layer(x).sum())(0.0).item()
+    2.0
+    """
+
+    @wraps(function)
+    def run(*args: Tree, **kwargs: Tree) -> Tree:
+        leaves, structure = flatten((args, kwargs))
+        graph = _recording_graph(leaves)
+        if graph is None:
+            return function(*args, **kwargs)
+        places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+        found: list[tuple[list[Any], Structure]] = []
+
+        def pure(values: Sequence[Variable]) -> Sequence[Variable]:
+            counter, *arrays = values
+            given = list(leaves)
+            for place, value in zip(places, arrays, strict=True):
+                given[place] = value
+            positional, named = structure.unflatten(given)
+            with drawing_from(int(counter)):
+                outputs, shape = flatten(function(*positional, **named))
+            found[:] = [(outputs, shape)]
+            return [operand_of(one) for one in outputs if is_array(one)]  # type: ignore[misc]  # eager values
+
+        # Only arrays are kept: the gradient sees those of the node.
+        inputs = [graph.constant(reserved_counters(1)), *(_variable(graph, leaves[place]) for place in places)]
+        for place in places:
+            leaves[place] = None
+        made = FunctionCall(graph, pure, tuple(one.spec for one in inputs)).applied(inputs)
+        ((outputs, shape),) = found
+        recorded = iter(made)
+        return shape.unflatten([next(recorded) if is_array(one) else one for one in outputs])
+
+    return run
+
+
+@checked
+def iterate(
+    step: Function, state: Tree, count: Size, *operands: Tree, snapshots: Count | Literal["sqrt", "log"] = "sqrt"
+) -> Tree:
+    """The state behind `count` steps: state = step(state, *operands), which keeps shapes and element types.
+
+    A gradient holds `snapshots` states at a time, the first one among them: a number, or the square root or the binary
+    logarithm of the count, rounded up. In compiled functions it is a loop of the program, which keeps all states.
+    """
+    if active_trace() is not None:
+        return scan(lambda carry, _: (step(carry, *operands), ()), state, np.zeros(count, np.float32))[0]
+    (first, shape), (rest, others) = flatten(state), flatten(operands)
+    graph = _recording_graph([*first, *rest])
+    if graph is None or not count:
+        for _ in range(count):
+            state = step(state, *operands)
+        return state
+    slots = {"sqrt": math.ceil(math.sqrt(count)), "log": math.ceil(math.log2(count))}
+    kept = max(slots[snapshots], 1) if isinstance(snapshots, str) else snapshots
+    # Numbers and other static operands stay as they are.
+    places = [place for place, leaf in enumerate(rest) if is_array(leaf)]
+    inputs = [_variable(graph, leaf) for leaf in (*first, *(rest[place] for place in places))]
+    static = [None if is_array(leaf) else leaf for leaf in rest]
+
+    def pure(values: Sequence[Variable]) -> Sequence[Variable]:
+        given = list(static)
+        for place, value in zip(places, values[len(first) :], strict=True):
+            given[place] = value
+        found, form = flatten(step(shape.unflatten(values[: len(first)]), *others.unflatten(given)))
+        specs = [operand_of(one).spec for one in found]
+        if form != shape or specs != [one.spec for one in inputs[: len(first)]]:
+            got, need = f"a step that gives {', '.join(map(str, specs))}", "a state like the one before"
+            raise ShapeError("iterate", got=got, need=need, origin=caller_origin())
+        return [operand_of(one) for one in found]  # type: ignore[misc]  # eager values
+
+    specs = tuple(one.spec for one in inputs)
+    call = _ChainCall(graph, pure, specs, len(first), count, kept, int(reserved_counters(count)))
+    return shape.unflatten(call.applied(inputs))
+
+
+def fewest_steps(count: int, snapshots: int) -> int:
+    """t(n, s): how many steps the reversal of a chain makes, beside those that it differentiates.
+
+    >>> fewest_steps(1000, 10), fewest_steps(5, 1)
+    (3636, 10)
+    """
+    turns = _turns(count, snapshots)
+    return turns * count - (math.comb(snapshots + turns, turns - 1) if turns else 0)
+
+
+def _turns(count: int, snapshots: int) -> int:
+    """r: how often a step is made at most."""
+    turns = 0
+    while math.comb(snapshots + turns, turns) < count:
+        turns += 1
+    return turns
+
+
+def next_snapshot(count: int, snapshots: int) -> int:
+    """How many steps behind the first state of a chain the second snapshot lies: t = m + t(n - m, s - 1) + t(m, s)."""
+    if snapshots == 1:
+        return count - 1
+    turns = _turns(count, snapshots)
+    return max(math.comb(snapshots + turns - 2, snapshots), count - math.comb(snapshots - 1 + turns, turns), 1)
+
+
+class FunctionCall(NodeCall):
+    """A function of eager values as a node: it runs again for its gradient."""
+
+    def __init__(self, graph: DynamicGraph, function: Pure, inputs: tuple[TensorSpec, ...]) -> None:
+        self.graph, self.function, self.inputs = graph, function, inputs
+        self.own = len(inputs)
+        self.specs = ()
+        self.results = 0
+        self._pulled: dict[tuple[int, ...], NodeCall] = {}
+
+    def with_outputs(self, specs: tuple[TensorSpec, ...]) -> FunctionCall:
+        """The same with the specs of what it gives."""
+        self.specs, self.results = specs, len(specs)
+        return self
+
+    def applied(self, inputs: Sequence[Variable]) -> tuple[Variable, ...]:
+        """Run it, and record it."""
+        tensors = [_contiguous(one) for one in self.values([one.detach() for one in inputs])]
+        self.with_outputs(tuple(one.spec for one in tensors))
+        return self.graph.record_call(self, inputs, tensors)
+
+    def values(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
+        """What it gives for constants; SymbolError where it reads a recorded variable beside them."""
+        with self.graph.apart():
+            return self.function(inputs)
+
+    def run(self, inputs: Arrays, outputs: Arrays) -> None:
+        """Write what it gives."""
+        given = [Variable(self.graph, Tensor.from_numpy(np.asarray(one, order="C")), None) for one in inputs]
+        for array, value in zip(outputs, self.values(given), strict=True):
+            np.copyto(array, value.numpy())
+
+    def pullback(self, wanted: tuple[int, ...]) -> NodeCall:
+        """The function's own gradient, by its record."""
+        if wanted not in self._pulled:
+            specs = (*self.inputs, *(spec for spec in self.specs if spec.dtype.is_float))
+            pulled = FunctionCall(self.graph, lambda values: self._slopes(values, wanted), specs)
+            self._pulled[wanted] = pulled.with_outputs(tuple(self.inputs[place] for place in wanted))
+        return self._pulled[wanted]
+
+    def _slopes(self, values: Sequence[Variable], wanted: tuple[int, ...]) -> Sequence[Variable]:
+        return _pulled_back(self.function, values[: self.own], values[self.own :], wanted)
+
+
+class _ChainCall(FunctionCall):
+    """`count` steps, which change the first `size` of the values."""
+
+    def __init__(
+        self,
+        graph: DynamicGraph,
+        step: Pure,
+        inputs: tuple[TensorSpec, ...],
+        size: int,
+        count: int,
+        snapshots: int,
+        counter: int,
+    ) -> None:
+        super().__init__(graph, lambda values: self.advanced(values, 0, count), inputs)
+        self.step, self.size, self.count, self.snapshots, self.counter = step, size, count, snapshots, counter
+
+    def advanced(self, values: Sequence[Variable], start: int, steps: int) -> list[Variable]:
+        """The state behind some steps more."""
+        state, operands = list(values[: self.size]), values[self.size :]
+        for number in range(start, start + steps):
+            with drawing_from(self.counter + number):
+                state = list(self.step((*state, *operands)))
+        return state
+
+    def pullback(self, wanted: tuple[int, ...]) -> NodeCall:
+        """The reversal; its own gradient is that of the plain chain's."""
+        if wanted not in self._pulled:
+            plain = super().pullback(wanted)
+            assert isinstance(plain, FunctionCall)
+            self._pulled[wanted] = _ReversalCall(self, plain, wanted)
+        return self._pulled[wanted]
+
+
+class _ReversalCall(FunctionCall):
+    """The gradient of a chain, step by step from the end: a few states are kept, the others computed again."""
+
+    def __init__(self, chain: _ChainCall, plain: FunctionCall, wanted: tuple[int, ...]) -> None:
+        super().__init__(chain.graph, plain.function, plain.inputs)
+        self.with_outputs(plain.specs)
+        self.chain, self.wanted = chain, wanted
+
+    def values(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
+        """d x_n / d input, times the seeds."""
+        with self.graph.apart():
+            return self._reversed(inputs[: self.chain.own], inputs[self.chain.own :])
+
+    def _reversed(self, inputs: Sequence[Variable], seeds: Sequence[Variable]) -> list[Variable]:
+        chain, size = self.chain, self.chain.size
+        operands = tuple(inputs[size:])
+        floats = [place for place in range(size) if chain.inputs[place].dtype.is_float]
+        places = (*floats, *(place for place in self.wanted if place >= size))
+        # Snapshots: the number of the state, and the state.
+        stack = [(0, list(inputs[:size]))]
+        sums: dict[int, Variable] = {}
+        for number in reversed(range(chain.count)):
+            state = self._state(number, stack, operands)
+
+            def step(values: Sequence[Variable], turn: int = number) -> Sequence[Variable]:
+                with drawing_from(chain.counter + turn):
+                    return chain.step(values)
+
+            slopes = dict(zip(places, _pulled_back(step, (*state, *operands), seeds, places), strict=True))
+            seeds = [slopes[place] for place in floats]
+            for place in places[len(floats) :]:
+                sums[place] = sums[place] + slopes[place] if place in sums else slopes[place]
+        sums.update(zip(floats, seeds, strict=True))
+        return [sums[place] for place in self.wanted]
+
+    def _state(
+        self, number: int, stack: list[tuple[int, list[Variable]]], operands: tuple[Variable, ...]
+    ) -> list[Variable]:
+        """State `number`, from the last snapshot in front of it; others are made on the way."""
+        while stack[-1][0] > number:
+            stack.pop()
+        chain = self.chain
+        start, state = stack[-1]
+        while start < number:
+            free = chain.snapshots - len(stack)
+            steps = next_snapshot(number + 1 - start, free + 1) if free else number - start
+            state = chain.advanced((*state, *operands), start, steps)
+            start += steps
+            if free:
+                stack.append((start, state))
+        return state
+
+
+def _pulled_back(
+    function: Pure, inputs: Sequence[Variable], seeds: Sequence[Variable], wanted: Sequence[int]
+) -> Sequence[Variable]:
+    """The gradients of the wanted inputs for the seeds of the floating outputs."""
+
+    def of(*chosen: Variable) -> tuple[Variable, ...]:
+        given = list(inputs)
+        for place, value in zip(wanted, chosen, strict=True):
+            given[place] = value
+        return tuple(one for one in function(given) if one.dtype.is_float)
+
+    _, pullback = vjp(of, *(inputs[place] for place in wanted))
+    slopes: tuple[Variable, ...] = pullback(tuple(seeds))
+    return slopes
+
+
+def _recording_graph(leaves: Sequence[Any]) -> DynamicGraph | None:
+    """The graph that a call is to be recorded on, if it is."""
+    if active_trace() is not None or active_levels():
+        return None
+    recorded = [one for one in leaves if isinstance(one, Variable) and one.key is not None]
+    graph = recorded[0].graph if recorded else default_graph()
+    assert isinstance(graph, DynamicGraph)
+    return graph if recorded and graph.recording else None
+
+
+def _variable(graph: DynamicGraph, value: Tree) -> Variable:
+    return value if isinstance(value, Variable) else graph.constant(value)
+
+
+def _contiguous(value: ArrayOperand) -> Tensor:
+    assert isinstance(value, Variable)
+    return value.tensor if value.tensor.is_contiguous else value.tensor.clone()
