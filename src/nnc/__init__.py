@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.compilation import compile
     from nnc.dynamic.control_flow import cond, scan, while_loop
     from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
-    from nnc.dynamic.eager import lazy, no_grad, tensor, variable
+    from nnc.dynamic.eager import lazy, memoized, no_grad, tensor, variable
     from nnc.dynamic.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
@@ -65,7 +65,7 @@ __version__ = "0.1.0"
 # Where the names of the front door live, and what they are called there.
 _LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn", "symbolic")
 _HOMES = {
-    **dict.fromkeys(("tensor", "variable", "no_grad", "lazy"), "nnc.dynamic.eager"),
+    **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
@@ -150,6 +150,7 @@ __all__ = [
     "jvp",
     "lazy",
     "load",
+    "memoized",
     "nn",
     "no_grad",
     "normal",

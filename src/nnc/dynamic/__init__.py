@@ -2,6 +2,7 @@
 
 from nnc.dynamic.alive import AliveMemory, AliveTensor, memory
 from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.memoization import ResultCache
 from nnc.dynamic.variable import Variable
 
-__all__ = ["AliveMemory", "AliveTensor", "DynamicGraph", "Variable", "memory"]
+__all__ = ["AliveMemory", "AliveTensor", "DynamicGraph", "ResultCache", "Variable", "memory"]

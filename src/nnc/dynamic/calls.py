@@ -34,7 +34,7 @@ from nnc.symbolic.passes import simplify
 Arrays = Sequence[NDArray[Any]]
 
 
-class NodeCall(ABC):
+class RecordedCall(ABC):
     """`own` of the inputs are its arguments, and what it was given beside them has no gradient.
 
     `results` of its outputs are what it computes, those behind them what it keeps for the gradient.
@@ -50,7 +50,7 @@ class NodeCall(ABC):
         """Write the outputs."""
 
     @abstractmethod
-    def pullback(self, wanted: tuple[int, ...]) -> NodeCall:
+    def pullback(self, wanted: tuple[int, ...]) -> RecordedCall:
         """(arguments, gradients of floating results, what was given, all outputs if it `keeps`) ↦ those of `wanted`."""
 
 
@@ -58,7 +58,7 @@ class NodeCall(ABC):
 class CallAttrs:
     """What a node runs."""
 
-    call: NodeCall
+    call: RecordedCall
 
 
 def _gradient(applied: Applied[CallAttrs], gradients: Gradients) -> Gradients:
@@ -100,7 +100,7 @@ class ProgramOptions:
     memory_limit: int | None = None
 
 
-class ProgramCall(NodeCall):
+class ProgramCall(RecordedCall):
     """Symbols of a graph, computed by one native program from others.
 
     `inputs` are arguments, `given` what is known beside them, `constants` belong to the graph; `outputs` are results,

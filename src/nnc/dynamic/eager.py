@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from nnc.arguments import Count, checked
+from nnc.arguments import Count, Size, checked
 from nnc.core.dtype import DType
 from nnc.core.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport
+from nnc.dynamic.memoization import BUDGET, ResultCache
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 
@@ -66,3 +68,21 @@ def lazy(most_commands: Count = COMMANDS, most_bytes: Count = NBYTES) -> Abstrac
     9 commands in 3 runs, 2 of them as one program
     """
     return _DEFAULT.lazy(most_commands, most_bytes)
+
+
+@checked
+def memoized(
+    most_bytes: Size = BUDGET, policy: Literal["recent", "work"] = "recent", *, cache: ResultCache | None = None
+) -> AbstractContextManager[ResultCache]:
+    """Inside, equal commands on equal elements on the default graph are computed once.
+
+    Results stay within the budget of bytes: those used last, or those that took most work per byte. A `cache` of
+    another block goes on.
+
+    >>> with memoized() as cache:
+    ...     for _ in range(3):
+    ...         y = (tensor([1.0, 2.0]) * 2).sum()
+    >>> cache.hits, cache.misses
+    (4, 2)
+    """
+    return _DEFAULT.memoized(ResultCache(most_bytes, policy) if cache is None else cache)

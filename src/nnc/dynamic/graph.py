@@ -32,8 +32,9 @@ from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
-from nnc.dynamic.calls import CALL, CallAttrs, NodeCall
+from nnc.dynamic.calls import CALL, CallAttrs, RecordedCall
 from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, LazyPrograms, LazyReport, gathering
+from nnc.dynamic.memoization import CACHES, ResultCache, remembering, unshared
 from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import GradientProgram, Signature, computation_of, gradient_program, part_of, signature_of
 from nnc.dynamic.values import tensor_of
@@ -224,18 +225,30 @@ class DynamicGraph(Uncopied):
         if ready is None:
             _check_command(command)
             ready = self._ready.put(key, prepare_command(command, tuple(specs), self.backend))
-        queue = QUEUES.get().get(self._number)
-        if queue is not None:
-            if not ready.writes_over:
-                return queue.append(ready, inputs)
-            queue.run()
-        return ready.run(self._pool, tensors)
+        queue, cache = QUEUES.get().get(self._number), CACHES.get().get(self._number)
+        if ready.writes_over:
+            if queue is not None:
+                queue.run()
+            return ready.run(self._pool, [unshared(one) for one in tensors])
+        if queue is None and cache is None:
+            return ready.run(self._pool, tensors)
+
+        def compute() -> tuple[Tensor, ...]:
+            return ready.run(self._pool, tensors) if queue is None else queue.append(ready, inputs)
+
+        return compute() if cache is None else cache.outputs(ready, inputs, compute)
 
     @contextmanager
     def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> Iterator[LazyReport]:
         """Commands in this thread (or asynchronous task) wait until somebody looks at a value (`nnc.dynamic.lazy`)."""
         with gathering(self._number, CommandQueue(self._lazy, most_commands, most_bytes)) as report:
             yield report
+
+    @contextmanager
+    def memoized(self, cache: ResultCache) -> Iterator[ResultCache]:
+        """Equal commands on equal elements, in this thread (or task), are computed once (`nnc.dynamic.memoization`)."""
+        with remembering(self._number, cache):
+            yield cache
 
     def view(self, of: Variable, spec: TensorSpec, offset: int, strides: Shape) -> Variable:
         """A variable over a part of `of`'s root."""
@@ -345,7 +358,7 @@ class DynamicGraph(Uncopied):
         return self._pool.lent, self._pool.waiting, 0 if arena is None else arena.nbytes
 
     def record_call(
-        self, call: NodeCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
+        self, call: RecordedCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
     ) -> tuple[Variable, ...]:
         """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
         origin = caller_origin()

@@ -26,7 +26,7 @@ from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import active_levels, operand_of
-from nnc.dynamic.calls import Arrays, NodeCall
+from nnc.dynamic.calls import Arrays, RecordedCall
 from nnc.dynamic.control_flow import scan
 from nnc.dynamic.differentiation import vjp
 from nnc.dynamic.eager import default_graph
@@ -150,7 +150,7 @@ def next_snapshot(count: int, snapshots: int) -> int:
     return max(math.comb(snapshots + turns - 2, snapshots), count - math.comb(snapshots - 1 + turns, turns), 1)
 
 
-class FunctionCall(NodeCall):
+class FunctionCall(RecordedCall):
     """A function of eager values as a node: it runs again for its gradient."""
 
     def __init__(self, graph: DynamicGraph, function: Pure, inputs: tuple[TensorSpec, ...]) -> None:
@@ -158,7 +158,7 @@ class FunctionCall(NodeCall):
         self.own = len(inputs)
         self.specs = ()
         self.results = 0
-        self._pulled: dict[tuple[int, ...], NodeCall] = {}
+        self._pulled: dict[tuple[int, ...], RecordedCall] = {}
 
     def with_outputs(self, specs: tuple[TensorSpec, ...]) -> FunctionCall:
         """The same with the specs of what it gives."""
@@ -182,7 +182,7 @@ class FunctionCall(NodeCall):
         for array, value in zip(outputs, self.values(given), strict=True):
             np.copyto(array, value.numpy())
 
-    def pullback(self, wanted: tuple[int, ...]) -> NodeCall:
+    def pullback(self, wanted: tuple[int, ...]) -> RecordedCall:
         """The function's own gradient, by its record."""
         if wanted not in self._pulled:
             specs = (*self.inputs, *(spec for spec in self.specs if spec.dtype.is_float))
@@ -218,7 +218,7 @@ class _ChainCall(FunctionCall):
                 state = list(self.step((*state, *operands)))
         return state
 
-    def pullback(self, wanted: tuple[int, ...]) -> NodeCall:
+    def pullback(self, wanted: tuple[int, ...]) -> RecordedCall:
         """The reversal; its own gradient is that of the plain chain's."""
         if wanted not in self._pulled:
             plain = super().pullback(wanted)
