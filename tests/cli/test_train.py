@@ -431,3 +431,22 @@ def test_a_full_disk_keeps_the_old_checkpoint(call, folder, trained, monkeypatch
     assert "no space left on device" in ran.err
     assert [file.name for file in folder.iterdir()] == [CHECKPOINT]
     assert sha256(folder / CHECKPOINT) == sha256(trained)
+
+
+@pytest.mark.parametrize("name", ["run.html", "run.json"])
+def test_a_profile_says_where_the_time_goes_and_changes_nothing(call, folder, name: str) -> None:
+    plain = json.loads(call("train", "digits", "--epochs", "1", "--batch-size", "700", "--json").out)
+    (folder / "digits.safetensors").unlink()
+    ran = call("train", "digits", "--epochs", "1", "--batch-size", "700", "--json", "--profile", name)
+    assert ran.code == 0
+    assert json.loads(ran.out)["sha256"] == plain["sha256"]
+    text = (folder / name).read_text()
+    assert "convolution" in text
+    assert "worker 0" in text
+
+
+def test_a_profile_is_a_page_or_a_trace(call) -> None:
+    assert (
+        "--profile: got run.txt; need a file that ends with .html or .json"
+        in call("train", "digits", "--profile", "run.txt").complaint()
+    )

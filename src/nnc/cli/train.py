@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from math import isfinite
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,7 +27,10 @@ from nnc.cli.recipes import RECIPES
 from nnc.cli.terminal import Json, add_row, complain, count, output, plain, table, write_json
 from nnc.cli.training import Options, Training, prepare
 from nnc.cli.versions import versions
+from nnc.concrete.profiling import RunProfile
+from nnc.concrete.profiling import profile as run_profile
 from nnc.core.settings import SETTINGS
+from nnc.errors import UsageError
 from nnc.nn import Evaluation, ModelMemory
 from nnc.symbolic import Budget
 
@@ -72,6 +77,15 @@ Resume = Annotated[
     typer.Option("--resume", help="Go on from the checkpoint, with its seed and batch size, to the very same result."),
 ]
 
+Profiled = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Say where the time goes; FILE.html becomes a page to look at, FILE.json a trace for Perfetto.",
+    ),
+]
+
 
 def train(
     program: Program,
@@ -86,6 +100,7 @@ def train(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
+    profile: Profiled = None,
     no_cache: NoCache = False,
     json: AsJson = False,
 ) -> int:
@@ -93,10 +108,14 @@ def train(
 
     nnc train table prices.csv --target price, and then nnc predict table more.csv
 
+    nnc train digits --memory-limit 1.5MiB --epochs 1 --profile run.html
+
     The checkpoint is written after each epoch, at the end, and on Ctrl-C (exit code 130) or SIGTERM (143); go on
     with --resume. A second Ctrl-C leaves at once and keeps the last checkpoint.
     """
     leave_cache(no_cache)
+    if profile is not None and profile.suffix not in (".html", ".json"):
+        raise UsageError("--profile", got=str(profile), need="a file that ends with .html or .json")
     if threads is not None:
         SETTINGS.threads = threads
     place = checkpoint_of(program, checkpoint)
@@ -107,9 +126,12 @@ def train(
         memory = training.model.memory(training.step_batch)
         if not json:
             _print_plan(training, memory)
-        with shown(training) as show:
+        with shown(training) as show, ExitStack() as listening:
+            found = None if profile is None else listening.enter_context(run_profile())
             training.run(show, interrupts.pending)
     result = None if interrupts.pending() else training.evaluate()
+    if profile is not None and found is not None:
+        _write_profile(profile, found, training, quiet=json)
     if json:
         write_json(_facts(training, memory, result))
     elif result is not None:
@@ -121,6 +143,16 @@ def train(
         f"Fix: go on with --resume --checkpoint {place}"
     )
     return 128 + interrupts.signal
+
+
+def _write_profile(place: Path, found: RunProfile, training: Training, *, quiet: bool) -> None:
+    """The table in the terminal, and the file."""
+    if not quiet:
+        output().print("\n".join(map(plain, str(found).splitlines())), soft_wrap=True)
+    if place.suffix == ".json":
+        found.trace(place)
+    else:
+        training.model.training_step(training.step_batch).compiled.html(place, "nnc train", profile=found)
 
 
 def _print_plan(training: Training, memory: ModelMemory) -> None:

@@ -114,6 +114,7 @@ from nnc.nn.schedules import (
 )
 from nnc.nn.torch_names import load_torch_state_dict, torch_state_dict
 from nnc.nn.training import Callback, History, Progress, Run
+from nnc.nn.training_page import TrainingPage
 
 __all__ = [
     "load_torch_state_dict",
@@ -200,6 +201,7 @@ __all__ = [
     "JSONLog",
     "LastCheckpoint",
     "ProgressBar",
+    "TrainingPage",
     "TensorBoardLog",
     "PrintedProgress",
     "RateSweep",

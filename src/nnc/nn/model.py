@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numpy as np
@@ -53,6 +54,7 @@ from nnc.nn.steps import (
 )
 from nnc.nn.summary import LayerSummary, summarize
 from nnc.nn.training import Callback, History, Listener, Run, callbacks_of
+from nnc.nn.training_page import TrainingPage
 from nnc.ops.operand import T
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass
@@ -684,6 +686,7 @@ class Model:
         callbacks: Iterable[Callback | Listener] = (),
         accumulate: Count = 1,
         stop: Callable[[], bool] = lambda: False,
+        report: Path | str | None = None,
     ) -> History:
         """Train for `epochs` more epochs; a row of figures per epoch.
 
@@ -699,6 +702,8 @@ class Model:
         `callbacks` are told what happens, functions after each update. `stop` is asked after each update; when it says
         so, training ends there and can be taken up again from `batches.state()` with the same result as without the
         stop. The same holds after Ctrl-C, and after an error of a callback: the position moves on with the update.
+
+        `report` is a file for a page to look at: curves, the memory map of the step, and the time of its layers.
         """
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         source = source_of(self._sizes, data, targets, batch_size, seed)
@@ -717,7 +722,7 @@ class Model:
             self,
             source,
             source.state().epoch + epochs,
-            callbacks_of(callbacks),
+            callbacks_of(callbacks if report is None else (*callbacks, TrainingPage(report))),
             stop,
             Tally(figures) if figures else None,
             accumulate,

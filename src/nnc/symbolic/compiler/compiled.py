@@ -25,7 +25,7 @@ from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor, as_array
 from nnc.core.uncopied import Uncopied
 from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
-from nnc.planning import GraphStage, MapView, Plan, Problem, page_of_views
+from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder, view_root
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
@@ -189,11 +189,12 @@ class Compiled(Uncopied):
         stages: Sequence[GraphStage] = (),
         profile: RunProfile | None = None,
         before: Compiled | None = None,
+        curves: Sequence[Curve] = (),
     ) -> str:
         """The plan as one HTML page to look at, which needs no other file and no network.
 
         With the graph as it runs, and behind each pass where its `stages` were recorded; with a timeline where runs
-        had a `profile`; and with the plan of the program `before` a limit.
+        had a `profile`; with the plan of the program `before` a limit; and with `curves` of a training.
         """
         known = None if self.copied is None else {new: old for old, new in self.copied.tensors.items()}
         return page_of_views(
@@ -204,7 +205,8 @@ class Compiled(Uncopied):
             ],
             [*stages, compiled_stage(self.planned, known)],
             () if profile is None else bars_of(self.planned, profile),
-            tables=() if profile is None else profile.tables(),
+            curves,
+            () if profile is None else profile.tables(),
         )
 
     @checked
