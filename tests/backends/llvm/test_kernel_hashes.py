@@ -23,7 +23,7 @@ RECORD = Path(__file__).parent / "kernel_hashes.txt"
 DIGITS = 12
 TARGETS = (
     TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, fused=True),
-    TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, fused=True),
+    TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, fused=True, in_place=False),
 )
 
 

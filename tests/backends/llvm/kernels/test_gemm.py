@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.backends.llvm.harness import Array, check, random, scalar_of, steps
+from tests.backends.llvm.harness import Array, check, random, run, scalar_of, steps
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.ir.builder import F32
 from nnc.backends.llvm.ir.expression import Instruction
+from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.gemm import MAX_DEPTH, Gemm
+from nnc.backends.llvm.run.jit import Jit
+from nnc.core.disk_cache import DiskCache
 
 SIZES = [(1, 1, 1), (3, 70, 5), (33, 65, 2 * MAX_DEPTH + 9), (29, 1, 17), (100, 100, 100), (64, 10, 128)]
 # One matrix larger than the cache, and blocks of rows, of columns and of steps.
@@ -101,3 +104,19 @@ def test_infinities_and_nan_stay_in_their_rows() -> None:
     a[3, 4], a[5, 6] = np.inf, np.nan
     with np.errstate(invalid="ignore"):
         product(a, b)
+
+
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (True, True)], ids=str)
+def test_operands_in_place_and_packed_give_the_same_bits(
+    flips: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, columns, inner = LARGE[0]
+    a = random((inner, rows)).T if flips[0] else random((rows, inner))
+    b = random((columns, inner), seed=1).T if flips[1] else random((inner, columns), seed=1)
+    results = []
+    for in_place in (True, False):
+        other = Jit(replace(host_target(), in_place=in_place), DiskCache(None))
+        monkeypatch.setattr("tests.backends.llvm.harness.jit", lambda other=other: other)
+        results.append(np.empty((rows, columns), np.float32))
+        run(gemm(a, b), [a, b], [results[-1]])
+    np.testing.assert_array_equal(*results)

@@ -22,7 +22,8 @@ class TargetDescription:
 
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
     whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
-    of bf16 can be summed in pairs (AVX-512 BF16).
+    of bf16 can be summed in pairs (AVX-512 BF16). `in_place` tells whether products read their operands where they are
+    rather than packed, of which the bits are the same (docs/design/0009).
     """
 
     triple: str
@@ -33,6 +34,7 @@ class TargetDescription:
     fused: bool
     half: bool = True
     pairs: bool = False
+    in_place: bool = True
     level_one_bytes: int = 32 * 1024
     level_two_bytes: int = 512 * 1024
 
@@ -44,6 +46,10 @@ class TargetDescription:
     def key(self) -> str:
         """The text that stands for this target in cache keys."""
         return f"{self.triple}/{self.processor}/{self.features}/{self.vector_bits}x{self.vector_registers}"
+
+
+# With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
+FEW_REGISTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         row.fused,
         half=bool(features & HALF_FEATURES),
         pairs=row.vector_bits == 512 and PAIRS_FEATURE in features,
+        in_place=row.vector_registers > FEW_REGISTERS,
     )
 
 

@@ -99,9 +99,9 @@ class _Blocks:
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
         apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
-        beside = problem.a_rows == 1 or (problem.a_inner == 1 and apart)
+        beside = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
         self.a_direct = (beside or column_tiles <= FEW_TILES) and not narrow
-        whole = not self.ragged_columns or target.vector_bits == MASKED_BITS
+        whole = target.in_place and (not self.ragged_columns or target.vector_bits == MASKED_BITS)
         self.b_direct = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
         # Items along the longer side; by columns, a worker packs no more of b than it uses.
         packs_b = self.a_direct and not self.b_direct

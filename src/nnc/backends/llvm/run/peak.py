@@ -11,12 +11,15 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 
+# Two a cycle, of four or five cycles each, and some to spare.
+MOST_CHAINS = 16
+
 
 @dataclass(frozen=True, slots=True)
 class MultiplyAdds:
     """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
 
-    chains: int = 16
+    chains: int
     steps: int = 100_000
 
     def workspace(self, target: TargetDescription) -> int:
@@ -46,9 +49,14 @@ class MultiplyAdds:
         return (Phase(name, 1, 0.0),)
 
 
+def chains(target: TargetDescription) -> int:
+    """As many as hide the latency of an addition, and as few as fit the registers beside the factor."""
+    return min(MOST_CHAINS, target.vector_registers - 2)
+
+
 def peak(engine: Engine, repeats: int = 6) -> float:
     """Operations per second of one worker that does nothing but fused multiply-adds: the best of some runs."""
-    generator, memory = MultiplyAdds(), ZeroedMemory.allocate(1 << 14)
+    generator, memory = MultiplyAdds(chains(engine.target)), ZeroedMemory.allocate(1 << 14)
     launch = Launch(engine.jit.kernel(generator), (memory.address,), (), (memory.extent,))
     program, taken = NativeProgram(engine.pool, [launch], 1), []
     for _ in range(repeats):
