@@ -133,6 +133,16 @@ def test_a_stream_gives_each_token_of_generate(gpt: Model) -> None:
     assert [pair[1] for pair in pairs] == generate(gpt, [7, 7], 9)
 
 
+def test_a_sliding_stream_goes_on_from_the_last_half(gpt: Model) -> None:
+    found = list(stream(gpt, [1, 2, 3], 50, sliding=True, temperature=1.0, seed=3))
+    assert len(found) == 50
+    assert found[:29] == generate(gpt, [1, 2, 3], 29, temperature=1.0, seed=3)
+    greedy = [1, 2, 3, *stream(gpt, [1, 2, 3], 50, sliding=True)]
+    assert greedy[32:48] == generate(gpt, greedy[16:32], 16)
+    assert list(stream(gpt, [5] * 40, 5, sliding=True)) == generate(gpt, [5] * 16, 5)
+    assert len(list(stream(gpt, [1, 2, 3], 50, sliding=True, stop=[greedy[40]]))) <= 37
+
+
 def best_of_all(model: Model, prompt: list[int], length: int) -> list[int]:
     """The continuation of the highest probability, by looking at each."""
     vocabulary = model.outputs[0].shape[-1]

@@ -25,6 +25,7 @@ from nnc.cli.convert import convert
 from nnc.cli.coverage import onnx_coverage
 from nnc.cli.doctor import doctor
 from nnc.cli.finetune import finetune
+from nnc.cli.generate import generate
 from nnc.cli.inspect import inspect
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
@@ -44,8 +45,8 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, run, plan, viz, inspect, verify, bench, finetune, convert, memplan, ops, onnx_coverage, doctor,
-    completion,
+    train, predict, generate, run, plan, viz, inspect, verify, bench, finetune, convert, memplan, ops, onnx_coverage,
+    doctor, completion,
 )  # fmt: skip
 
 

@@ -26,6 +26,9 @@ class Arguments:
     paths: tuple[str, ...] = ()
     target: str = ""
     task: str = ""
+    steps: int = 0
+    features: int = 0
+    layers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ class Recipe:
 
     def check(self, name: str, arguments: Arguments) -> None:
         """UsageError for arguments that this program does not take, or where it lacks some."""
-        for option in ("target", "task"):
+        for option in ("target", "task", "steps", "features", "layers"):
             if getattr(arguments, option) and option not in self.options:
                 raise UsageError(
                     f"--{option}", got=f"it for {name}", need="a program that takes it", fix="leave it out"

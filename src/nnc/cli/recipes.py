@@ -10,6 +10,7 @@ from nnc.cli.programs.cartpole import CARTPOLE
 from nnc.cli.programs.digits import DIGITS
 from nnc.cli.programs.images import IMAGES
 from nnc.cli.programs.table import TABLE
+from nnc.cli.programs.text import TEXT
 from nnc.cli.recipe import Recipe
 from nnc.errors import UsageError
 
@@ -17,6 +18,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         "digits": DIGITS,
         "table": TABLE,
+        "text": TEXT,
         "images": IMAGES,
         "cartpole": CARTPOLE,
     }

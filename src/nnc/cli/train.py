@@ -37,6 +37,7 @@ from nnc.symbolic import Budget
 MAX_SEED = 2**63 - 1
 MAX_EPOCHS = 1_000_000
 MAX_BATCH = 2**31 - 1
+MAX_SIZE = 2**20
 
 
 def _defaults(field: str) -> str:
@@ -50,6 +51,9 @@ Target = Annotated[str, typer.Option(metavar="COLUMN", help="table: the column t
 TaskName = Annotated[
     str, typer.Option(metavar="TASK", help="table: classification or regression, where the column does not say it.")
 ]
+Steps = Annotated[int, typer.Option(min=0, max=MAX_SIZE, help="text: characters seen at once. Default 128.")]
+Features = Annotated[int, typer.Option(min=0, max=MAX_SIZE, help="text: of each character. Default 128.")]
+Layers = Annotated[int, typer.Option(min=0, max=MAX_SIZE, help="text: transformer blocks. Default 4.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same bits. Default 0.")]
 Epochs = Annotated[
     int | None,
@@ -92,6 +96,9 @@ def train(
     paths: Paths = None,
     target: Target = "",
     task: TaskName = "",
+    steps: Steps = 0,
+    features: Features = 0,
+    layers: Layers = 0,
     seed: Seed = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -119,7 +126,7 @@ def train(
     if threads is not None:
         SETTINGS.threads = threads
     place = checkpoint_of(program, checkpoint)
-    arguments = Arguments(tuple(paths or ()), target, task)
+    arguments = Arguments(tuple(paths or ()), target, task, steps, features, layers)
     options = Options(program, place, arguments, seed, epochs, batch_size, backend, resume, memory_limit)
     with Interrupts() as interrupts:
         training = prepare(options)

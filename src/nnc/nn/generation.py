@@ -165,7 +165,9 @@ def generate(
         found = _search(_reader(model, len(rows) * beams, rows, length, cache=cache), rows, length, beams, ends)
     else:
         found = [[] for _ in rows]
-        for tokens in _grow(_reader(model, len(rows), rows, length, cache=cache), rows, length, choice, ends):
+        generators = [choice.generator(row) for row in range(len(rows))]
+        reader = _reader(model, len(rows), rows, length, cache=cache)
+        for tokens in _grow(reader, rows, length, choice, ends, generators):
             for row, token in zip(found, tokens, strict=True):
                 row.extend(() if token is None else (token,))
     return found[0] if single else found
@@ -183,31 +185,69 @@ def stream(
     stop: Iterable[int] = (),
     seed: Size = 0,
     cache: bool = True,
+    sliding: bool = False,
 ) -> Iterator[int]:
-    """The tokens of `generate`, each as soon as it is known. Arguments are checked at once, not at the first token."""
-    rows, single = _rows_of(model, prompt, length)
+    """The tokens of `generate`, each as soon as it is known. Arguments are checked at once, not at the first token.
+
+    A `sliding` one goes on where the model has no more positions, each time from the last half of them.
+    """
+    _check_kind(model)
+    limit = model.inputs[0].shape[0]
+    if sliding and len(prompt) >= limit:
+        prompt = prompt[-_half(limit) :]
+    rows, single = _rows_of(model, prompt, 0 if sliding else length)
     if not single:
         raise UsageError("stream", got=f"{len(rows)} prompts", need="one prompt", fix="generate takes several")
     ends, choice = _stops(model, stop), TokenChoice(temperature, top_k, top_p, seed)
-    reader = _reader(model, 1, rows, length, cache=cache)
-    return (cast("int", token) for token, *_ in _grow(reader, rows, length, choice, ends))
+    _check_reading(model, cache=cache)
+    return _slide(model, rows[0], length, choice, ends, cache=cache)
+
+
+def _slide(
+    model: Model, row: list[int], length: int, choice: TokenChoice, stop: frozenset[int], *, cache: bool
+) -> Iterator[int]:
+    limit = model.inputs[0].shape[0]
+    generators = [choice.generator(0)]
+    while length:
+        row = row if len(row) < limit else row[-_half(limit) :]
+        part = min(length, limit - len(row))
+        length -= part
+        for (token,) in _grow(_reader(model, 1, [row], part, cache=cache), [row], part, choice, stop, generators):
+            row = [*row, cast("int", token)]
+            yield row[-1]
+            part -= 1
+        if part:
+            return
+
+
+def _half(limit: int) -> int:
+    return max(limit // 2, 1)
 
 
 def _reader(model: Model, count: int, rows: Sequence[Sequence[int]], length: int, *, cache: bool) -> Reader:
+    _check_reading(model, cache=cache)
     if cache and not model.cache_obstacle():
         return CachedReader(model, count, max(map(len, rows)) + length)
-    if not any(model.open):
-        got = f"a model of exactly {model.inputs[0].shape[0]} tokens, without a cache"
-        got += f" ({model.cache_obstacle()})" if cache else ""
-        raise UsageError("generate", got=got, need="any number of tokens", fix="Model(layer, (UpTo(n),), …)")
     return RereadingReader(model)
 
 
+def _check_reading(model: Model, *, cache: bool) -> None:
+    """UsageError where a model can neither keep what it read nor read other numbers of tokens."""
+    why = model.cache_obstacle() if cache else "none is wanted"
+    if why and not any(model.open):
+        got = f"a model of exactly {model.inputs[0].shape[0]} tokens, without a cache ({why})"
+        raise UsageError("generate", got=got, need="any number of tokens", fix="Model(layer, (UpTo(n),), …)")
+
+
 def _grow(
-    reader: Reader, rows: Sequence[Sequence[int]], length: int, choice: TokenChoice, stop: frozenset[int]
+    reader: Reader,
+    rows: Sequence[Sequence[int]],
+    length: int,
+    choice: TokenChoice,
+    stop: frozenset[int],
+    generators: Sequence[np.random.Generator],
 ) -> Iterator[tuple[int | None, ...]]:
     """The next token of each row, None behind its end, until all rows are at theirs."""
-    generators = [choice.generator(row) for row in range(len(rows))]
     going = [True] * len(rows)
     scores = reader.read(rows)
     for step in range(length):
