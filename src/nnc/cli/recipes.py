@@ -9,6 +9,7 @@ from types import MappingProxyType
 from nnc.cli.programs.cartpole import CARTPOLE
 from nnc.cli.programs.digits import DIGITS
 from nnc.cli.programs.images import IMAGES
+from nnc.cli.programs.sorting import SORTING
 from nnc.cli.programs.table import TABLE
 from nnc.cli.programs.text import TEXT
 from nnc.cli.recipe import Recipe
@@ -20,6 +21,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "table": TABLE,
         "text": TEXT,
         "images": IMAGES,
+        "sorting": SORTING,
         "cartpole": CARTPOLE,
     }
 )
