@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from nnc.nn import Model
 
-LINE = "the cat sat on the mat. "
+WORDS = ("the", "cat", "sat", "on", "a", "mat")
 SIZES = ("--steps", "8", "--features", "32", "--layers", "1", "--batch-size", "16")
 OPTIONS = (*SIZES, "--epochs", "3", "--backend", "reference")
 
@@ -18,21 +19,21 @@ OPTIONS = (*SIZES, "--epochs", "3", "--backend", "reference")
 @pytest.fixture
 def text(folder: Path) -> Path:
     path = folder / "cat.txt"
-    path.write_text(LINE * 60 + "\n")
+    path.write_text(" ".join(random.Random(0).choices(WORDS, k=400)) + "\n")
     return path
 
 
 def test_a_text_is_learned_foreseen_and_written(call, text) -> None:
     facts = json.loads(call("train", "text", text, *OPTIONS, "--epochs", "8", "--json").out)
     assert facts["program"] == "text"
-    assert facts["test_bits_per_character"] < 2.5
+    assert facts["test_bits_per_character"] < 2.0
     (answer,) = json.loads(call("predict", "text", text, "--json").out)["predictions"]
-    assert answer["characters"] == 1440
+    assert answer["characters"] == (len(text.read_text()) - 1) // 8 * 8
     assert answer["bits_per_character"] == pytest.approx(facts["test_bits_per_character"], rel=0.3)
     options = ("generate", "text", "--prompt", "the c", "--length", "20", "--backend", "reference")
     written = json.loads(call(*options, "--seed", "3", "--json").out)
     assert len(written["text"]) == 20
-    assert set(written["text"]) <= set(LINE + "\n")
+    assert set(written["text"]) <= set("".join(WORDS) + " \n")
     assert call(*options, "--seed", "3").out == f"the c{written['text']}\n"
     assert call(*options, "--seed", "4").out != f"the c{written['text']}\n"
     best = call(*options, "--greedy").out
@@ -82,7 +83,7 @@ def untrained(call, text) -> str:
     ("arguments", "words"),
     [
         (["--prompt", ""], "an empty prompt"),
-        (["--prompt", "Ü"], "got 'Ü'; need the 12 characters of its training"),
+        (["--prompt", "Ü"], "got 'Ü'; need the 11 characters of its training"),
         (["--temperature", "0"], "temperature=0"),
         (["--top-p", "1.5"], "top_p=1.5"),
         (["--top-k", "0"], "--top-k"),
