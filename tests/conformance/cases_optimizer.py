@@ -8,17 +8,23 @@ from tests.conformance.case import FLOATS, Argument, Case, constant, positive
 
 from nnc.core.dtype import F32
 from nnc.ops.optimizer import (
+    ADADELTA,
     ADAGRAD,
+    ADAMAX,
     AMSGRAD,
     GRADIENT_DESCENT,
     LAMB,
     LION,
+    MUON,
     RMSPROP,
+    AdadeltaAttrs,
     AdagradAttrs,
     AdamAttrs,
+    AdamaxAttrs,
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
+    MuonAttrs,
     RMSPropAttrs,
 )
 
@@ -34,10 +40,15 @@ def rows() -> Iterator[Case]:
             yield Case(LAMB, LambAttrs(decay=decay), (w, w, w, v, rate, step), FLOATS, note)
             yield Case(RMSPROP, RMSPropAttrs(0.9, 0.5 * number, decay=decay), (w, w, w, v, rate), FLOATS, note)
             yield Case(ADAGRAD, AdagradAttrs(1e-3, decay), (w, w, v, rate), FLOATS, note)
+            yield Case(ADADELTA, AdadeltaAttrs(0.9, 1e-3, decay), (w, w, v, v, rate), FLOATS, note)
+            yield Case(ADAMAX, AdamaxAttrs(0.8, 0.95, 1e-3, decay), (w, w, w, v, rate, step), FLOATS, note)
             yield Case(LION, LionAttrs(decay=decay), (w, w, w, rate), FLOATS, note)
         for decoupled in (False, True):
             attrs = AdamAttrs(0.8, 0.95, 1e-6, 0.01, decoupled)
             note = "decoupled" * decoupled
             yield Case(AMSGRAD, attrs, (w, w, w, v, v, rate, step), FLOATS, note)
+    for rows, columns in ((5, 3), (3, 5)):
+        matrix = Argument((rows, columns))
+        yield Case(MUON, MuonAttrs(nesterov=rows > columns), (matrix, matrix, matrix, rate), FLOATS, f"{rows} rows")
     still = Argument((4,), constant(0.0))
     yield Case(LAMB, LambAttrs(), (still, Argument((4,)), still, still, rate, step), FLOATS, "still")

@@ -10,16 +10,20 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.dynamic import DynamicGraph
-from nnc.errors import ArityError, AttributeValueError
+from nnc.errors import ArityError, AttributeValueError, ShapeError
 from nnc.nn import (
     SGD,
+    Adadelta,
     Adagrad,
     Adam,
+    Adamax,
     AdamW,
     Dense,
     Lamb,
     Lion,
+    MeanSquaredError,
     Model,
+    Muon,
     Optimizer,
     PerParameter,
     RMSProp,
@@ -40,6 +44,8 @@ OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
     (RMSProp(0.01, momentum=0.5), ("moment", "variance")),
     (Adagrad(0.1), ("variance",)),
     (Lion(0.01), ("moment",)),
+    (Adadelta(10.0), ("variance", "delta")),
+    (Adamax(0.05), ("moment", "top")),
 )
 
 
@@ -216,3 +222,15 @@ def test_a_schedule_needs_the_step_or_gives_its_rate_from_outside() -> None:
     new, state = step(one, one, state, rate=np.float32(schedule.rate(1)))
     assert new.item() == 0.5
     assert step.recorded == 1
+
+
+def test_muon_has_the_matrices_and_another_optimizer_the_rest() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((32, 6)).astype(np.float32)
+    y = x @ random.standard_normal((6, 4)).astype(np.float32)
+    optimizer = PerParameter(AdamW(0.01), (("*.weight", Muon(0.05, decay=0.0)),))
+    model = Model(Sequential(Dense(16), Tanh(), Dense(4)), (6,), loss=MeanSquaredError(), optimizer=optimizer)
+    losses = [model.train_on_batch(x, y)[0] for _ in range(40)]
+    assert losses[-1] < 0.2 * losses[0]
+    with pytest.raises(ShapeError, match="a matrix.*PerParameter"):
+        Model(Dense(4), (6,), loss=MeanSquaredError(), optimizer=Muon()).train_on_batch(x, y)

@@ -15,21 +15,27 @@ from nnc.errors import ShapeError
 from nnc.graph import VARIADIC
 from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer import (
+    ADADELTA,
     ADAGRAD,
     ADAM,
+    ADAMAX,
     AMSGRAD,
     GRADIENT_DESCENT,
     LAMB,
     LION,
+    MUON,
     RMSPROP,
     SCALAR_NAMES,
     SGD,
     STATE_NAMES,
+    AdadeltaAttrs,
     AdagradAttrs,
     AdamAttrs,
+    AdamaxAttrs,
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
+    MuonAttrs,
     RMSPropAttrs,
     SGDAttrs,
 )
@@ -94,6 +100,21 @@ def adagrad(t: int, g: list[float], w: list[float], state: State) -> list[float]
     return [b - RATE * s / (math.sqrt(v) + 1e-10) for b, s, v in zip(w, slopes, state[0], strict=True)]
 
 
+def adadelta(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
+    state[0] = [0.9 * v + 0.1 * s * s for v, s in zip(state[0], slopes, strict=True)]
+    moves = [math.sqrt((u + 1e-6) / (v + 1e-6)) * s for v, u, s in zip(*state, slopes, strict=True)]
+    state[1] = [0.9 * u + 0.1 * d * d for u, d in zip(state[1], moves, strict=True)]
+    return [b - RATE * d for b, d in zip(w, moves, strict=True)]
+
+
+def adamax(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
+    state[0] = [0.9 * m + 0.1 * s for m, s in zip(state[0], slopes, strict=True)]
+    state[1] = [max(0.99 * u, abs(s) + 1e-8) for u, s in zip(state[1], slopes, strict=True)]
+    return [b - RATE / (1 - 0.9**t) * m / u for b, m, u in zip(w, *state, strict=True)]
+
+
 def lion(t: int, g: list[float], w: list[float], state: State) -> list[float]:
     signs = [math.copysign(1, 0.9 * m + 0.1 * a) for m, a in zip(state[0], g, strict=True)]
     state[0] = [0.99 * m + 0.01 * a for m, a in zip(state[0], g, strict=True)]
@@ -109,6 +130,8 @@ RULES: tuple[tuple[str, AnyCommand, Rule], ...] = (
     ("lamb", Command(LAMB, LambAttrs(0.9, 0.99, 1e-6, DECAY)), lamb),
     ("rmsprop", Command(RMSPROP, RMSPropAttrs(0.9, 0.5, 1e-8, DECAY)), rmsprop),
     ("adagrad", Command(ADAGRAD, AdagradAttrs(1e-10, DECAY)), adagrad),
+    ("adadelta", Command(ADADELTA, AdadeltaAttrs(0.9, 1e-6, DECAY)), adadelta),
+    ("adamax", Command(ADAMAX, AdamaxAttrs(0.9, 0.99, 1e-8, DECAY)), adamax),
     ("lion", Command(LION, LionAttrs(0.9, 0.99, DECAY)), lion),
 )
 
@@ -130,6 +153,29 @@ def test_two_updates(command: AnyCommand, rule: Rule) -> None:
         np.testing.assert_allclose(held[0].array, w, rtol=1e-12)
         for got, want in zip(held[1:], state, strict=True):
             np.testing.assert_allclose(got.array, want, rtol=1e-12)
+
+
+def test_muon_steps_along_an_orthogonal_matrix() -> None:
+    random = np.random.default_rng(0)
+    w, g = random.standard_normal((6, 4)), random.standard_normal((6, 4))
+    command = Command(MUON, MuonAttrs(0.9, 0.0, nesterov=False, iterations=12))
+    held = [Eager(array) for array in (g, w, np.zeros_like(w), np.array(0.5))]
+    moved, moment = held[0].apply(command, held)
+    step = (w - moved.array) / 0.5
+    # The polynomial keeps singular values near 1, and their vectors as they are.
+    assert np.abs(np.linalg.svd(step, compute_uv=False) - 1).max() < 0.35
+    u, _, v = np.linalg.svd(0.1 * g, full_matrices=False)
+    assert (np.diagonal(u.T @ step @ v.T) > 0.6).all()
+    np.testing.assert_allclose(moment.array, 0.1 * g)
+    wide = [Eager(array.T.copy()) for array in (g, w, np.zeros_like(w))]
+    across, _ = wide[0].apply(command, (*wide, held[3]))
+    np.testing.assert_allclose((w - across.array.T) / 0.5, step * 1.5**0.5, rtol=1e-9)
+
+
+def test_muon_wants_matrices() -> None:
+    held = [Eager(np.zeros(3)) for _ in range(3)]
+    with pytest.raises(ShapeError, match="need a matrix"):
+        held[0].apply(Command(MUON, MuonAttrs()), (*held, Eager(np.array(0.1))))
 
 
 def test_lamb_without_a_length_takes_the_plain_step() -> None:
@@ -156,7 +202,7 @@ def test_the_tables_say_what_the_operators_take(command: AnyCommand) -> None:
 def test_every_optimizer_is_in_both_tables() -> None:
     assert STATE_NAMES.keys() == SCALAR_NAMES.keys()
     assert STATE_NAMES.keys() <= set(OPERATORS)
-    assert {row[1].op for row in RULES} == set(STATE_NAMES)
+    assert {row[1].op for row in RULES} | {MUON} == set(STATE_NAMES)  # muon takes matrices alone: above
 
 
 @pytest.mark.parametrize("command", [row[1] for row in RULES], ids=[row[0] for row in RULES])

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Self, TypeAlias
 
-from nnc.arguments import Positive, Rate, Share, checked
+from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
@@ -235,6 +235,56 @@ class Adagrad(Optimizer):
     def command(self) -> AnyCommand:
         """The adagrad command."""
         return Command(ops.ADAGRAD, ops.AdagradAttrs(self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adadelta(Optimizer):
+    """w' = w - rate · d, d = √(u + ε) / √(v' + ε) · s: steps as large as those before (Zeiler 2012)."""
+
+    rate: Rate | RateSchedule = 1.0
+    rho: Share = 0.9
+    epsilon: Positive = 1e-6
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The adadelta command."""
+        return Command(ops.ADADELTA, ops.AdadeltaAttrs(self.rho, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adamax(Optimizer):
+    """w' = w - rate · m̂ / u', u' = max(β₂ u, |s| + ε): Adam by the largest slope (Kingma & Ba 2015)."""
+
+    rate: Rate | RateSchedule = 2e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The adamax command."""
+        return Command(ops.ADAMAX, ops.AdamaxAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Muon(Optimizer):
+    """w' = w - rate · (√max(1, out / in) · orthogonal(momentum) + decay · w), for matrices (Jordan et al. 2024).
+
+    Biases and norms take another one: `PerParameter(AdamW(), (("*.weight", Muon()),))`. The reference backend does it.
+    """
+
+    rate: Rate | RateSchedule = 1e-3
+    momentum: Share = 0.95
+    decay: Rate = 0.1
+    nesterov: bool = True
+    iterations: Count = 5
+
+    def command(self) -> AnyCommand:
+        """The muon command."""
+        return Command(ops.MUON, ops.MuonAttrs(self.momentum, self.decay, self.nesterov, self.iterations))
 
 
 @checked

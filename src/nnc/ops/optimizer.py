@@ -9,6 +9,10 @@
     lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · |w| / |d| · d  (no ratio when either is 0)
     rmsprop:  v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m'
     adagrad:  v' = v + s²;  w' = w - rate · s / (√v' + ε)
+    adadelta: v' = ρ v + (1 - ρ) s²;  d = √(u + ε) / √(v' + ε) · s;  u' = ρ u + (1 - ρ) d²;  w' = w - rate · d
+    adamax:   m' = β₁ m + (1 - β₁) s;  u' = max(β₂ u, |s| + ε);  w' = w - rate / (1 - β₁ᵗ) · m' / u'
+    muon:     m' = μ m + (1 - μ) g;  o = orthogonal((1 - μ) g + μ m', or m' without nesterov)
+              w' = w - rate · (√max(1, columns / rows) · o + decay · w), of matrices w[rows, columns]
     lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g
 
 s = g + decay · w unless said. |·| is the 2-norm over the parameter. The rate and the step count t (1 at the first
@@ -89,6 +93,36 @@ class AdagradAttrs:
 
 
 @dataclass(frozen=True, slots=True)
+class AdadeltaAttrs:
+    """Decay rate ρ of both mean squares, ε, weight decay (L2)."""
+
+    rho: float = 0.9
+    epsilon: float = 1e-6
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AdamaxAttrs:
+    """Decay rates of the moment and of the largest slope, ε, weight decay (L2)."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MuonAttrs:
+    """Momentum μ, decoupled weight decay, Nesterov's look-ahead, and iterations towards an orthogonal matrix."""
+
+    momentum: float = 0.95
+    decay: float = 0.1
+    nesterov: bool = True
+    iterations: int = 5
+    epsilon: float = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
 class LionAttrs:
     """Weight of the old moment in the direction and in the next moment; decoupled weight decay."""
 
@@ -139,6 +173,21 @@ def _infer_adagrad(attrs: AdagradAttrs, specs: Specs) -> Specs:
 
 def _infer_lion(attrs: LionAttrs, specs: Specs) -> Specs:
     return _infer_update("lion", 1, specs)
+
+
+def _infer_adadelta(attrs: AdadeltaAttrs, specs: Specs) -> Specs:
+    return _infer_update("adadelta", 2, specs)
+
+
+def _infer_adamax(attrs: AdamaxAttrs, specs: Specs) -> Specs:
+    return _infer_update("adamax", 2, specs)
+
+
+def _infer_muon(attrs: MuonAttrs, specs: Specs) -> Specs:
+    if specs[1].rank != 2:
+        fix = "another optimizer for it: PerParameter(AdamW(), ((pattern of matrices, Muon()),))"
+        raise ShapeError("muon", got=f"a parameter {specs[1]}", need="a matrix", fix=fix)
+    return _infer_update("muon", 1, specs)
 
 
 def _in_place(states: int) -> Inplace:
@@ -251,7 +300,46 @@ LION = operator(
     doc="w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w); m' = β₂ m + (1 - β₂) g (Chen et al. 2023)",
 )
 
-OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION)
+ADADELTA = operator(
+    "adadelta",
+    AdadeltaAttrs,
+    ("g", "w", "v", "u", "rate"),
+    ("w", "v", "u"),
+    infer=_infer_adadelta,
+    gradient=_REASON,
+    inplace=_in_place(2),
+    work=per_element(12),
+    batched=batched_before(-1),
+    example=Example(AdadeltaAttrs(), (*(MATRIX,) * 4, SCALAR), fixed=(4,)),
+    doc="v' = ρ v + (1 - ρ) s²; d = √(u + ε) / √(v' + ε) · s; u' = ρ u + (1 - ρ) d²; w' = w - rate · d (Zeiler 2012)",
+)
+ADAMAX = operator(
+    "adamax",
+    AdamaxAttrs,
+    ("g", "w", "m", "u", "rate", "step"),
+    ("w", "m", "u"),
+    infer=_infer_adamax,
+    gradient=_REASON,
+    inplace=_in_place(2),
+    work=per_element(8),
+    batched=batched_before(-2, -1),
+    example=Example(AdamaxAttrs(), (*(MATRIX,) * 4, SCALAR, SCALAR), fixed=(4, 5)),
+    doc="w' = w - rate / (1 - β₁ᵗ) · m' / u', u' = max(β₂ u, |s| + ε) (Kingma & Ba 2015)",
+)
+MUON = operator(
+    "muon",
+    MuonAttrs,
+    ("g", "w", "m", "rate"),
+    ("w", "m"),
+    infer=_infer_muon,
+    gradient=_REASON,
+    inplace=_in_place(1),
+    work=per_element(100),
+    example=Example(MuonAttrs(), (*(MATRIX,) * 3, SCALAR), fixed=(3,)),
+    doc="w' = w - rate · (√max(1, columns / rows) · orthogonal(momentum) + decay · w) (Jordan et al. 2024)",
+)
+
+OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION, ADADELTA, ADAMAX, MUON)
 
 # The state tensors of the parameter's shape that each optimizer keeps, and the scalars that it reads after them.
 # `Any`: optimizers of all attribute types.
@@ -264,6 +352,9 @@ STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     RMSPROP: ("moment", "variance"),
     ADAGRAD: ("variance",),
     LION: ("moment",),
+    ADADELTA: ("variance", "delta"),
+    ADAMAX: ("moment", "top"),
+    MUON: ("moment",),
 }
 SCALAR_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     op: op.inputs[2 + len(states) :] for op, states in STATE_NAMES.items() if isinstance(op.inputs, tuple)

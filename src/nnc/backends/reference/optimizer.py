@@ -8,11 +8,14 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.pointwise import sign
 from nnc.ops import optimizer as ops
 from nnc.ops.optimizer import (
+    AdadeltaAttrs,
     AdagradAttrs,
     AdamAttrs,
+    AdamaxAttrs,
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
+    MuonAttrs,
     RMSPropAttrs,
     SGDAttrs,
 )
@@ -130,6 +133,55 @@ def lion(attrs: LionAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[1], moment)
 
 
+def adadelta(attrs: AdadeltaAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """v' = ρ v + (1 - ρ) s²; d = √(u + ε) / √(v' + ε) · s; u' = ρ u + (1 - ρ) d²; w' = w - rate · d."""
+    g, w, v, u = (widen(array) for array in inputs[:4])
+    slope = g + attrs.decay * w
+    variance = attrs.rho * v + (1 - attrs.rho) * np.square(slope)
+    move = np.sqrt(u + attrs.epsilon) / np.sqrt(variance + attrs.epsilon) * slope
+    write(outputs[0], w - scalar(inputs[4]) * move)
+    write(outputs[1], variance)
+    write(outputs[2], attrs.rho * u + (1 - attrs.rho) * np.square(move))
+
+
+def adamax(attrs: AdamaxAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """m' = β₁ m + (1 - β₁) s; u' = max(β₂ u, |s| + ε); w' = w - rate / (1 - β₁ᵗ) · m' / u'."""
+    g, w, m, u = (widen(array) for array in inputs[:4])
+    slope = g + attrs.decay * w
+    moment = attrs.beta1 * m + (1 - attrs.beta1) * slope
+    largest = np.maximum(attrs.beta2 * u, np.abs(slope) + attrs.epsilon)
+    factor = scalar(inputs[4]) / (1 - attrs.beta1 ** scalar(inputs[5]))
+    write(outputs[0], w - factor * moment / largest)
+    write(outputs[1], moment)
+    write(outputs[2], largest)
+
+
+# Of the polynomial that brings singular values near 1 (Jordan et al. 2024).
+QUINTIC = (3.4445, -4.7750, 2.0315)
+
+
+def orthogonal(x: Array, iterations: int, epsilon: float) -> Array:
+    """About u · vᵀ of x = u · s · vᵀ: x = a x + (b + c x xᵀ) (x xᵀ) x, again and again from |x| = 1."""
+    a, b, c = QUINTIC
+    wide = x.T if x.shape[0] > x.shape[1] else x
+    wide = wide / max(norm(wide), epsilon)
+    for _ in range(iterations):
+        square = wide @ wide.T
+        wide = a * wide + (b * square + c * square @ square) @ wide
+    return wide.T if x.shape[0] > x.shape[1] else wide
+
+
+def muon(attrs: MuonAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · (√max(1, columns / rows) · orthogonal(momentum) + decay · w)."""
+    g, w, m = (widen(array) for array in inputs[:3])
+    moment = attrs.momentum * m + (1 - attrs.momentum) * g
+    ahead = attrs.momentum * moment + (1 - attrs.momentum) * g if attrs.nesterov else moment
+    factor = max(1.0, w.shape[1] / max(w.shape[0], 1)) ** 0.5
+    move = factor * orthogonal(ahead, attrs.iterations, attrs.epsilon)
+    write(outputs[0], w - scalar(inputs[3]) * (move + attrs.decay * w))
+    write(outputs[1], moment)
+
+
 ROWS: Rows = {
     ops.GRADIENT_DESCENT: gradient_descent,
     ops.SGD: sgd,
@@ -139,4 +191,7 @@ ROWS: Rows = {
     ops.RMSPROP: rmsprop,
     ops.ADAGRAD: adagrad,
     ops.LION: lion,
+    ops.ADADELTA: adadelta,
+    ops.ADAMAX: adamax,
+    ops.MUON: muon,
 }

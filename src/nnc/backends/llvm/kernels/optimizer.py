@@ -5,7 +5,7 @@
           nesterov: m' = momentum * m + s;                             w' = w - rate * (s + momentum * m')
     adam: m' = b1 m + (1 - b1) s;  v' = b2 v + (1 - b2) s^2
           w' = w - rate * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + e) [- rate * decay * w when decoupled]
-    and AMSGrad, RMSProp, Adagrad and Lion, as `nnc.ops.optimizer` writes them
+    and AMSGrad, RMSProp, Adagrad, Adadelta, Adamax and Lion, as `nnc.ops.optimizer` writes them
 
 What depends on the step alone is computed once per call, in f64. Operands: g, w, states, scalars; w', states'.
 """
@@ -28,7 +28,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed, sign
-from nnc.ops.optimizer import ADAGRAD, ADAM, AMSGRAD, GRADIENT_DESCENT, LION, RMSPROP, SGD, AdamAttrs
+from nnc.ops.optimizer import ADADELTA, ADAGRAD, ADAM, ADAMAX, AMSGRAD, GRADIENT_DESCENT, LION, RMSPROP, SGD, AdamAttrs
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
@@ -182,6 +182,55 @@ class LionRule:
         return update
 
 
+@dataclass(frozen=True, slots=True)
+class AdadeltaRule:
+    """The numbers of Adadelta."""
+
+    rho: float
+    epsilon: float
+    decay: float
+    states: int = 2
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, v, u) for this call's rate."""
+        rate = spread(b, scalars[0], kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, variance, delta = values
+            slope = decayed(b, gradient, weight, self.decay)
+            square = variance * self.rho + slope * slope * (1.0 - self.rho)
+            far, steep = (mathematics.square_root(b, one + self.epsilon) for one in (delta, square))
+            move = far / steep * slope
+            return [weight - rate * move, square, delta * self.rho + move * move * (1.0 - self.rho)]
+
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class AdamaxRule:
+    """The numbers of Adamax."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    decay: float
+    states: int = 2
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
+        """The update of one vector (g, w, m, u) for this call's rate and step."""
+        rate, step = scalars
+        factor = spread(b, rate / remaining(b, self.beta1, step), kind)
+
+        def update(values: Sequence[Value]) -> list[Value]:
+            gradient, weight, moment, top = values
+            slope = decayed(b, gradient, weight, self.decay)
+            mean = moment * self.beta1 + slope * (1.0 - self.beta1)
+            largest = b.maximum(top * self.beta2, b.maximum(slope, slope * -1.0) + self.epsilon)
+            return [weight - factor * mean / largest, mean, largest]
+
+        return update
+
+
 def decayed(b: Builder, gradient: Value, weight: Value, decay: float) -> Value:
     """g + decay * w"""
     return b.fma(weight, decay, gradient) if decay else gradient
@@ -199,7 +248,7 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
     return b.splat(b.cast(number, kind.scalar), kind.lanes)
 
 
-Rule = GradientDescentRule | SGDRule | AdamRule | RMSPropRule | AdagradRule | LionRule
+Rule = GradientDescentRule | SGDRule | AdamRule | RMSPropRule | AdagradRule | LionRule | AdadeltaRule | AdamaxRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,4 +315,6 @@ ROWS: Rows = {
     RMSPROP: _row(lambda attrs: RMSPropRule(attrs.alpha, attrs.momentum, attrs.epsilon, attrs.decay)),
     ADAGRAD: _row(lambda attrs: AdagradRule(attrs.epsilon, attrs.decay)),
     LION: _row(lambda attrs: LionRule(attrs.beta1, attrs.beta2, attrs.decay)),
+    ADADELTA: _row(lambda attrs: AdadeltaRule(attrs.rho, attrs.epsilon, attrs.decay)),
+    ADAMAX: _row(lambda attrs: AdamaxRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay)),
 }
