@@ -15,6 +15,7 @@ from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.event_files import TensorBoardLog
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.generation import generate, stream
+from nnc.nn.initialized import Initialized
 from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
 from nnc.nn.layers import (
     ELU,
@@ -25,10 +26,12 @@ from nnc.nn.layers import (
     RNN,
     SELU,
     AveragePool,
+    AveragePool1D,
     BatchNorm,
     ChannelDropout,
     Clamp,
     Convolution,
+    Convolution1D,
     ConvolutionTranspose,
     CrossAttention,
     Dense,
@@ -48,6 +51,7 @@ from nnc.nn.layers import (
     LeakyReLU,
     LogSoftmax,
     MaxPool,
+    MaxPool1D,
     Mish,
     MultiHeadAttention,
     PadChannels,
@@ -108,6 +112,7 @@ from nnc.nn.schedules import (
     Cosine,
     CosineRestarts,
     Exponential,
+    Joined,
     Linear,
     Milestones,
     Polynomial,
@@ -181,6 +186,11 @@ __all__ = [
     "InstanceNorm",
     "GRU",
     "LSTM",
+    "AveragePool1D",
+    "Convolution1D",
+    "Initialized",
+    "Joined",
+    "MaxPool1D",
     "RNN",
     "Lamb",
     "Layer",

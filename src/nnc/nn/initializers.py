@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
+from nnc.errors import ShapeError
 
 # Elements of any floating-point type.
 Values = NDArray[np.generic]
@@ -57,6 +58,41 @@ def constant(value: float) -> Initializer:
         values[...] = value
 
     return fill
+
+
+def uniform(low: float, high: float) -> Initializer:
+    """Uniform in low..high."""
+    return lambda generator, values: draw(values, lambda count: generator.uniform(low, high, count))
+
+
+def normal(deviation: float, mean: float = 0.0) -> Initializer:
+    """Normal of this deviation."""
+    return lambda generator, values: draw(values, lambda count: generator.normal(mean, deviation, count))
+
+
+def truncated_normal(deviation: float) -> Initializer:
+    """Normal of this deviation, drawn anew beyond two of them."""
+
+    def numbers(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
+        found = generator.standard_normal(count)
+        while (far := np.abs(found) > 2.0).any():
+            found[far] = generator.standard_normal(int(far.sum()))
+        return deviation * found
+
+    return lambda generator, values: draw(values, lambda count: numbers(generator, count))
+
+
+def identity(generator: np.random.Generator, values: Values) -> None:
+    """1 where row and column of a matrix are the same, else 0."""
+    if values.ndim != 2:
+        raise ShapeError("identity", got=str(list(values.shape)), need="a matrix")
+    values[...] = np.eye(*values.shape)
+
+
+def lecun_uniform(generator: np.random.Generator, values: Values) -> None:
+    """Uniform in ±√(3 / fan_in) (LeCun et al. 1998)."""
+    bound = math.sqrt(3.0 / max(math.prod(values.shape[:-1]), 1))
+    draw(values, lambda count: generator.uniform(-bound, bound, count))
 
 
 def he_normal(generator: np.random.Generator, values: Values) -> None:

@@ -152,3 +152,20 @@ class Warmup(RateSchedule):
         if step > self.steps:
             return self.after.rate(step - self.steps)
         return self.after.rate(1) * (self.first + (1.0 - self.first) * (step - 1) / self.steps)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Joined(RateSchedule):
+    """Each schedule for its number of updates, from its own first step on; then `last`."""
+
+    parts: tuple[tuple[Count, RateSchedule], ...]
+    last: RateSchedule
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+        for length, schedule in self.parts:
+            if step <= length:
+                return schedule.rate(step)
+            step -= length
+        return self.last.rate(step)

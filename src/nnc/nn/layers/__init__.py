@@ -23,11 +23,11 @@ from nnc.nn.layers.activation import (
 )
 from nnc.nn.layers.attention import CrossAttention, FeedForward, MultiHeadAttention, TransformerBlock
 from nnc.nn.layers.batch_norm import BatchNorm
-from nnc.nn.layers.convolution import Convolution
+from nnc.nn.layers.convolution import Convolution, Convolution1D
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding
 from nnc.nn.layers.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
-from nnc.nn.layers.pooling import AveragePool, GlobalAveragePool, MaxPool
+from nnc.nn.layers.pooling import AveragePool, AveragePool1D, GlobalAveragePool, MaxPool, MaxPool1D
 from nnc.nn.layers.random import ChannelDropout, Dropout, GaussianNoise
 from nnc.nn.layers.recurrent import GRU, LSTM, RNN
 from nnc.nn.layers.shape import Flatten, Identity, PadChannels
@@ -49,6 +49,9 @@ __all__ = [
     "GELU",
     "GRU",
     "LSTM",
+    "AveragePool1D",
+    "Convolution1D",
+    "MaxPool1D",
     "RNN",
     "AveragePool",
     "BatchNorm",

@@ -1,4 +1,4 @@
-"""Pooling layers in two dimensions over [batch, height, width, channels]."""
+"""Pooling layers over [batch, height, width, channels] and, in one dimension, [batch, steps, channels]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from nnc.arguments import Count, Size, checked
 from nnc.errors import ShapeError
 from nnc.nn.layer import Layer, Scope, T, require_rank
-from nnc.ops import average_pool, max_pool, reduce_mean, window_of
+from nnc.nn.layers.convolution import as_row
+from nnc.ops import Window, average_pool, max_pool, reduce_mean, reshape, window_of
 
 
 @checked
@@ -53,6 +54,42 @@ class AveragePool(Layer):
         require_rank("AveragePool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         return average_pool(x, (self.kernel, self.kernel), window)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class MaxPool1D(Layer):
+    """Largest element of each `kernel` steps, which move by `stride` (the kernel when 0)."""
+
+    kernel: Count = 2
+    stride: Size = 0
+    padding: Size = 0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, steps, channels]."""
+        require_rank("MaxPool1D", x, 3, "batch, steps, channels")
+        y = max_pool(as_row(x), (1, self.kernel), _steps(self))
+        return reshape(y, (y.shape[0], *y.shape[2:]))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class AveragePool1D(Layer):
+    """Mean of each `kernel` steps, which move by `stride` (the kernel when 0)."""
+
+    kernel: Count = 2
+    stride: Size = 0
+    padding: Size = 0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, steps, channels]."""
+        require_rank("AveragePool1D", x, 3, "batch, steps, channels")
+        y = average_pool(as_row(x), (1, self.kernel), _steps(self))
+        return reshape(y, (y.shape[0], *y.shape[2:]))
+
+
+def _steps(layer: MaxPool1D | AveragePool1D) -> Window:
+    return Window((1, layer.stride or layer.kernel), ((0, 0), (layer.padding, layer.padding)), (1, 1))
 
 
 @checked
