@@ -11,6 +11,7 @@ import numpy as np
 from tests.conformance import (
     cases_attention,
     cases_detection,
+    cases_elementary,
     cases_fused,
     cases_generate,
     cases_indexing,
@@ -436,6 +437,7 @@ CASES: tuple[Case, ...] = (
     *cases_order.rows(),
     *cases_sampling.rows(),
     *cases_detection.rows(),
+    *cases_elementary.rows(),
     *cases_normalization.rows(),
     *cases_loss.rows(),
     *cases_attention.rows(),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from tests.conformance.case import FLOATS, NUMBERS, SPECIAL_VALUES, Argument, Case, apart, special, ties
 
 from nnc.core.dtype import DTYPES
 from nnc.core.spec import Shape
-from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K, ScanAttrs, SortAttrs, TopAttrs
+from nnc.ops.order import CUMULATIVE_SUM, SEARCHSORTED, SORT, TOP_K, ScanAttrs, SearchAttrs, SortAttrs, TopAttrs
 
 # Shape, axis, number of elements that top_k keeps.
 PLACES: tuple[tuple[Shape, int, int], ...] = (
@@ -32,6 +33,11 @@ def rows() -> Iterator[Case]:
             for exclusive in (False, True):
                 scan = ScanAttrs(axis, exclusive, flag)
                 yield Case(CUMULATIVE_SUM, scan, (Argument(shape),), NUMBERS, f"{note}{'-exclusive' * exclusive}")
+    for flag in (False, True):
+        for shape in ((5,), (2, 3), (0,)):
+            in_order = Argument((7,), lambda generator, shape, earlier: np.sort(ties(generator, shape, earlier)))
+            note = f"{'right' if flag else 'left'}"
+            yield Case(SEARCHSORTED, SearchAttrs(flag), (in_order, Argument(shape, ties)), NUMBERS, note, smooth=False)
     for flag in (False, True):
         note = f"{'down' if flag else 'up'}"
         values = Argument((len(SPECIAL_VALUES),), special)

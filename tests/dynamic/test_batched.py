@@ -21,6 +21,7 @@ from nnc.graph import Op
 from nnc.ops.batching import BATCHED
 from nnc.ops.linear_algebra import CHOLESKY
 from nnc.ops.operators import OPERATORS
+from nnc.ops.order import SEARCHSORTED
 
 EXAMPLES = 3
 # A campaign tries all rows: NNC_EXAMPLES=1000 pytest tests/dynamic/test_batched.py
@@ -41,8 +42,8 @@ def dtype_of(case: Case) -> DType:
 
 
 def examples_of(case: Case, array: Any) -> Any:
-    """The array, with its elements in other places for each example; what has to stay positive grows instead."""
-    if case.op is CHOLESKY:
+    """The array, its elements in other places for each example; what stays positive, or in order, grows instead."""
+    if case.op in (CHOLESKY, SEARCHSORTED):
         return np.stack([array * (1 + example) for example in range(EXAMPLES)])
     return np.stack([np.roll(array.reshape(-1), example).reshape(array.shape) for example in range(EXAMPLES)])
 

@@ -13,12 +13,15 @@ from tests.conformance.cases import CASES, Case
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
 from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F32, F64, I32, DType
+from nnc.core.dtype import BF16, C128, F16, F32, F64, I32, DType
 from nnc.core.spec import Shape
 from nnc.errors import NotDifferentiableError
 from nnc.ops import broadcast_to, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape
+from nnc.ops.complex_numbers import complex_of, conjugate, imaginary, magnitude
 from nnc.ops.convolutions import convolution
 from nnc.ops.copy import STOP_GRADIENT
+from nnc.ops.fourier import fft, ifft, irfft, rfft
+from nnc.ops.linear_algebra import solve
 from nnc.ops.movement import concatenate, slice_axis, transpose
 from nnc.ops.operators import OPERATORS
 from nnc.ops.pointwise import (
@@ -37,6 +40,7 @@ from nnc.ops.pointwise import (
     minimum,
     multiply,
     power,
+    real,
     reciprocal,
     relu,
     sigmoid,
@@ -91,8 +95,31 @@ def test_gradients_of_orders_one_and_two(case: Case) -> None:
     assert emitted <= {op.name for op in OPERATORS}
 
 
+# Functions of complex numbers z and w, with the operators whose gradients are checked by them.
+COMPLEX: dict[str, Callable[[Eager, Eager], Eager]] = {
+    "complex": lambda z, w: multiply(z, w),
+    "conjugate": lambda z, w: divide(conjugate(z), w),
+    "magnitude": lambda z, w: multiply(cast(magnitude(z), C128), exp(w)),
+    "real": lambda z, w: multiply(cast(real(z), C128), log(w)),
+    "imaginary": lambda z, w: power(z, cast(imaginary(w), C128)),
+    "fft": lambda z, w: multiply(fft(z), fft(square(w), 5)[:3]),
+    "inverse": lambda z, w: multiply(ifft(z, norm="ortho"), sqrt(w)),
+    "half": lambda z, w: multiply(cast(irfft(z, 3), C128), rfft(real(w), 5, norm="forward")),
+    "solve": lambda z, w: reshape(solve(reshape(concatenate([z, w, square(z)]), (3, 3)), reshape(w, (3, 1))), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_gradients_of_complex_numbers_by_their_parts(name: str) -> None:
+    def function(a: Eager, b: Eager, c: Eager, d: Eager) -> Eager:
+        z = COMPLEX[name](complex_of(a, b), complex_of(c, d))
+        return concatenate([real(z), imaginary(z)])
+
+    check(function, *(positive((3,), seed) for seed in range(4)))
+
+
 def test_every_operator_has_a_gradient_that_is_checked_or_a_reason() -> None:
-    checked = {case.op for case in CASES if differentiable(case)}
+    checked = {case.op for case in CASES if differentiable(case)} | {op for op in OPERATORS if op.name in COMPLEX}
     for op in OPERATORS:
         rule = GRADIENT[op]
         # What stops gradients has none on purpose: tests/dynamic/test_differentiation.py.

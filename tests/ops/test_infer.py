@@ -84,7 +84,7 @@ BAD = (
     Bad(ADD, NONE, (ROWS, spec((2, 4))), ShapeError, "got [3, 4], [2, 4]; need sizes equal or 1 on axis -2"),
     Bad(ADD, NONE, (ROWS, f64(3, 4)), DTypeError, "Fix: cast() one of them"),
     Bad(ADD, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),
-    Bad(EXP, NONE, (spec((2,), "i32"),), DTypeError, "got i32[2]; need float. Fix: cast() it first"),
+    Bad(EXP, NONE, (spec((2,), "i32"),), DTypeError, "got i32[2]; need float or complex. Fix: cast() it first"),
     Bad(LOG, NONE, (spec((2,), "bool"),), DTypeError, "need float"),
     Bad(RELU, NONE, (spec((2,), "bool"),), DTypeError, "need float or int or uint"),
     Bad(MAXIMUM, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),

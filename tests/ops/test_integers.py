@@ -58,6 +58,14 @@ def test_truth_values_and_complements(backend: str) -> None:
     assert (7 // graph.constant(np.array([2, 0, -2]))).numpy().tolist() == [3, 0, -4]
 
 
-def test_floats_are_refused() -> None:
+def test_floats_have_quotients_and_remainders_but_no_bits() -> None:
+    graph = DynamicGraph()
+    a, b = np.array([7.5, -7.5, 0.0, np.inf]), np.array([2.0, 2.0, -3.0, 2.0])
+    x, y = graph.variable(a), graph.variable(b)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal((x // y).numpy(), a // b)
+        np.testing.assert_array_equal((x % y).numpy(), a % b)
+    slopes = graph.backward([(x % y)[:3]], [x, y])
+    assert [slope.tolist()[:3] for slope in slopes] == [[1, 1, 1], [-3, 4, 0]]
     with pytest.raises(DTypeError):
-        ops.floor_divide(DynamicGraph().constant(np.ones(3)), 2)
+        ops.shift_left(x, y)

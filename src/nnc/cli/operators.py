@@ -116,7 +116,8 @@ def _reads(op: Op[Any], example: Example) -> tuple[str, ...]:
 
 
 def _claims(op: Op[Any], example: Example, backend: Backend) -> Claims:
-    asked = DTYPES if example.typed(BOOL) != example else (BOOL,)
+    own = tuple(one.dtype for one in example.inputs[:1] if one is not None)
+    asked = DTYPES if example.typed(BOOL) != example else own
     dtypes = tuple(dtype for dtype in asked if _is_claimed(op, example.typed(dtype), backend))
     typed = [example.typed(dtype) for dtype in dtypes]
     layouts = [layout for layout in Layout if any(_is_claimed(op, one.laid_out(layout), backend) for one in typed)]

@@ -22,8 +22,13 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """True where gradients may exist."""
+        """True for the real numbers."""
         return self.kind == "float"
+
+    @property
+    def is_continuous(self) -> bool:
+        """True where gradients may exist: real and complex numbers."""
+        return self.kind in ("float", "complex")
 
     def __repr__(self) -> str:
         return self.name
@@ -48,10 +53,17 @@ I16 = _row("i16", "int", np.int16)
 I8 = _row("i8", "int", np.int8)
 U8 = _row("u8", "uint", np.uint8)
 BOOL = _row("bool", "bool", np.bool_)
+U64 = _row("u64", "uint", np.uint64)
+U32 = _row("u32", "uint", np.uint32)
+U16 = _row("u16", "uint", np.uint16)
+C128 = _row("c128", "complex", np.complex128)
+C64 = _row("c64", "complex", np.complex64)
 
+# What every part of the stack has, and what the reference backend alone computes with.
 DTYPES: tuple[DType, ...] = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL)
-_BY_NAME = {dtype.name: dtype for dtype in DTYPES}
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES}
+REFERENCE_DTYPES: tuple[DType, ...] = (U64, U32, U16, C128, C64)
+_BY_NAME = {dtype.name: dtype for dtype in (*DTYPES, *REFERENCE_DTYPES)}
+_BY_NUMPY = {dtype.numpy: dtype for dtype in (*DTYPES, *REFERENCE_DTYPES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,9 @@ TOLERANCE: dict[DType, Tolerance] = {
     F32: Tolerance(1e-4, 1e-5),
     F16: Tolerance(1e-2, 1e-3),
     BF16: Tolerance(2e-2, 1e-2),
-    **{dtype: Tolerance(0.0, 0.0) for dtype in (I64, I32, I16, I8, U8, BOOL)},
+    C128: Tolerance(1e-10, 1e-12),
+    C64: Tolerance(1e-4, 1e-5),
+    **{dtype: Tolerance(0.0, 0.0) for dtype in (I64, I32, I16, I8, U64, U32, U16, U8, BOOL)},
 }
 
 

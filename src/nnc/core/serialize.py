@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.core.dtype import DTYPES, DType
+from nnc.core.dtype import C64, DTYPES, U16, U32, U64, DType
 from nnc.core.replacement import Chunk, reason_of, write_atomically
 from nnc.core.spec import TensorSpec
 from nnc.core.storage import MAX_BYTES, Storage
@@ -31,7 +31,7 @@ MAX_HEADER_BYTES = 1 << 25
 ALIGNMENT = 8
 METADATA = "__metadata__"
 
-_NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in DTYPES}
+_NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in (*DTYPES, U64, U32, U16, C64)}
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LIMITS = f"at most {MAX_TENSORS:,} tensors and {MAX_HEADER_BYTES:,} bytes of header"
 
@@ -59,6 +59,8 @@ def save_tensors(
         header[METADATA] = dict(sorted(metadata.items()))
     start = 0
     for name, tensor in sorted(tensors.items()):
+        if tensor.dtype not in _NAMES:
+            raise UsageError("save", got=f"{name}: {tensor.spec}", need="an element type of safetensors", fix="cast it")
         stop = start + tensor.spec.nbytes
         header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, stop]}
         start = stop

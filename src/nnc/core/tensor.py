@@ -113,8 +113,10 @@ class Tensor:
         array = as_array(value)
         twin = dtype_of(array.dtype.newbyteorder("=") if dtype is None else dtype)
         if array.dtype.kind not in "biuf":
-            # Text and complex numbers are refused; the types beyond NumPy's own, such as bf16, are known by name.
-            dtype_of(array.dtype)
+            # Text is refused, and complex numbers beside a real type; those beyond NumPy's own are known by name.
+            own = dtype_of(array.dtype)
+            if own.kind == "complex" != twin.kind:
+                raise DTypeError("from_numpy", got=f"{own} into {twin}", need="real numbers", fix="take real() first")
         check_values("from_numpy", array, twin)
         with np.errstate(all="ignore"):
             array = array.astype(twin.numpy, copy=False)
@@ -225,7 +227,8 @@ class Tensor:
         fits = source.shape == self.shape or broadcast_shapes("copy_from", source.shape, self.shape) == self.shape
         if not fits:
             raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
-        if dtype_of(source.dtype).is_float and not self.dtype.is_float:
+        given = dtype_of(source.dtype)
+        if (given.is_float and not self.dtype.is_continuous) or (given.kind == "complex" != self.dtype.kind):
             raise DTypeError(
                 "copy_from", got=f"{source.dtype} into {self.spec}", need="whole numbers", fix="round first"
             )

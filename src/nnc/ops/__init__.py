@@ -8,6 +8,7 @@ from inspect import isfunction
 from nnc.arguments import explained
 from nnc.ops.attention import *
 from nnc.ops.broadcast import *
+from nnc.ops.complex_numbers import *
 from nnc.ops.compose import *
 from nnc.ops.convolutions import *
 from nnc.ops.copy import *
@@ -15,7 +16,9 @@ from nnc.ops.ctc import *
 from nnc.ops.custom import *
 from nnc.ops.derived import *
 from nnc.ops.detection import *
+from nnc.ops.elementary import *
 from nnc.ops.fill import *
+from nnc.ops.fourier import *
 from nnc.ops.generate import *
 from nnc.ops.hints import *
 from nnc.ops.indexing import *

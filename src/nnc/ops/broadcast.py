@@ -18,7 +18,7 @@ from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
+from nnc.ops.rules import ARITHMETIC, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 
 __all__ = ["broadcast_to", "reduce_sum", "reshape"]
 
@@ -68,7 +68,7 @@ def infer_reduction(attrs: ReduceAttrs, specs: Specs) -> Specs:
 
 
 def _infer_sum(attrs: ReduceAttrs, specs: Specs) -> Specs:
-    check_kinds(NUMBERS, *specs)
+    check_kinds(ARITHMETIC, *specs)
     return infer_reduction(attrs, specs)
 
 

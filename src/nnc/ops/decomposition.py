@@ -57,7 +57,7 @@ class Traced(Operand):
         """Apply the command to the values, and remember it."""
         values = self.value.apply(command, [None if operand is None else operand.value for operand in inputs])
         live = any(operand is not None and operand.live for operand in inputs)
-        outputs = tuple(Traced(value, self.trace, live and value.spec.dtype.is_float) for value in values)
+        outputs = tuple(Traced(value, self.trace, live and value.spec.dtype.is_continuous) for value in values)
         self.trace.steps.append(DecompositionStep(command, tuple(inputs), outputs))
         return outputs
 
@@ -116,7 +116,7 @@ def pull_back(function: Function, inputs: Sequence[Operand], gradients: Gradient
     # An absent input is None for some callers and left out by others; the function never sees it.
     present = [operand for operand in inputs if operand is not None]
     leaves = [
-        Traced(_dense(operand), trace, wanted and operand.spec.dtype.is_float)
+        Traced(_dense(operand), trace, wanted and operand.spec.dtype.is_continuous)
         for operand, wanted in zip(present, needed, strict=False)
     ]
     results = function(leaves)

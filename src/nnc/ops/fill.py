@@ -30,8 +30,8 @@ class FillAttrs:
 
 def _infer(attrs: FillAttrs, specs: Specs) -> Specs:
     low, high = integer_range(attrs.spec.dtype)
-    integral = is_whole(attrs.value) and low <= attrs.value <= high
-    if not (attrs.spec.dtype.is_float or integral):
+    integral = (isinstance(attrs.value, int) or is_whole(attrs.value)) and low <= attrs.value <= high
+    if not (attrs.spec.dtype.is_continuous or integral):
         raise AttributeValueError(
             "fill", got=f"a value that {attrs.spec.dtype} cannot hold", need=f"an integer {low}..{high}"
         )

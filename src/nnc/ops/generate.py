@@ -14,7 +14,7 @@ from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.examples import ROW, Example
 from nnc.ops.fill import integer_range
 from nnc.ops.operand import T
-from nnc.ops.rules import NUMBERS, NotDifferentiable, Pattern, Specs, check_kinds, operator
+from nnc.ops.rules import ARITHMETIC, NotDifferentiable, Pattern, Specs, check_kinds, operator
 
 __all__ = ["arange_like"]
 
@@ -29,10 +29,10 @@ class ArangeAttrs:
 
 
 def _infer(attrs: ArangeAttrs, specs: Specs) -> Specs:
-    check_kinds(NUMBERS, attrs.spec)
+    check_kinds(ARITHMETIC, attrs.spec)
     if attrs.spec.rank != 1:
         raise ShapeError("arange", got=str(attrs.spec), need="one dimension")
-    if attrs.spec.dtype.is_float:
+    if attrs.spec.dtype.is_continuous:
         return (attrs.spec,)
     low, high = integer_range(attrs.spec.dtype)
     last = attrs.start + max(attrs.spec.elements - 1, 0) * attrs.step

@@ -27,7 +27,7 @@ from nnc.ops.generate import arange_like
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import equal, where
 from nnc.ops.rules import (
-    NUMBERS,
+    ARITHMETIC,
     Applied,
     Gradients,
     Inplace,
@@ -81,7 +81,7 @@ def _infer_select(attrs: AxisAttrs, specs: Specs) -> Specs:
 
 def _infer_scatter_add(attrs: ScatterAttrs, specs: Specs) -> Specs:
     x, index = specs
-    check_kinds(NUMBERS, x)
+    check_kinds(ARITHMETIC, x)
     _check("scatter_add", attrs.axis, x.rank - index.rank + 1, index)
     if x.shape[attrs.axis : attrs.axis + index.rank] != index.shape:
         raise ShapeError("scatter_add", got=f"x={x}, index={index}", need=f"x's axes from {attrs.axis} on as the index")
@@ -103,7 +103,7 @@ def _infer_gather(attrs: AxisAttrs, specs: Specs) -> Specs:
 
 def _infer_scatter_along(attrs: ScatterAttrs, specs: Specs) -> Specs:
     x, index = specs
-    check_kinds(NUMBERS, x)
+    check_kinds(ARITHMETIC, x)
     _check_along("scatter_along", attrs.axis, x, index)
     if x.shape != index.shape:
         raise ShapeError("scatter_along", got=f"x={x}, index={index}", need="equal shapes")

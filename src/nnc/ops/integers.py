@@ -1,6 +1,6 @@
 """Integers: y[i…] = a[i…] ∘ b[i…] for quotients, remainders, shifts and bits, with NumPy's broadcasting and edges.
 
-floor_divide, remainder     rounded down, the sign of the divisor; by 0 both are 0
+floor_divide, remainder     rounded down, the sign of the divisor; by 0 both are 0. Of floats as IEEE 754 has it
 shift_left, shift_right     by no or more bits than there are: nothing is left but copies of the sign
 """
 
@@ -14,8 +14,8 @@ from nnc.ops.examples import Example
 from nnc.ops.fill import scalar_like
 from nnc.ops.number import Number
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.pointwise import same
-from nnc.ops.rules import Inplace, NoAttrs, NotDifferentiable, Pattern, operator
+from nnc.ops.pointwise import affine, binary, multiply, same
+from nnc.ops.rules import NUMBERS, Inplace, NoAttrs, NotDifferentiable, Pattern, operator
 
 __all__ = [
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "floor_divide", "remainder", "shift_left", "shift_right",
@@ -40,8 +40,20 @@ def _binary(name: str, doc: str) -> Op[NoAttrs]:
     )
 
 
-FLOOR_DIVIDE = _binary("floor_divide", "y = ⌊a / b⌋ of integers; 0 where b = 0")
-REMAINDER = _binary("remainder", "y = a - b · ⌊a / b⌋ of integers, with the sign of b; 0 where b = 0")
+FLOOR_DIVIDE = binary(
+    "floor_divide",
+    "y = ⌊a / b⌋; of integers 0 where b = 0",
+    lambda g, a, b, y: None,
+    lambda g, a, b, y: None,
+    NUMBERS,
+)
+REMAINDER = binary(
+    "remainder",
+    "y = a - b · ⌊a / b⌋, with the sign of b; of integers 0 where b = 0",
+    lambda g, a, b, y: g,
+    lambda g, a, b, y: affine(multiply(g, floor_divide(a, b)), -1.0),
+    NUMBERS,
+)
 SHIFT_LEFT = _binary("shift_left", "y = a · 2^b modulo 2^bits, of integers; 0 where b < 0 or b ≥ bits")
 SHIFT_RIGHT = _binary("shift_right", "y = ⌊a / 2^b⌋ of integers; 0 or -1, by the sign of a, where b < 0 or b ≥ bits")
 BITWISE_AND = _binary("bitwise_and", "y = a and b, bit by bit")
@@ -75,12 +87,12 @@ def _apply(op: Op[NoAttrs], a: T | Number, b: T | Number) -> T:
 
 
 def floor_divide(a: T | Number, b: T | Number) -> T:
-    """y = ⌊a / b⌋ of integers; 0 where b = 0."""
+    """y = ⌊a / b⌋; of integers 0 where b = 0."""
     return _apply(FLOOR_DIVIDE, a, b)
 
 
 def remainder(a: T | Number, b: T | Number) -> T:
-    """y = a - b · ⌊a / b⌋ of integers, with the sign of b; 0 where b = 0."""
+    """y = a - b · ⌊a / b⌋, with the sign of b; of integers 0 where b = 0."""
     return _apply(REMAINDER, a, b)
 
 

@@ -4,6 +4,9 @@
     solve:     a · x = b for square a [n, n] and b [n, k]
     qr:        q · r = a, q with orthonormal columns, r upper triangular, both of min(m, n)
     svd:       u · diag(s) · v = a, u with orthonormal columns, v with orthonormal rows, s descending
+    eigh:      a · v = v · diag(w), a symmetric, of which the lower half alone is read, v orthonormal, w ascending
+    slogdet:   det a = sign · e^logarithm
+    complement: columns that with those of q are an orthonormal basis
 
 Gradients (g of the result, S for solves, Φ halves the diagonal of the lower half, copy mirrors the lower half):
 
@@ -13,7 +16,12 @@ Gradients (g of the result, S for solves, Φ halves the diagonal of the lower ha
     svd:       a' = u · (F ∘ [uᵀ g_u - g_uᵀ u] · s + s · F ∘ [v g_vᵀ - g_v vᵀ] + diag g_s) · v
                + (1 - u uᵀ) · g_u / s · v + u / s · g_v · (1 - vᵀ v), F[i, j] = 1 / (s[j]² - s[i]²)   (Townsend 2016)
 
-Where singular values are equal the gradient by u and v is not defined, and comes out as if F were 0 there.
+    eigh:      a' = v · (diag g_w + F ∘ (vᵀ g_v)) · vᵀ, F[i, j] = 1 / (w[j] - w[i])
+    slogdet:   a' = g_logarithm · a⁻ᵀ
+
+Complex matrices have transposed conjugates where real ones are transposed; gradients are by real ones, but for solve
+and slogdet. Where singular values or eigenvalues are equal the gradient by u and v is not defined, and comes out as
+if F were 0 there.
 """
 
 from __future__ import annotations
@@ -23,23 +31,46 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.core.command import Command
-from nnc.core.dtype import I64
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.dtype import I64, DType
+from nnc.core.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import NotDifferentiableError, ShapeError
 from nnc.ops.batching import batched_rows
 from nnc.ops.broadcast import broadcast_to, reshape
+from nnc.ops.complex_numbers import conjugate
 from nnc.ops.derived import tril
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.generate import arange_like
 from nnc.ops.movement import transpose
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.pointwise import add, affine, cast, divide, equal, multiply, reciprocal, square, subtract, where
+from nnc.ops.pointwise import (
+    add,
+    affine,
+    cast,
+    divide,
+    equal,
+    multiply,
+    real_dtype,
+    reciprocal,
+    square,
+    subtract,
+    where,
+)
 from nnc.ops.products import gemm
-from nnc.ops.rules import FLOATS, Applied, Gradients, NoAttrs, Specs, check_kinds, operator, single
+from nnc.ops.rules import (
+    CONTINUOUS,
+    Applied,
+    Gradients,
+    NoAttrs,
+    NotDifferentiable,
+    Specs,
+    check_kinds,
+    operator,
+    single,
+)
 from nnc.ops.work import present
 
-__all__ = ["cholesky", "identity_like", "inverse", "qr", "solve", "svd"]
+__all__ = ["cholesky", "complement", "eigh", "identity_like", "inverse", "qr", "slogdet", "solve", "svd"]
 
 _NONE = NoAttrs()
 
@@ -48,7 +79,7 @@ _NONE = NoAttrs()
 
 
 def _check_matrix(subject: str, a: TensorSpec, *, square: bool) -> None:
-    check_kinds(FLOATS, a)
+    check_kinds(CONTINUOUS, a)
     if a.rank < 2 or (square and a.shape[-1] != a.shape[-2]):
         raise ShapeError(subject, got=str(a), need="square matrices" if square else "matrices […, m, n]")
 
@@ -76,7 +107,33 @@ def _infer_qr(attrs: NoAttrs, specs: Specs) -> Specs:
 def _infer_svd(attrs: NoAttrs, specs: Specs) -> Specs:
     (a,) = specs
     u, v = _infer_qr(attrs, specs)
-    return u, replace(a, shape=(*a.shape[:-2], min(a.shape[-2:]))), v
+    return u, replace(a, shape=(*a.shape[:-2], min(a.shape[-2:])), dtype=_real(a)), v
+
+
+def _infer_eigh(attrs: NoAttrs, specs: Specs) -> Specs:
+    (a,) = specs
+    _check_matrix("eigh", a, square=True)
+    return replace(a, shape=a.shape[:-1], dtype=_real(a)), a
+
+
+def _infer_slogdet(attrs: NoAttrs, specs: Specs) -> Specs:
+    (a,) = specs
+    _check_matrix("slogdet", a, square=True)
+    sign = replace(a, shape=a.shape[:-2])
+    return sign, replace(sign, dtype=_real(a))
+
+
+def _infer_complement(attrs: NoAttrs, specs: Specs) -> Specs:
+    (q,) = specs
+    _check_matrix("complement", q, square=False)
+    *lead, m, n = q.shape
+    if m < n:
+        raise ShapeError("complement", got=str(q), need="as many rows as columns, or more")
+    return (replace(q, shape=(*lead, m, m - n)),)
+
+
+def _real(a: TensorSpec) -> DType:
+    return real_dtype(a.dtype) if a.dtype.kind == "complex" else a.dtype
 
 
 # ---- gradients
@@ -88,7 +145,20 @@ def _turned(x: T) -> T:
     return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
+def _adjoint(x: T) -> T:
+    """Transposed, and conjugated where it is complex."""
+    return conjugate(_turned(x))
+
+
+def _check_real(call: Applied[NoAttrs]) -> None:
+    (a,) = call.inputs
+    if not a.spec.dtype.is_float:
+        need = "real matrices"
+        raise NotDifferentiableError("linear algebra", got=f"the gradient by {a.spec}", need=need, fix="detach() it")
+
+
 def _cholesky_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    _check_real(call)
     g, l = single(gradients), call.outputs[0]  # noqa: E741  # the matrix has this name everywhere
     product = gemm(l, g, transpose_a=True)
     half = affine(add(tril(product), tril(product, -1)), 0.5)
@@ -105,6 +175,7 @@ def _solve_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
 
 
 def _qr_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    _check_real(call)
     q, r = call.outputs
     if q.shape[-2] < r.shape[-1]:
         got = f"the gradient of a wide matrix {call.inputs[0].spec}"
@@ -118,12 +189,12 @@ def _qr_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
 
 
 def _svd_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    _check_real(call)
     u, s, v = call.outputs
     g_u, g_s, g_v = gradients
     row, column = reshape(s, (*s.shape[:-1], 1, s.shape[-1])), reshape(s, (*s.shape, 1))
     gap = subtract(square(row), square(column))
-    alike = equal(gap, scalar_like(gap, 0.0))
-    f = where(alike, scalar_like(gap, 0.0), reciprocal(where(alike, scalar_like(gap, 1.0), gap)))
+    f = _inverse_gaps(gap)
     inner = fill_like(gap, 0.0)
     parts: list[Operand] = []
     if g_s is not None:
@@ -140,6 +211,34 @@ def _svd_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     for part in parts:
         total = add(total, part)
     return (total,)
+
+
+def _inverse_gaps(gap: Operand) -> Operand:
+    """1 / gap, and 0 where there is none."""
+    alike = equal(gap, scalar_like(gap, 0.0))
+    return where(alike, scalar_like(gap, 0.0), reciprocal(where(alike, scalar_like(gap, 1.0), gap)))
+
+
+def _eigh_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    _check_real(call)
+    w, v = call.outputs
+    g_w, g_v = gradients
+    row, column = reshape(w, (*w.shape[:-1], 1, w.shape[-1])), reshape(w, (*w.shape, 1))
+    inner = fill_like(v, 0.0)
+    if g_w is not None:
+        inner = add(inner, multiply(identity_like(v), reshape(g_w, column.shape)))
+    if g_v is not None:
+        inner = add(inner, multiply(_inverse_gaps(subtract(row, column)), gemm(v, g_v, transpose_a=True)))
+    whole = gemm(gemm(v, inner), v, transpose_b=True)
+    # The lower half alone is read, so it has the gradient of both.
+    return (add(tril(whole), tril(_turned(whole), -1)),)
+
+
+def _slogdet_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    g, a = gradients[1], call.inputs[0]
+    if g is None:
+        return (None,)
+    return (multiply(_turned(inverse(a)), cast(reshape(g, (*g.shape, 1, 1)), a.spec.dtype)),)
 
 
 # ---- work: what LAPACK does, to the leading order (Golub & Van Loan 2013)
@@ -169,6 +268,11 @@ def _qr_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec
 def _svd_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
     count, m, n = _sizes(present(inputs[0]))
     return count * (14 * m * n * n + 8 * n**3)
+
+
+def _determinant_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    count, n, _ = _sizes(present(inputs[0]))
+    return count * max(2 * n**3 // 3, n)
 
 
 CHOLESKY = operator(
@@ -220,7 +324,43 @@ SVD = operator(
     doc="u · diag(s) · v = a, s descending",
 )
 
-OPERATORS = (CHOLESKY, SOLVE, QR, SVD)
+EIGH = operator(
+    "eigh",
+    NoAttrs,
+    ("a",),
+    ("w", "v"),
+    infer=_infer_eigh,
+    gradient=_eigh_gradient,
+    work=_svd_work,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX,)),
+    doc="a · v = v · diag(w), w ascending",
+)
+SLOGDET = operator(
+    "slogdet",
+    NoAttrs,
+    ("a",),
+    ("sign", "logarithm"),
+    infer=_infer_slogdet,
+    gradient=_slogdet_gradient,
+    work=_determinant_work,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (MATRIX,)),
+    doc="det a = sign · e^logarithm",
+)
+COMPLEMENT = operator(
+    "complement",
+    NoAttrs,
+    ("q",),
+    infer=_infer_complement,
+    gradient=NotDifferentiable("a basis of what is left is any one"),
+    work=_qr_work,
+    batched=batched_rows,
+    example=Example(NoAttrs(), (spec((4, 2)),)),
+    doc="columns that make an orthonormal basis of those of q",
+)
+
+OPERATORS = (CHOLESKY, SOLVE, QR, SVD, EIGH, SLOGDET, COMPLEMENT)
 
 
 def identity_like(x: T) -> T:
@@ -234,7 +374,7 @@ def identity_like(x: T) -> T:
 def cholesky(a: T) -> T:
     """The lower triangular l with l · lᵀ = a, of positive a […, n, n], which is made symmetric first."""
     _check_matrix("cholesky", a.spec, square=True)
-    return apply(CHOLESKY, _NONE, affine(add(a, _turned(a)), 0.5))
+    return apply(CHOLESKY, _NONE, affine(add(a, _adjoint(a)), 0.5))
 
 
 def solve(a: T, b: T) -> T:
@@ -262,3 +402,21 @@ def svd(a: T) -> tuple[T, T, T]:
     """(u, s, v) with u · diag(s) · v = a; v has orthonormal rows."""
     u, s, v = a.apply(Command(SVD, _NONE), (a,))
     return u, s, v
+
+
+def eigh(a: T) -> tuple[T, T]:
+    """(w, v): the eigenvalues, ascending, and eigenvectors of a, which is made symmetric first."""
+    _check_matrix("eigh", a.spec, square=True)
+    w, v = a.apply(Command(EIGH, _NONE), (affine(add(a, _adjoint(a)), 0.5),))
+    return w, v
+
+
+def slogdet(a: T) -> tuple[T, T]:
+    """(the sign of the determinant, the logarithm of its magnitude)."""
+    sign, logarithm = a.apply(Command(SLOGDET, _NONE), (a,))
+    return sign, logarithm
+
+
+def complement(q: T) -> T:
+    """m - n columns that with those of q [m, n] are an orthonormal basis."""
+    return apply(COMPLEMENT, _NONE, q)

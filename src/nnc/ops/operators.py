@@ -8,11 +8,14 @@ from nnc.graph import Op
 from nnc.ops import (
     attention,
     broadcast,
+    complex_numbers,
     convolutions,
     copy,
     ctc,
     detection,
+    elementary,
     fill,
+    fourier,
     fused,
     generate,
     indexing,
@@ -36,9 +39,9 @@ from nnc.ops import (
 )
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, integers, broadcast, fused, reduction, movement, indexing, order,
-    resize, detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    ctc, linear_algebra, optimizer,
+    fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
+    reduction, movement, indexing, order, resize, detection, products, convolutions, pooling, softmaxes,
+    normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
 # `Any`: operators of all attribute types.
 OPERATORS: tuple[Op[Any], ...] = tuple(op for family in FAMILIES for op in family.OPERATORS)

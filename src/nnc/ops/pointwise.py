@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import BOOL, I32, DType
-from nnc.core.spec import broadcast_shapes
+from nnc.core.dtype import BOOL, C64, C128, F32, F64, I32, DType
+from nnc.core.spec import TensorSpec, broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.graph import Op, Registry, default_registry
 from nnc.ops.broadcast import sum_to
@@ -24,6 +24,8 @@ from nnc.ops.number import Number, exact, is_whole
 from nnc.ops.operand import Operand, T, apply, apply_command
 from nnc.ops.precision import FOLLOW, FULL, Precision
 from nnc.ops.rules import (
+    ARITHMETIC,
+    CONTINUOUS,
     FLOATS,
     NUMBERS,
     Applied,
@@ -42,8 +44,8 @@ __all__ = [
     "abs", "add", "affine", "atan", "cast", "ceil", "clamp", "cos", "divide", "equal", "erf", "erfc", "exp", "expm1",
     "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "is_nan", "leaky_relu", "less", "less_equal", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal",
-    "power", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step", "subtract",
-    "swish", "tanh", "where",
+    "power", "real", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step",
+    "subtract", "swish", "tanh", "where",
 ]  # fmt: skip
 
 Unary = Callable[[Operand, Operand, Operand], Operand]
@@ -94,8 +96,8 @@ def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
 
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
-    check_kinds(NUMBERS, x)
-    if not (x.dtype.is_float or (is_whole(attrs.scale) and is_whole(attrs.shift))):
+    check_kinds(ARITHMETIC, x)
+    if not (x.dtype.is_continuous or (is_whole(attrs.scale) and is_whole(attrs.shift))):
         need = "integral scale and shift of 64 bits"
         raise AttributeValueError("affine", got=f"{x}", need=need, fix="cast() x to a float type")
     return specs
@@ -123,7 +125,43 @@ def _infer_where(attrs: NoAttrs, specs: Specs) -> Specs:
 
 
 def _infer_cast(attrs: CastAttrs, specs: Specs) -> Specs:
+    if specs[0].dtype.kind == "complex" and attrs.dtype.kind not in ("complex", "bool"):
+        need, fix = "a complex type, or bool", "take real() first"
+        raise DTypeError("cast", got=f"{specs[0]} to {attrs.dtype}", need=need, fix=fix)
     return (replace(specs[0], dtype=attrs.dtype),)
+
+
+def _infer_part(attrs: NoAttrs, specs: Specs) -> Specs:
+    check_kinds(("complex",), *specs)
+    return (replace(specs[0], dtype=real_dtype(specs[0].dtype)),)
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The element type of real and imaginary parts.
+
+    >>> real_dtype(C128), real_dtype(C64)
+    (f64, f32)
+    """
+    return F64 if dtype is C128 else F32
+
+
+def part(name: str, doc: str, derivative: Unary) -> Op[NoAttrs]:
+    """A row `y = f(z)` of real numbers y for complex z; `derivative(g, z, y)` gives the gradient of z."""
+
+    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+        return (derivative(single(gradients), call.inputs[0], call.outputs[0]),)
+
+    example = Example(NoAttrs(), (TensorSpec((4, 4), C64),))
+    return operator(
+        name,
+        NoAttrs,
+        ("z",),
+        infer=_infer_part,
+        gradient=gradient,
+        pattern=Pattern.ELEMENTWISE,
+        example=example,
+        doc=doc,
+    )
 
 
 def unary(
@@ -154,7 +192,7 @@ def unary(
     )
 
 
-def _binary(
+def binary(
     name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
 ) -> Op[NoAttrs]:
     """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
@@ -215,7 +253,9 @@ def _affine_gradient(call: Applied[AffineAttrs], gradients: Gradients) -> Gradie
 def _cast_gradient(call: Applied[CastAttrs], gradients: Gradients) -> Gradients:
     g = single(gradients)
     source = call.inputs[0].spec.dtype
-    return (cast(g, source) if source.is_float and call.attrs.dtype.is_float else None,)
+    if not (source.is_continuous and call.attrs.dtype.is_continuous):
+        return (None,)
+    return (cast(real(g) if source.is_float and g.spec.dtype.kind == "complex" else g, source),)
 
 
 def _where_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
@@ -293,6 +333,7 @@ CAST = operator(
     example=Example(CastAttrs(I32), (MATRIX,)),
     doc="y = x as dtype; floats become integers toward zero, saturating, nan as 0",
 )
+REAL = part("real", "y = real part of z", lambda g, z, y: cast(g, z.spec.dtype))
 WHERE = operator(
     "where",
     NoAttrs,
@@ -306,12 +347,12 @@ WHERE = operator(
     doc="y = a where condition else b",
 )
 
-EXP = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y))
-LOG = unary("log", "y = ln x", lambda g, x, y: divide(g, x))
-SQRT = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y))
-RECIPROCAL = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0))
-SQUARE = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), NUMBERS)
-TANH = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), precision=FOLLOW)
+EXP = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y), CONTINUOUS)
+LOG = unary("log", "y = ln x", lambda g, x, y: divide(g, x), CONTINUOUS)
+SQRT = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y), CONTINUOUS)
+RECIPROCAL = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0), CONTINUOUS)
+SQUARE = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), ARITHMETIC)
+TANH = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), CONTINUOUS, FOLLOW)
 SIGMOID = unary(
     "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
 )
@@ -322,11 +363,11 @@ RELU = unary(
     NUMBERS,
     precision=FOLLOW,
 )
-SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)))
-COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0))
+SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)), CONTINUOUS)
+COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0), CONTINUOUS)
 ERF = unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
 ERFC = unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
-ATAN = unary("atan", "y = arctan x", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)))
+ATAN = unary("atan", "y = arctan x", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)), CONTINUOUS)
 ABSOLUTE = unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
 SIGN = unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
@@ -336,8 +377,8 @@ STEP = unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0
 FLOOR = unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
 CEIL = unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
 ROUND = unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
-EXPM1 = unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)))
-LOG1P = unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)))
+EXPM1 = unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)), CONTINUOUS)
+LOG1P = unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)), CONTINUOUS)
 SWISH = unary("swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))), precision=FOLLOW)
 GELU = unary(
     "gelu",
@@ -353,25 +394,26 @@ GELU_TANH = unary(
 )
 SOFTPLUS = unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
 
-ADD = _binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, NUMBERS, precision=FOLLOW)
-SUBTRACT = _binary(
-    "subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), NUMBERS, precision=FOLLOW
+ADD = binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, ARITHMETIC, precision=FOLLOW)
+SUBTRACT = binary(
+    "subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), ARITHMETIC, precision=FOLLOW
 )
-MULTIPLY = _binary(
+MULTIPLY = binary(
     "multiply",
     "y = a · b",
     lambda g, a, b, y: multiply(g, b),
     lambda g, a, b, y: multiply(g, a),
-    NUMBERS,
+    ARITHMETIC,
     precision=FOLLOW,
 )
-DIVIDE = _binary(
+DIVIDE = binary(
     "divide",
     "y = a / b",
     lambda g, a, b, y: divide(g, b),
     lambda g, a, b, y: affine(divide(multiply(g, y), b), -1.0),
+    CONTINUOUS,
 )
-MAXIMUM = _binary(
+MAXIMUM = binary(
     "maximum",
     "y = the larger of a, b; equal operands share the gradient; nan wins",
     lambda g, a, b, y: multiply(g, preference(a, b)),
@@ -379,7 +421,7 @@ MAXIMUM = _binary(
     NUMBERS,
     precision=FOLLOW,
 )
-MINIMUM = _binary(
+MINIMUM = binary(
     "minimum",
     "y = the smaller of a, b; equal operands share the gradient; nan wins",
     lambda g, a, b, y: multiply(g, preference(b, a)),
@@ -387,13 +429,14 @@ MINIMUM = _binary(
     NUMBERS,
     precision=FOLLOW,
 )
-POWER = _binary(
+POWER = binary(
     "power",
-    "y = a^b",
+    "y = a^b; of integers modulo 2^bits, and 0 where 1 / a is no integer",
     lambda g, a, b, y: multiply(g, _power_slope(a, b)),
     lambda g, a, b, y: multiply(g, _power_growth(a, b, y)),
+    ARITHMETIC,
 )
-PREFERENCE = _binary(
+PREFERENCE = binary(
     "preference",
     "y = 1 where a > b, ½ where a = b, else 0",
     lambda g, a, b, y: None,
@@ -433,10 +476,10 @@ GREATER = _predicate("greater", "y = a > b")
 GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
 
 OPERATORS = (
-    AFFINE, CAST, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ATAN, ERF, ERFC, ABSOLUTE,
-    SIGN, STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD, SUBTRACT,
-    MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
-    LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
+    AFFINE, CAST, REAL, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ATAN, ERF, ERFC,
+    ABSOLUTE, SIGN, STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD,
+    SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER,
+    GREATER_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
 )  # fmt: skip
 
 _NONE = NoAttrs()
@@ -458,6 +501,11 @@ def _affine_command(scale: float, shift: float, *signs: float) -> AnyCommand:
 def cast(x: T, dtype: DType) -> T:
     """y = x as `dtype`; the same operand when it already is."""
     return x if x.spec.dtype is dtype else apply(CAST, CastAttrs(dtype), x)
+
+
+def real(z: T) -> T:
+    """y = the real part of z; the same operand when it is real."""
+    return apply(REAL, _NONE, z) if z.spec.dtype.kind == "complex" else z
 
 
 def where(condition: T, a: T | float, b: T | float) -> T:

@@ -20,7 +20,7 @@ from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
-from nnc.ops.rules import NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
+from nnc.ops.rules import ARITHMETIC, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.work import present
 
 __all__ = ["gemm", "matmul"]
@@ -39,7 +39,7 @@ def _infer(attrs: GemmAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
     assert a is not None
     assert b is not None
     shown = f"a={a}, b={b}" + (f", bias={bias}" if bias else "")
-    check_kinds(NUMBERS, a)
+    check_kinds(ARITHMETIC, a)
     if a.rank < 2 or b.rank < 2:
         raise ShapeError("gemm", got=shown, need="at least two dimensions each", fix="reshape vectors to matrices")
     if a.dtype is not b.dtype or (bias is not None and bias.dtype is not a.dtype):

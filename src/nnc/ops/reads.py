@@ -91,9 +91,9 @@ def gradient_reads(
     outputs = tuple(Marked(spec, frozenset((Mark(True, position),))) for position, spec in enumerate(results))
     asked = range(len(given)) if of is None else of
     needed = tuple(
-        spec is not None and spec.dtype.is_float and position in asked for position, spec in enumerate(given)
+        spec is not None and spec.dtype.is_continuous and position in asked for position, spec in enumerate(given)
     )
-    incoming = tuple(Marked(spec, frozenset()) if spec.dtype.is_float else None for spec in results)
+    incoming = tuple(Marked(spec, frozenset()) if spec.dtype.is_continuous else None for spec in results)
     if not any(incoming) and not isinstance(GRADIENT[op], NotDifferentiable):
         return GradientReads((), ())
     slopes = differentiate(op, Applied(attrs, inputs, outputs, needed), incoming)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I64, U8
+from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.broadcast import (
@@ -27,6 +28,7 @@ from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.operand import T, apply
 from nnc.ops.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where
 from nnc.ops.rules import (
+    CONTINUOUS,
     FLOATS,
     NUMBERS,
     Applied,
@@ -55,14 +57,19 @@ __all__ = [
 def _infer_extremum(attrs: ReduceAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(NUMBERS, x)
-    if any(x.shape[axis] == 0 for axis in normalize_axes("reduce", attrs.axes, x.rank)):
-        raise ShapeError("reduce", got=f"{x} over axes {list(attrs.axes)}", need="at least one element to choose from")
+    _check_elements(attrs, x)
     return infer_reduction(attrs, specs)
 
 
+def _check_elements(attrs: ReduceAttrs, x: TensorSpec) -> None:
+    if any(x.shape[axis] == 0 for axis in normalize_axes("reduce", attrs.axes, x.rank)):
+        raise ShapeError("reduce", got=f"{x} over axes {list(attrs.axes)}", need="at least one element to choose from")
+
+
 def _infer_mean(attrs: ReduceAttrs, specs: Specs) -> Specs:
-    check_kinds(FLOATS, *specs)
-    return _infer_extremum(attrs, specs)
+    check_kinds(CONTINUOUS, *specs)
+    _check_elements(attrs, specs[0])
+    return infer_reduction(attrs, specs)
 
 
 def _infer_norm(attrs: ReduceAttrs, specs: Specs) -> Specs:

@@ -32,7 +32,7 @@ from nnc.ops.movement import slice_axis
 from nnc.ops.operand import T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import FLOATS, NUMBERS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
+from nnc.ops.rules import ARITHMETIC, FLOATS, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
 from nnc.ops.window import check_layout
 
 __all__ = ["flip", "pad", "roi_align", "upsample"]
@@ -109,7 +109,7 @@ def _check_borders(attrs: PadAttrs, x: TensorSpec) -> None:
 
 def _infer_pad_gradient(attrs: PadAttrs, specs: Specs) -> Specs:
     (g,) = specs
-    check_kinds(NUMBERS, g)
+    check_kinds(ARITHMETIC, g)
     _check_borders(attrs, g)
     x = replace(g, shape=tuple(size - a - b for size, a, b in zip(g.shape, attrs.before, attrs.after, strict=True)))
     _check_pad(attrs, x)
@@ -127,7 +127,7 @@ def _infer_upsample(attrs: UpsampleAttrs, specs: Specs) -> Specs:
 
 
 def _infer_upsample_gradient(attrs: UpsampleAttrs, specs: Specs) -> Specs:
-    check_kinds(NUMBERS, specs[0])
+    check_kinds(ARITHMETIC, specs[0])
     return (_resized("upsample_gradient", attrs, specs[0], attrs.target, attrs.source),)
 
 

@@ -92,7 +92,10 @@ STAND_INS = OpAttr[Mapping[int, int]]("stand-ins")
 
 # Kinds of element types that an operator accepts.
 FLOATS = ("float",)
-NUMBERS = ("float", "int", "uint")
+CONTINUOUS = (*FLOATS, "complex")
+NUMBERS = (*FLOATS, "int", "uint")
+# What can be added and multiplied, though not always compared.
+ARITHMETIC = (*NUMBERS, "complex")
 
 
 @dataclass(frozen=True, slots=True)

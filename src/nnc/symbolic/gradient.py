@@ -92,7 +92,7 @@ def backward(
 
 def _check_float(graph: SymbolicGraph, symbol: Symbol) -> None:
     graph.own(symbol)
-    if not symbol.spec.dtype.is_float:
+    if not symbol.spec.dtype.is_continuous:
         raise NotDifferentiableError(
             "backward", got=str(symbol), need="a floating-point tensor", fix="cast() it", origin=caller_origin()
         )
@@ -130,7 +130,9 @@ def relevant(
         record = graph.execs[key]
         if any(tensor is not None and graph.root(tensor) in wanted for tensor in record.inputs):
             seen.add(key)
-            wanted.update(graph.root(tensor) for tensor in record.outputs if graph.tensors[tensor].spec.dtype.is_float)
+            wanted.update(
+                graph.root(tensor) for tensor in record.outputs if graph.tensors[tensor].spec.dtype.is_continuous
+            )
     return Relevant(frozenset(seen), frozenset(wanted))
 
 
@@ -201,7 +203,7 @@ class _Backward:
                 self.contribute(tensor, result)
 
     def _wanted(self, key: TensorKey) -> bool:
-        return self.graph.root(key) in self.relevant.roots and self.graph.tensors[key].spec.dtype.is_float
+        return self.graph.root(key) in self.relevant.roots and self.graph.tensors[key].spec.dtype.is_continuous
 
 
 @contextmanager

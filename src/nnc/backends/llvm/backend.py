@@ -11,6 +11,7 @@ from nnc.backends.llvm.frame.access import contiguous
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned, words_of
 from nnc.backends.llvm.frame.row import KernelRow, View, view_of
 from nnc.backends.llvm.ir import library
+from nnc.backends.llvm.ir.builder import SCALARS
 from nnc.backends.llvm.kernels.movement import move
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.branches import AddressRange
@@ -436,6 +437,8 @@ class LlvmBackend:
         results = [spec for spec in outputs if spec is not None]
         if reason := outside_host(*present, *results):
             return reason
+        if unknown := next((spec.dtype for spec in (*present, *results) if spec.dtype.name not in SCALARS), None):
+            return f"element type {unknown}"
         if not engine().target.half and any(spec.dtype is F16 for spec in (*present, *results)):
             return "f16 on a processor that cannot convert it"
         return row.refuse(command.attrs, present, results)

@@ -33,6 +33,12 @@ def widen(array: Array | None) -> Array:
     return array.astype(np.float32) if array.dtype in NARROW else array
 
 
+def accumulator(x: Array) -> type[np.generic]:
+    """What sums of such elements are kept in: i64 for integers, modulo 2^64."""
+    kinds: Mapping[str, type[np.generic]] = {"f": np.float64, "c": np.complex128}
+    return kinds.get(x.dtype.kind, np.int64)
+
+
 def write(output: Array, value: Array) -> None:
     """output[…] = value, rounded to the output's element type; integers wrap."""
     np.copyto(output, value, casting="unsafe")

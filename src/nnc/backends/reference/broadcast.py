@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 
 
 def total(x: Array, attrs: ReduceAttrs) -> Array:
     """Sum over the axes: of floats in f64, of integers in i64 (modulo 2^64)."""
-    dtype = np.float64 if x.dtype.kind == "f" else np.int64
-    return np.asarray(np.sum(x, axis=attrs.axes, keepdims=attrs.keepdims, dtype=dtype))
+    return np.asarray(np.sum(x, axis=attrs.axes, keepdims=attrs.keepdims, dtype=accumulator(x)))
 
 
 def reduce_sum(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -11,7 +11,7 @@ from nnc.ops.generate import ARANGE, ArangeAttrs
 def arange(attrs: ArangeAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[k] = start + k · step; of floats in f64, rounded once, of integers exactly."""
     places = np.arange(outputs[0].size)
-    if attrs.spec.dtype.is_float:
+    if attrs.spec.dtype.is_continuous:
         write(outputs[0], attrs.start + places * attrs.step)
     else:
         # Modulo 2^64, for the step alone may be beyond i64 where the values are not.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
 from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
 from nnc.ops import indexing as ops
@@ -28,7 +28,7 @@ def places(index: Array, axis: int) -> tuple[Array, ...]:
 
 def zeros(like: Array, shape: Shape) -> Array:
     """Zeros to add into: f64 for floats, i64 for integers (modulo 2^64)."""
-    return np.zeros(shape, np.float64 if like.dtype.kind == "f" else np.int64)
+    return np.zeros(shape, accumulator(like))
 
 
 def added_rows(x: Array, index: Array, axis: int, size: int) -> Array:

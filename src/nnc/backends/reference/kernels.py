@@ -7,11 +7,14 @@ from typing import Any
 from nnc.backends.reference import (
     attention,
     broadcast,
+    complex_numbers,
     convolutions,
     copy,
     ctc,
     detection,
+    elementary,
     fill,
+    fourier,
     fused,
     generate,
     indexing,
@@ -39,9 +42,9 @@ from nnc.ops.custom import KERNEL
 from nnc.ops.fused import FUSED
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, integers, broadcast, reduction, movement, indexing, order, resize,
-    detection, products, convolutions, pooling, softmaxes, normalization, loss, attention, rotary, recurrent,
-    ctc, linear_algebra, optimizer,
+    fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, reduction,
+    movement, indexing, order, resize, detection, products, convolutions, pooling, softmaxes, normalization, loss,
+    attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.errors import UsageError
-from nnc.ops.linear_algebra import CHOLESKY, QR, SOLVE, SVD
+from nnc.ops.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
 from nnc.ops.rules import NoAttrs
 
 
@@ -32,6 +32,19 @@ def _svd(a: Array) -> tuple[Array, ...]:
     return tuple(np.linalg.svd(a, full_matrices=False))
 
 
+def _eigh(a: Array) -> tuple[Array, ...]:
+    return tuple(np.linalg.eigh(a))
+
+
+def _slogdet(a: Array) -> tuple[Array, ...]:
+    return tuple(np.linalg.slogdet(a))
+
+
+def _complement(q: Array) -> Array:
+    whole: Array = np.linalg.qr(q, mode="complete")[0]
+    return whole[..., q.shape[-1] :]
+
+
 def _qr(a: Array) -> tuple[Array, ...]:
     return tuple(np.linalg.qr(a))
 
@@ -41,4 +54,7 @@ ROWS: Rows = {
     SOLVE: _by("solve", np.linalg.solve, "matrices that have an inverse"),
     QR: _by("qr", _qr, "finite elements"),
     SVD: _by("svd", _svd, "finite elements"),
+    EIGH: _by("eigh", _eigh, "finite elements"),
+    SLOGDET: _by("slogdet", _slogdet, "finite elements"),
+    COMPLEMENT: _by("complement", _complement, "finite elements"),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops.order import CUMULATIVE_SUM, SORT, TOP_K, ScanAttrs, SortAttrs, TopAttrs
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
+from nnc.ops.order import CUMULATIVE_SUM, SEARCHSORTED, SORT, TOP_K, ScanAttrs, SearchAttrs, SortAttrs, TopAttrs
 
 
 def ranking(x: Array, axis: int, *, descending: bool) -> Array:
@@ -34,12 +34,16 @@ def top_k(attrs: TopAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[1], index)
 
 
+def searchsorted(attrs: SearchAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """Where each value belongs in the row."""
+    write(outputs[0], np.searchsorted(widen(inputs[0]), widen(inputs[1]), "right" if attrs.right else "left"))
+
+
 def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[k] = x[0] + … + x[k]; of floats in f64, of integers in i64 (modulo 2^64)."""
     x = widen(inputs[0])
     forward = np.flip(x, attrs.axis) if attrs.reverse else x
-    dtype = np.float64 if x.dtype.kind == "f" else np.int64
-    total = np.cumsum(forward, attrs.axis, dtype=dtype)
+    total = np.cumsum(forward, attrs.axis, dtype=accumulator(x))
     if attrs.exclusive:
         # Shifted, not total - x, which would turn an infinity at k into nan.
         shifted = np.zeros_like(total)
@@ -48,4 +52,4 @@ def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[0], np.flip(total, attrs.axis) if attrs.reverse else total)
 
 
-ROWS: Rows = {SORT: sort, TOP_K: top_k, CUMULATIVE_SUM: cumulative_sum}
+ROWS: Rows = {SORT: sort, TOP_K: top_k, SEARCHSORTED: searchsorted, CUMULATIVE_SUM: cumulative_sum}

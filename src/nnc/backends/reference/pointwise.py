@@ -99,10 +99,18 @@ def preference(a: Array, b: Array) -> Array:
     return np.greater(a, b) + 0.5 * np.equal(a, b)
 
 
+def power(a: Array, b: Array) -> Array:
+    """y = a^b; of integers to negative powers 1, -1 or 0."""
+    if a.dtype.kind != "i":
+        return np.power(a, b)
+    odd = np.where(b & 1, a, 1).astype(a.dtype)
+    return np.where(b < 0, np.where(np.abs(a) == 1, odd, 0), np.power(a, np.maximum(b, 0)))
+
+
 def affine(attrs: AffineAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y = scale · x + shift; on integers with integral scale and shift, modulo 2^bits."""
     x = widen(inputs[0])
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         kind = x.dtype.type
         write(outputs[0], x * kind(as_float(attrs.scale)) + kind(as_float(attrs.shift)))
     else:
@@ -142,6 +150,7 @@ def saturated(x: Array, dtype: DType) -> Array:
 ROWS: Rows = {
     ops.AFFINE: affine,
     ops.CAST: cast,
+    ops.REAL: unary(np.real),
     ops.WHERE: where,
     ops.EXP: unary(np.exp),
     ops.LOG: unary(np.log),
@@ -176,7 +185,7 @@ ROWS: Rows = {
     ops.DIVIDE: binary(np.divide),
     ops.MAXIMUM: binary(np.maximum),
     ops.MINIMUM: binary(np.minimum),
-    ops.POWER: binary(np.power),
+    ops.POWER: binary(power),
     ops.PREFERENCE: binary(preference),
     ops.EQUAL: binary(np.equal),
     ops.NOT_EQUAL: binary(np.not_equal),

@@ -202,7 +202,7 @@ class _Flow:
 
 def _find_flow(call: Applied[WhileAttrs]) -> _Flow:
     attrs = call.attrs
-    carried = tuple(place for place in range(attrs.carried) if call.inputs[place].spec.dtype.is_float)
+    carried = tuple(place for place in range(attrs.carried) if call.inputs[place].spec.dtype.is_continuous)
     wanted = tuple(place for place in range(attrs.carried, len(call.inputs)) if call.needed[place])
     rows = {place: _row_reads(attrs, attrs.body.parameters[place]) for place in wanted} if carried else {}
     selections = tuple((place, record) for place, records in rows.items() for record in records)
@@ -250,7 +250,7 @@ def _exit_gradients(
     seeded = [
         (kept.symbol, as_symbol(gradient))
         for kept, gradient in zip(attrs.kept, gradients[1:], strict=True)
-        if not kept.rows and gradient is not None and body.graph.tensors[kept.symbol].spec.dtype.is_float
+        if not kept.rows and gradient is not None and body.graph.tensors[kept.symbol].spec.dtype.is_continuous
     ]
     for key, seed in seeded:
         if key in body.parameters:

@@ -51,7 +51,7 @@ def _affine_of_affine(match: Match) -> Replacement | None:
         return None
     outer, attrs = match.command.attrs, inner.command.attrs
     x = match.graph.symbol(inner.inputs[0])
-    if not x.spec.dtype.is_float:
+    if not x.spec.dtype.is_continuous:
         scale, shift = _whole(outer.scale) * _whole(attrs.scale), _whole(outer.scale) * _whole(attrs.shift)
         return (affine(x, wrapped(scale), wrapped(shift + _whole(outer.shift))),)
     scale = outer.scale * attrs.scale
@@ -77,7 +77,7 @@ def _whole(value: Number) -> int:
 def _identity_affine(match: Match) -> Replacement | None:
     """1 · x - 0 = x; 1 · x + 0 is +0 where x is -0."""
     attrs = match.command.attrs
-    nothing = attrs.shift == 0 and (_is_nothing(attrs.shift) or not match.result.dtype.is_float)
+    nothing = attrs.shift == 0 and (_is_nothing(attrs.shift) or not match.result.dtype.is_continuous)
     return (match.input(0),) if attrs.scale == 1 and nothing else None
 
 

@@ -1,0 +1,24 @@
+"""Complex numbers, by NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen
+from nnc.backends.reference.pointwise import unary
+from nnc.ops import complex_numbers as ops
+from nnc.ops.rules import NoAttrs
+
+
+def complex_of(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = a + i · b, part by part: i · inf is no nan."""
+    y = outputs[0]
+    y.real, y.imag = widen(inputs[0]), widen(inputs[1])
+
+
+ROWS: Rows = {
+    ops.COMPLEX: complex_of,
+    ops.CONJUGATE: unary(np.conjugate),
+    ops.IMAGINARY: unary(np.imag),
+    ops.MAGNITUDE: unary(np.abs),
+}
