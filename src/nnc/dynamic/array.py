@@ -15,6 +15,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from importlib import import_module
+from types import ModuleType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -22,7 +24,8 @@ from numpy.typing import NDArray
 
 from nnc.arguments import explained
 from nnc.core.command import AnyCommand
-from nnc.core.dtype import I16, DType, dtype_of
+from nnc.core.device import Device
+from nnc.core.dtype import C128, F64, I16, I32, I64, DType, dtype_of
 from nnc.core.origin import caller_origin
 from nnc.dynamic import numpy_functions
 from nnc.dynamic.indexing import At, is_advanced, take
@@ -55,6 +58,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Axes = int | Iterable[int] | None
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+# What is by 2 · n bytes wide, for signed beside unsigned integers of n bytes.
+SIGNED = {2: I16, 4: I32, 8: I64}
 
 
 def located(method: Callable[P, R]) -> Callable[P, R]:
@@ -91,6 +96,8 @@ class ArrayOperand(LiftingOperand):
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
         if isinstance(other, NUMBERS):
             return of_number(self, other)  # type: ignore[no-any-return]  # an operand as this one
+        if isinstance(other, complex | np.complexfloating):
+            other = np.asarray(other, np.complex128 if self.dtype in (F64, C128) else np.complex64)
         operand = other if type(other) is type(self) else self.lift(other)
         if operand is None:
             return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
@@ -181,7 +188,7 @@ class ArrayOperand(LiftingOperand):
         raise ShapeError("matmul", got=f"{self.spec} and a number", need="at least one axis each", fix="use *")
 
     def __pos__(self) -> Self:
-        return self
+        return self.twin()
 
     # ---- truth
 
@@ -243,6 +250,14 @@ class ArrayOperand(LiftingOperand):
         basic: tuple[Index, ...] = parts
         return super().__getitem__(basic)
 
+    @located
+    def __setitem__(self, index: object, value: object) -> None:
+        """The name stands for `x.at[index].set(value)` from now on; views of x keep what they have.
+
+        Gradients flow through both. UsageError for a variable that gradients can be asked for.
+        """
+        self._assign(self.at[index].set(value))
+
     @property
     def at(self) -> At[Self]:
         """`x.at[index].set(value)`: a new array with other elements there; also add, multiply, min and max."""
@@ -263,6 +278,29 @@ class ArrayOperand(LiftingOperand):
     def T(self) -> Self:  # noqa: N802  # the name that arrays have for it
         """The axes in reverse order."""
         return transpose(self)
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # the name that arrays have for it
+        """The last two axes swapped."""
+        if self.ndim < 2:
+            raise ShapeError("mT", got=str(self.spec), need="two axes or more", origin=caller_origin())
+        return transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self.spec.device
+
+    @located
+    def to_device(self, device: object, /, *, stream: object = None) -> Self:
+        """The same values on that device, which must be the one they are on."""
+        if device != self.device or stream is not None:
+            raise UsageError("to_device", got=f"{device}, stream {stream}", need=f"{self.device}, without a stream")
+        return self.twin()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """`nnc.array_api`, which stands above this module."""
+        return import_module("nnc.array_api").namespace_of(api_version)  # type: ignore[no-any-return]  # a module
 
     @property
     def ndim(self) -> int:
@@ -307,8 +345,9 @@ class ArrayOperand(LiftingOperand):
 
     @located
     def astype(self, dtype: DType | str | np.dtype[np.generic] | type[np.generic]) -> Self:
-        """The elements in another type; the same operand when they already are."""
-        return cast(self, dtype_of(dtype))
+        """The elements in another type."""
+        chosen = dtype_of(dtype)
+        return self.twin() if chosen is self.dtype else cast(self, chosen)
 
     # ---- NumPy's protocols
 
@@ -325,6 +364,14 @@ class ArrayOperand(LiftingOperand):
         return numpy_functions.call_function(function, args, options)
 
     @abstractmethod
+    def twin(self) -> Self:
+        """Another handle of the same value: what is assigned to one is not seen by the other."""
+
+    @abstractmethod
+    def _assign(self, new: Self) -> None:
+        """Stand for the value of `new` from now on."""
+
+    @abstractmethod
     def renewed(self, command: AnyCommand, inputs: Sequence[Self | None]) -> tuple[Self, ...]:
         """The outputs of a command that renews this operand, as an optimizer does: not recorded, a leaf for a leaf."""
 
@@ -338,16 +385,26 @@ def promoted(a: T, b: T) -> tuple[T, T]:
     one, other = a.spec.dtype, b.spec.dtype
     if one is other:
         return a, b
-    dtype = _wider(one, other)
+    dtype = wider(one, other)
     if dtype is None:
         got = f"{a.spec}, {b.spec}"
         raise DTypeError("operands", got=got, need="element types of one kind", fix="astype() one of them")
     return cast(a, dtype), cast(b, dtype)
 
 
-def _wider(one: DType, other: DType) -> DType | None:
+def wider(one: DType, other: DType) -> DType | None:
+    """The element type that holds both, by the rules of the array API standard; None for two kinds, and where none is.
+
+    >>> from nnc.core.dtype import F32, I8, U8, U64
+    >>> wider(U8, I8), wider(F32, C128), wider(U64, I8)
+    (i16, c128, None)
+    """
+    if one is other:
+        return one
     small, large = sorted((one, other), key=lambda dtype: dtype.itemsize)
-    if {one.kind, other.kind} == {"int", "uint"}:
-        # The only unsigned type is u8: i16 holds it and i8.
-        return I16 if large.itemsize == 1 else large
+    kinds = {one.kind: one, other.kind: other}
+    if kinds.keys() == {"int", "uint"}:
+        return SIGNED.get(max(kinds["int"].itemsize, 2 * kinds["uint"].itemsize))
+    if kinds.keys() == {"float", "complex"}:
+        return C128 if F64 in (one, other) else kinds["complex"]
     return large if one.kind == other.kind and small.itemsize < large.itemsize else None

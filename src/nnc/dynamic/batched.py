@@ -184,6 +184,16 @@ class BatchedValue(ArrayOperand, Uncopied):
         """As `apply`: what takes the place of old values is the caller's matter."""
         return self.apply(command, inputs)
 
+    def twin(self) -> Any:  # noqa: ANN401  # as above
+        """Another handle of the same values."""
+        return BatchedValue(self.level, self.value)
+
+    def _assign(self, new: Any) -> None:  # noqa: ANN401  # as above
+        if new.level is not self.level:
+            got, need = f"values of an inner call, {new.spec}", "values of this call"
+            raise UsageError("x[index] = value", got=got, need=need, fix="x = x.at[index].set(value)")
+        self.value = new.value
+
     def detach(self) -> Any:  # noqa: ANN401  # as above
         """The same elements, through which no gradient flows."""
         value: Any = self.value

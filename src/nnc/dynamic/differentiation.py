@@ -167,7 +167,8 @@ class _World(ABC):
         places = [self._place(number, len(args)) for number in argnums]
         found, structure = flatten(tuple(args[place] for place in places))
         made = [self._checked(value) for value in found]
-        chosen = dict(zip(places, structure.unflatten(made), strict=True))
+        # Other handles than those that derivatives are asked for, so that the function may assign to its arguments.
+        chosen = dict(zip(places, structure.unflatten([one.twin() for one in made]), strict=True))
         given = [chosen[place] if place in chosen else map_leaves(self.plain, one) for place, one in enumerate(args)]
         return made, structure, given
 
@@ -203,8 +204,8 @@ class _World(ABC):
         return number % count
 
     def _checked(self, value: Tree) -> Tree:
-        made = self.leaf(value) if is_array(value) or isinstance(value, int | float) else value
-        if not isinstance(made, ArrayOperand) or not made.dtype.is_float:
+        made = self.leaf(value) if is_array(value) or isinstance(value, int | float | complex) else value
+        if not isinstance(made, ArrayOperand) or not made.dtype.is_continuous:
             got = str(made.spec) if isinstance(made, ArrayOperand) else f"a {type(value).__name__}"
             need, fix = "floating-point arrays or numbers to differentiate by", "name others with argnums="
             raise NotDifferentiableError(self.subject, got=got, need=need, fix=fix, origin=caller_origin())

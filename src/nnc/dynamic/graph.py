@@ -144,6 +144,19 @@ class DynamicGraph(Uncopied):
         with Shield(), _Edit(self):
             return self._hold(tensor)
 
+    def twin(self, variable: Variable) -> Variable:
+        """Another handle of the same value."""
+        if variable.key is None:
+            return self.detach(variable)
+        with Shield(), _Edit(self):
+            if self.record.root(variable.key) == variable.key:
+                return self._hold(variable.tensor, variable.key)
+            return self._hold_alias(variable.tensor, variable.key, variable.root)
+
+    def is_leaf(self, variable: Variable) -> bool:
+        """True for a recorded variable that nothing computed, and for a view of one."""
+        return variable.key is not None and not self.record.writers(self.record.root(variable.key))
+
     @property
     def recording(self) -> bool:
         """False inside `no_grad`."""

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.dtype import BOOL, I64
+from nnc.core.dtype import BOOL, I64, DType
 from nnc.core.tensor import Tensor
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
@@ -242,9 +242,19 @@ class IndexedPlaces(Generic[A]):
 
     def _values(self, value: object) -> A:
         x, shape = self.x, self._named().shape
-        given = np.asarray(value, x.spec.dtype.numpy) if isinstance(value, list) else value
+        kind = x.spec.dtype.kind
+        own = isinstance(value, list) or (isinstance(value, complex) and kind == "complex")
+        given = np.asarray(value, x.spec.dtype.numpy) if own else value
         operand = scalar_like(x, given) if isinstance(given, int | float) else x.lift(given)
-        if operand is None or (operand.spec.dtype is not x.spec.dtype and operand.spec.dtype.kind != x.spec.dtype.kind):
+        if operand is None and isinstance(given, LiftingOperand):
+            # An operand of an inner world, such as a batch around it, which takes x there.
+            operand = given  # type: ignore[assignment]  # the two worlds' operands are of two classes
+        if operand is None or (operand.spec.dtype.kind != kind and not _holds(x.spec.dtype, operand.spec.dtype)):
             got = f"a {type(value).__name__}" if operand is None else str(operand.spec)
             raise DTypeError("at", got=got, need=f"a number or an array of {x.spec.dtype}", fix="astype() it")
         return reshape(broadcast_to(cast(operand, x.spec.dtype), shape), (-1,))
+
+
+def _holds(dtype: DType, other: DType) -> bool:
+    """True for complex numbers beside floats, and for integers of other signs that fit."""
+    return np.can_cast(other.numpy, dtype.numpy) and (other.kind, dtype.kind) in (("float", "complex"), ("uint", "int"))

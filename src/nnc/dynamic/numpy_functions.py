@@ -14,13 +14,33 @@ import numpy as np
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import UsageError
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
+from nnc.ops.complex_numbers import conjugate, imaginary
 from nnc.ops.compose import einsum
 from nnc.ops.derived import is_inf, tan
+from nnc.ops.elementary import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan2,
+    atanh,
+    copysign,
+    cosh,
+    hypot,
+    log2,
+    log10,
+    logaddexp,
+    nextafter,
+    sinh,
+    trunc,
+)
+from nnc.ops.fourier import fft, ifft, irfft, rfft
 from nnc.ops.movement import concatenate, transpose
 from nnc.ops.operand import Operand
 from nnc.ops.order import cumsum
 from nnc.ops.pointwise import (
     abs,
+    atan,
     ceil,
     clamp,
     cos,
@@ -36,6 +56,7 @@ from nnc.ops.pointwise import (
     logical_xor,
     maximum,
     minimum,
+    real,
     reciprocal,
     round,
     sign,
@@ -66,6 +87,18 @@ UNARY: Mapping[np.ufunc, Function] = {
     np.cos: cos,
     np.tan: tan,
     np.tanh: tanh,
+    np.sinh: sinh,
+    np.cosh: cosh,
+    np.arcsin: asin,
+    np.arccos: acos,
+    np.arctan: atan,
+    np.arcsinh: asinh,
+    np.arccosh: acosh,
+    np.arctanh: atanh,
+    np.log2: log2,
+    np.log10: log10,
+    np.trunc: trunc,
+    np.conjugate: conjugate,
     np.floor: floor,
     np.ceil: ceil,
     np.rint: round,
@@ -102,6 +135,11 @@ OPERATORS: Mapping[np.ufunc, Function] = {
 LIFTED: Mapping[np.ufunc, Function] = {
     np.maximum: maximum,
     np.minimum: minimum,
+    np.arctan2: atan2,
+    np.hypot: hypot,
+    np.logaddexp: logaddexp,
+    np.copysign: copysign,
+    np.nextafter: nextafter,
     np.logical_and: logical_and,
     np.logical_or: logical_or,
     np.logical_xor: logical_xor,
@@ -205,6 +243,12 @@ FUNCTIONS: Mapping[Function, Function] = {
     np.transpose: transpose,
     np.cumsum: _cumsum,
     np.einsum: _einsum,
+    np.real: real,
+    np.imag: imaginary,
+    np.fft.fft: fft,
+    np.fft.ifft: ifft,
+    np.fft.rfft: rfft,
+    np.fft.irfft: irfft,
 }
 
 # What looks at values and gives no array that a gradient would have to go through.

@@ -25,7 +25,7 @@ from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
-from nnc.errors import SymbolError
+from nnc.errors import SymbolError, UsageError
 from nnc.ops.copy import STOP_GRADIENT, stop_gradient
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
@@ -192,7 +192,7 @@ class TracedValue(ArrayOperand, Uncopied):
         outputs = tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
         if trace.is_recording or command.op is STOP_GRADIENT:
             return outputs
-        return tuple(stop_gradient(one) if one.dtype.is_float else one for one in outputs)
+        return tuple(stop_gradient(one) if one.dtype.is_continuous else one for one in outputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Self:
         """A part of the same memory."""
@@ -202,6 +202,16 @@ class TracedValue(ArrayOperand, Uncopied):
     def lift(self, value: object) -> Self | None:
         """An array or an eager value as a constant of the function."""
         return self.trace.lift(value)  # type: ignore[return-value]  # the class is final
+
+    def twin(self) -> Self:
+        """Another handle of the same value."""
+        return type(self)(self.trace, self.symbol)
+
+    def _assign(self, new: Self) -> None:
+        if type(new) is not type(self):
+            got = f"what is known only under vmap(), {new.spec}"
+            raise UsageError("x[index] = value", got=got, need="a traced value", fix="x = x.at[index].set(value)")
+        self.symbol = new.symbol
 
     def detach(self) -> Self:
         """The same elements, through which no gradient flows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -16,7 +16,7 @@ from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.array import ArrayOperand
-from nnc.errors import ArgumentError, DTypeError, ShapeError
+from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import TensorKey
 
@@ -35,6 +35,12 @@ class Recorder(Protocol):
 
     def copied(self, variable: Variable) -> Variable:
         """A leaf or a constant like this one, in memory of its own."""
+
+    def twin(self, variable: Variable) -> Variable:
+        """Another handle of the same value."""
+
+    def is_leaf(self, variable: Variable) -> bool:
+        """True for a recorded variable that nothing computed."""
 
     def release(self, key: TensorKey) -> None:
         """The last handle of a variable is gone."""
@@ -115,18 +121,34 @@ class Variable(ArrayOperand, Uncopied):
         """The same memory as a constant: no gradient flows through it."""
         return self.graph.detach(self)
 
+    def twin(self) -> Self:
+        """Another handle of the same value."""
+        return self.graph.twin(self)  # type: ignore[return-value]  # the class is final
+
+    def _assign(self, new: Self) -> None:
+        if type(new) is not type(self):
+            got = f"what is known only under vmap() or in a compiled function, {new.spec}"
+            raise UsageError("x[index] = value", got=got, need="an eager value", fix="x = x.at[index].set(value)")
+        if self.graph.is_leaf(self):
+            need = "a value that no gradient is asked for"
+            raise UsageError(
+                "x[index] = value", got=f"a variable, {self.spec}", need=need, fix="y = x.at[index].set(value)"
+            )
+        # The old symbol goes with `new`.
+        self.key, new.key = new.key, self.key
+        self.tensor, self.root = new.tensor, new.root
+
     def numpy(self) -> NDArray[np.generic]:
         """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them."""
         array = self.tensor.numpy().view()
         array.flags.writeable = False
         return array
 
-    def item(self) -> float:
+    def item(self) -> Any:  # noqa: ANN401  # float, int, bool or complex
         """The only element, as a Python number."""
         if self.spec.elements != 1:
             raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
-        number: float = self.tensor.numpy().item()
-        return number
+        return self.tensor.numpy().item()
 
     def tolist(self) -> object:
         """The elements as Python's numbers, in nested lists."""
@@ -146,6 +168,9 @@ class Variable(ArrayOperand, Uncopied):
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     def __index__(self) -> int:
         if self.spec.dtype.kind not in ("int", "uint"):
