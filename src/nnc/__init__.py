@@ -6,6 +6,7 @@ Imports only point down this list:
     onnx
     sklearn
     nn
+    array_api
     dynamic
     symbolic
     concrete
@@ -37,7 +38,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, sklearn, symbolic
+    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, sklearn, symbolic
     from nnc.concrete.profiling import profile
     from nnc.core.dtype import BF16 as bf16
     from nnc.core.dtype import BOOL as bool_
@@ -63,7 +64,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Where the names of the front door live, and what they are called there.
-_LAYERS = ("concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn", "symbolic")
+_LAYERS = (
+    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn", "symbolic",
+)  # fmt: skip
 _HOMES = {
     **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
@@ -126,6 +129,7 @@ if find_spec("numpy") is not None:
 __all__ = [
     "Variable",
     "__version__",
+    "array_api",
     "bf16",
     "bool_",
     "checkpoint",

@@ -1,0 +1,231 @@
+"""Arrays made of numbers, of other arrays, and of nothing: constants, through which no gradient flows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnc import ops
+from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted
+from nnc.array_api.elementwise import checked_array
+from nnc.core.device import CPU, Device
+from nnc.core.dtype import C64, C128, F32, F64, DType, dtype_of
+from nnc.core.exchange import SupportsDLPack
+from nnc.core.exchange import from_dlpack as tensor_from_dlpack
+from nnc.core.tensor import Tensor
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import tensor
+from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
+
+Array = ArrayOperand
+Shape = int | tuple[int, ...]
+
+
+def check_device(device: Device | None) -> None:
+    """DeviceError for any device but the one that there is."""
+    if device is not None and device != CPU:
+        raise DeviceError("device", got=str(device), need=str(CPU))
+
+
+def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
+    check_device(device)
+    return tensor(np.asarray(value, dtype.numpy))
+
+
+def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:
+    check_device(device)
+    chosen = checked_array("like", x).dtype if dtype is None else dtype
+    return lifted(x, np.full(x.shape, value, chosen.numpy))
+
+
+def _number_dtype(value: Number) -> DType:
+    return OF_NUMBERS[type(value)]
+
+
+def asarray(
+    obj: Any,  # noqa: ANN401  # arrays, numbers, nested sequences of them, buffers
+    /,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+) -> Array:
+    """An array of numbers, nested sequences, buffers or other arrays; of an array of this namespace with its gradient.
+
+    With `copy=False` an array of NumPy is used where it is: ValueError where that cannot be.
+    """
+    check_device(device)
+    if isinstance(obj, ArrayOperand):
+        if copy is False and dtype not in (None, obj.dtype):
+            raise ValueError(f"asarray: got {obj.spec} to {dtype} with copy=False; need the same element type")
+        return astype(ops.contiguous(obj) if copy else obj, dtype or obj.dtype)
+    if copy is not False:
+        return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj), dtype)
+    try:
+        return tensor(obj, dtype, share=True)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def _nested(obj: Any) -> Any:  # noqa: ANN401  # numbers and sequences of them, of arrays too
+    """Numbers and sequences as NumPy has them, with the types that Python's numbers have here."""
+    array = np.asarray(memoryview(obj)) if isinstance(obj, bytes | bytearray | memoryview) else np.asarray(_plain(obj))
+    own = isinstance(obj, bytes | bytearray | memoryview)
+    if own or array.dtype not in (np.float64, np.complex128) or not _is_python(obj):
+        return array
+    return array.astype(np.float32 if array.dtype == np.float64 else np.complex64)
+
+
+def _plain(obj: Any) -> Any:  # noqa: ANN401  # as above
+    if isinstance(obj, list | tuple):
+        return [_plain(one) for one in obj]
+    return obj.numpy() if isinstance(obj, ArrayOperand) else obj
+
+
+def _is_python(obj: object) -> bool:
+    """True where all elements are Python's own numbers."""
+    waiting = [obj]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list | tuple):
+            waiting.extend(one)
+        elif type(one) not in OF_NUMBERS:
+            return False
+    return True
+
+
+def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
+    """The elements in another type; without `copy` the array itself where it has that type."""
+    check_device(device)
+    if not copy and checked_array("astype", x).dtype is dtype:
+        return x
+    return checked_array("astype", x).astype(dtype_of(dtype))
+
+
+def from_dlpack(x: SupportsDLPack, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
+    """An array over the memory of another library's array, or over a copy."""
+    check_device(device)
+    return tensor(tensor_from_dlpack(x), share=not copy)
+
+
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """start, start + step, … below stop; from 0 where one number is given."""
+    first, end = (0, start) if stop is None else (start, stop)
+    whole = all(isinstance(one, int) for one in (first, end, step))
+    return _made(np.arange(first, end, step), dtype or OF_NUMBERS[int if whole else float], device)
+
+
+def empty(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of whatever numbers: of zeros."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of the shape of x."""
+    return _like(x, 0, dtype, device)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Ones on the k-th diagonal, else zeros."""
+    return _made(np.eye(n_rows, n_cols, k), dtype or F32, device)
+
+
+def full(shape: Shape, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of one number."""
+    return _made(np.full(shape, fill_value), dtype or _number_dtype(fill_value), device)
+
+
+def full_like(x: Array, /, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of one number, of the shape of x."""
+    return _like(x, fill_value, dtype, device)
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    endpoint: bool = True,
+) -> Array:
+    """`num` numbers at equal distances from start to stop."""
+    default = C64 if any(isinstance(one, complex) for one in (start, stop)) else F32
+    chosen = dtype or default
+    exact = C128 if chosen.kind == "complex" else F64
+    return _made(np.linspace(start, stop, num, endpoint=endpoint, dtype=exact.numpy), chosen, device)
+
+
+def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
+    """Coordinates of a grid: each array along an axis of its own, repeated along the others."""
+    if indexing not in ("xy", "ij"):
+        raise UsageError("meshgrid", got=f"indexing={indexing!r}", need='"xy" or "ij"')
+    if len({one.dtype for one in arrays}) > 1:
+        raise DTypeError("meshgrid", got=", ".join(str(one.dtype) for one in arrays), need="one element type")
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    rank = len(arrays)
+    placed = [
+        one.reshape(tuple(-1 if axis == place else 1 for axis in range(rank)))
+        for one, place in zip(arrays, order, strict=True)
+    ]
+    shape = check_broadcast("meshgrid", *placed) if placed else ()
+    return tuple(ops.broadcast_to(one, shape) for one in placed)
+
+
+def ones(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of ones."""
+    return _made(np.ones(shape), dtype or F32, device)
+
+
+def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """Ones, of the shape of x."""
+    return _like(x, 1, dtype, device)
+
+
+def tril(x: Array, /, *, k: int = 0) -> Array:
+    """What is on and below the k-th diagonal, else zeros."""
+    return _triangle(x, k, lower=True)
+
+
+def triu(x: Array, /, *, k: int = 0) -> Array:
+    """What is on and above the k-th diagonal, else zeros."""
+    return _triangle(x, k, lower=False)
+
+
+def _triangle(x: Array, k: int, *, lower: bool) -> Array:
+    if checked_array("tri", x).ndim < 2:
+        raise ShapeError("tril" if lower else "triu", got=str(x.spec), need="two axes or more")
+    kept = np.tri(x.shape[-2], x.shape[-1], k if lower else k - 1, dtype=np.bool_)
+    zero = lifted(x, np.zeros((), x.dtype.numpy))
+    return ops.where(lifted(x, kept if lower else ~kept), x, zero)
+
+
+def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """An array of zeros."""
+    return _made(np.zeros(shape), dtype or F32, device)
+
+
+def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """Zeros, of the shape of x."""
+    return _like(x, 0, dtype, device)

@@ -1,0 +1,155 @@
+"""Element types: their names in the standard, what two of them make together, and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from nnc.core.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from nnc.core.spec import broadcast_shapes
+from nnc.dynamic.array import ArrayOperand, wider
+from nnc.errors import DTypeError
+from nnc.ops.pointwise import cast, real_dtype
+
+SIGNED = {"int8": I8, "int16": I16, "int32": I32, "int64": I64}
+UNSIGNED = {"uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64}
+REAL = {"float32": F32, "float64": F64}
+COMPLEX = {"complex64": C64, "complex128": C128}
+KINDS = {
+    "bool": {"bool": BOOL},
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": SIGNED | UNSIGNED,
+    "real floating": REAL,
+    "complex floating": COMPLEX,
+    "numeric": SIGNED | UNSIGNED | REAL | COMPLEX,
+}
+EVERY = KINDS["bool"] | KINDS["numeric"]
+# What Python's numbers become beside nothing else.
+OF_NUMBERS = {bool: BOOL, int: I64, float: F32, complex: C64}
+# Which kinds of arrays a Python number goes along with.
+BESIDE = {
+    bool: ("bool", "int", "uint", "float", "complex"),
+    int: ("int", "uint", "float", "complex"),
+    float: ("float", "complex"),
+    complex: ("float", "complex"),
+}
+
+Number = bool | int | float | complex
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """What a floating-point type can hold."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLimits:
+    """What an integer type can hold."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype(of: DType | ArrayOperand) -> DType:
+    return of.dtype if isinstance(of, ArrayOperand) else of
+
+
+def finfo(type: DType | ArrayOperand, /) -> FloatLimits:
+    """Limits of a floating-point type; of the parts for a complex one."""
+    dtype = _dtype(type)
+    own = real_dtype(dtype) if dtype.kind == "complex" else dtype
+    if not own.is_float:
+        raise DTypeError("finfo", got=str(dtype), need="a floating-point type", fix="iinfo() is for integers")
+    info = np.finfo(own.numpy.name)
+    numbers = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
+    return FloatLimits(int(info.bits), *numbers, own)
+
+
+def iinfo(type: DType | ArrayOperand, /) -> IntegerLimits:
+    """Limits of an integer type."""
+    dtype = _dtype(type)
+    if dtype.kind not in ("int", "uint"):
+        raise DTypeError("iinfo", got=str(dtype), need="an integer type", fix="finfo() is for floats")
+    info = np.iinfo(dtype.numpy.name)
+    return IntegerLimits(8 * dtype.itemsize, int(info.max), int(info.min), dtype)
+
+
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
+    """Whether the type is this one, or of this kind, or of one of several."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in KINDS:
+            raise DTypeError("isdtype", got=repr(kind), need=" or ".join(map(repr, KINDS)))
+        return dtype in KINDS[kind].values()
+    return dtype is kind
+
+
+def can_cast(from_: DType | ArrayOperand, to: DType, /) -> bool:
+    """Whether promotion takes the first type to the second."""
+    return wider(_dtype(from_), to) is to
+
+
+def result_type(*arrays_and_dtypes: DType | ArrayOperand | Number) -> DType:
+    """The type of what is computed of all of them."""
+    numbers = [one for one in arrays_and_dtypes if not isinstance(one, DType | ArrayOperand)]
+    types = [_dtype(one) for one in arrays_and_dtypes if isinstance(one, DType | ArrayOperand)]
+    if not types:
+        raise DTypeError("result_type", got=f"{len(numbers)} numbers", need="an array or an element type among them")
+    return reduce(_beside, numbers, reduce(_both, types))
+
+
+def _both(one: DType, other: DType) -> DType:
+    found = wider(one, other)
+    if found is None:
+        got, fix = f"{one} and {other}", "astype() one of them"
+        raise DTypeError("result_type", got=got, need="element types that promote to one", fix=fix)
+    return found
+
+
+def _beside(dtype: DType, number: object) -> DType:
+    kinds = next((BESIDE[one] for one in (bool, int, float, complex) if isinstance(number, one)), ())
+    if dtype.kind not in kinds:
+        raise DTypeError(
+            "result_type", got=f"{dtype} and a {type(number).__name__}", need="numbers of the array's kind"
+        )
+    if isinstance(number, complex) and dtype.is_float:
+        return C128 if dtype is F64 else C64
+    return dtype
+
+
+def meet(subject: str, *values: ArrayOperand | Number) -> tuple[ArrayOperand, ...]:
+    """Arrays and numbers as arrays of one element type; at least one is an array."""
+    home = next((one for one in values if isinstance(one, ArrayOperand)), None)
+    if home is None or not all(isinstance(one, ArrayOperand | int | float | complex) for one in values):
+        got = ", ".join(type(one).__name__ for one in values)
+        raise DTypeError(subject, got=got, need="arrays of this namespace", fix="asarray() them")
+    dtype = result_type(*values)
+    return tuple(
+        cast(one, dtype) if isinstance(one, ArrayOperand) else lifted(home, np.asarray(one, dtype.numpy))
+        for one in values
+    )
+
+
+def lifted(home: ArrayOperand, value: object) -> ArrayOperand:
+    """An array of NumPy in the world of this operand."""
+    found: ArrayOperand | None = home.lift(value)
+    assert found is not None
+    return found
+
+
+def check_broadcast(subject: str, *arrays: ArrayOperand) -> tuple[int, ...]:
+    """The shape that all have together."""
+    return broadcast_shapes(subject, *(one.shape for one in arrays))

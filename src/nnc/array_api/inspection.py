@@ -1,0 +1,38 @@
+"""What the namespace can do, in the standard's words."""
+
+from __future__ import annotations
+
+from nnc.array_api.data_types import EVERY, KINDS
+from nnc.core.device import CPU, Device
+from nnc.core.dtype import C64, F32, I64, DType
+from nnc.errors import DTypeError
+
+
+class NamespaceInfo:
+    """Capabilities, devices and element types."""
+
+    def capabilities(self) -> dict[str, bool | int]:
+        """Masks choose; sizes may depend on values; up to eight axes."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
+
+    def default_device(self) -> Device:
+        """Where arrays are made."""
+        return CPU
+
+    def default_dtypes(self, *, device: Device | None = None) -> dict[str, DType]:
+        """The types of Python's numbers."""
+        return {"real floating": F32, "complex floating": C64, "integral": I64, "indexing": I64}
+
+    def devices(self) -> list[Device]:
+        """All devices."""
+        return [CPU]
+
+    def dtypes(self, *, device: Device | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
+        """Element types by name, of a kind or of several."""
+        if kind is None:
+            return dict(EVERY)
+        kinds = (kind,) if isinstance(kind, str) else kind
+        unknown = [one for one in kinds if one not in KINDS]
+        if unknown:
+            raise DTypeError("dtypes", got=", ".join(map(repr, unknown)), need=" or ".join(map(repr, KINDS)))
+        return {name: dtype for name, dtype in EVERY.items() if any(name in KINDS[one] for one in kinds)}

@@ -1,0 +1,149 @@
+"""Other shapes, other orders, and several arrays as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnc import ops
+from nnc.array_api.data_types import check_broadcast, lifted, meet
+from nnc.array_api.elementwise import checked_array
+from nnc.core.spec import broadcast_shapes as shape_of_all
+from nnc.dynamic.array import ArrayOperand
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.broadcast import normalize_axes
+
+Array = ArrayOperand
+Axes = int | tuple[int, ...]
+
+
+def place_of(subject: str, axis: int, rank: int) -> int:
+    """The axis counted from the first."""
+    return normalize_axes(subject, axis, rank)[0]
+
+
+def broadcast_arrays(*arrays: Array) -> list[Array]:
+    """All arrays in the shape that they have together."""
+    shape = check_broadcast("broadcast_arrays", *arrays)
+    return [ops.broadcast_to(one, shape) for one in arrays]
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together."""
+    return shape_of_all("broadcast_shapes", *shapes)
+
+
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """x, repeated along axes of size 1 and along new ones in front."""
+    return ops.broadcast_to(checked_array("broadcast_to", x), tuple(shape))
+
+
+def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
+    """The arrays one behind another; flat where axis is None."""
+    given = meet("concat", *arrays)
+    if axis is None:
+        return ops.concatenate([one.reshape(-1) for one in given])
+    return ops.concatenate(given, place_of("concat", axis, given[0].ndim))
+
+
+def expand_dims(x: Array, /, axis: int = 0) -> Array:
+    """A new axis of size 1."""
+    return checked_array("expand_dims", x).add_axis(place_of("expand_dims", axis, x.ndim + 1))
+
+
+def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
+    """The elements in reverse order along the axes, all when None."""
+    axes = normalize_axes("flip", axis, checked_array("flip", x).ndim)
+    return ops.flip(x, axes) if axes else x.twin()
+
+
+def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
+    """The axes `source` at the places `destination`, the others in their order."""
+    rank = checked_array("moveaxis", x).ndim
+    moved = [place_of("moveaxis", one, rank) for one in _several(source)]
+    places = [place_of("moveaxis", one, rank) for one in _several(destination)]
+    if len(moved) != len(places) or len(set(moved)) != len(moved) or len(set(places)) != len(places):
+        raise AttributeValueError("moveaxis", got=f"{source} to {destination}", need="as many places as axes, distinct")
+    order = [axis for axis in range(rank) if axis not in moved]
+    for place, axis in sorted(zip(places, moved, strict=True)):
+        order.insert(place, axis)
+    return ops.transpose(x, tuple(order))
+
+
+def _several(axes: Axes) -> tuple[int, ...]:
+    return (axes,) if isinstance(axes, int) else tuple(axes)
+
+
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """The axes in this order."""
+    rank = checked_array("permute_dims", x).ndim
+    return ops.transpose(x, tuple(place_of("permute_dims", axis, rank) for axis in axes))
+
+
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Each element so many times; of x made flat where axis is None. How often is no traced value."""
+    along = x.reshape(-1) if axis is None else checked_array("repeat", x)
+    place = 0 if axis is None else place_of("repeat", axis, x.ndim)
+    counts = np.asarray(repeats if isinstance(repeats, int) else repeats.numpy(), np.int64)
+    rows = np.repeat(np.arange(along.shape[place]), counts)
+    return ops.index_select(along, lifted(x, rows), place)
+
+
+def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """The same elements under another shape; ValueError where `copy=False` asks for a view that there is not."""
+    found = checked_array("reshape", x).reshape(tuple(shape))
+    if copy is False and getattr(found, "root", found) is not getattr(x, "root", found):
+        raise ValueError(f"reshape: got {x.spec} with gaps and copy=False; need elements in row-major order")
+    return ops.contiguous(found) if copy else found
+
+
+def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+    """The elements further along the axes, round their ends; along all elements where axis is None."""
+    if axis is None:
+        return ops.roll(checked_array("roll", x).reshape(-1), _single(shift)).reshape(x.shape)
+    shifts, axes = _several(shift), _several(axis)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(shifts) != len(axes):
+        raise AttributeValueError("roll", got=f"shifts {shifts} along axes {axes}", need="a shift per axis")
+    found = checked_array("roll", x).twin()
+    for by, along in zip(shifts, axes, strict=True):
+        found = ops.roll(found, by, along)
+    return found
+
+
+def _single(shift: Axes) -> int:
+    (one,) = _several(shift)
+    return one
+
+
+def squeeze(x: Array, /, axis: Axes) -> Array:
+    """Without these axes of size 1."""
+    axes = normalize_axes("squeeze", axis, checked_array("squeeze", x).ndim)
+    if any(x.shape[one] != 1 for one in axes):
+        raise ShapeError("squeeze", got=f"{x.spec} without axes {list(axes)}", need="axes of size 1")
+    return x.reshape(tuple(size for place, size in enumerate(x.shape) if place not in axes))
+
+
+def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
+    """The arrays one behind another along a new axis."""
+    return ops.stack(meet("stack", *arrays), axis)
+
+
+def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """x so many times along each axis."""
+    rank = max(checked_array("tile", x).ndim, len(repetitions))
+    counts = (*(1,) * (rank - len(repetitions)), *repetitions)
+    found = x.reshape((*(1,) * (rank - x.ndim), *x.shape))
+    for axis, count in enumerate(counts):
+        rows = np.tile(np.arange(found.shape[axis]), count)
+        found = found if count == 1 else ops.index_select(found, lifted(x, rows), axis)
+    return found
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """What stands at each place along the axis."""
+    place = place_of("unstack", axis, checked_array("unstack", x).ndim)
+    front = (slice(None),) * place
+    return tuple(x[(*front, row)] for row in range(x.shape[place]))
