@@ -85,6 +85,7 @@ def run_suite(folder: Path, examples: int) -> int:
     environment = {**os.environ, "ARRAY_API_TESTS_MODULE": "nnc.array_api", "ARRAY_API_TESTS_VERSION": "2024.12"}
     arguments = ["-p", "no:cacheprovider", "--skips-file", str(SKIPS), f"--max-examples={examples}", "array_api_tests"]
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-r", folder / "requirements.txt"], check=True)
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 

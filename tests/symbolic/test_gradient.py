@@ -435,10 +435,10 @@ def test_a_gradient_reads_no_more_than_its_rule(op: Op[Any], graph: SymbolicGrap
     example = example_of(op).typed(F64)
     inputs = [None if one is None else graph.input(one) for one in example.inputs]
     outputs = graph.apply(Command(op, example.attrs), inputs)
-    seeds = [graph.input(output.spec) for output in outputs if output.spec.dtype.is_float]
-    wanted = [one for one in inputs if one is not None and one.spec.dtype.is_float]
+    seeds = [graph.input(output.spec) for output in outputs if output.spec.dtype.is_continuous]
+    wanted = [one for one in inputs if one is not None and one.spec.dtype.is_continuous]
     forward = len(graph.execs)
-    found = backward(graph, [output for output in outputs if output.spec.dtype.is_float], wanted, seeds)
+    found = backward(graph, [output for output in outputs if output.spec.dtype.is_continuous], wanted, seeds)
     known = {symbol.key for symbol in (*outputs, *seeds, *wanted)}
     needed = graph.needed_for([symbol.key for symbol in found], known)
     assert all(key >= forward for key in needed)

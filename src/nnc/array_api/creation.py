@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc import ops
-from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted
+from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet
 from nnc.array_api.elementwise import checked_array
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import C64, C128, F32, F64, DType, dtype_of
 from nnc.core.exchange import SupportsDLPack
 from nnc.core.exchange import from_dlpack as tensor_from_dlpack
-from nnc.core.tensor import Tensor
+from nnc.core.tensor import Tensor, as_array
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
@@ -61,6 +61,9 @@ def asarray(
         if copy is False and dtype not in (None, obj.dtype):
             raise ValueError(f"asarray: got {obj.spec} to {dtype} with copy=False; need the same element type")
         return astype(ops.contiguous(obj) if copy else obj, dtype or obj.dtype)
+    if copy is not False and _has_arrays(obj):
+        found = _stacked(obj)
+        return found if dtype is None else found.astype(dtype)
     if copy is not False:
         return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj), dtype)
     try:
@@ -71,17 +74,24 @@ def asarray(
 
 def _nested(obj: Any) -> Any:  # noqa: ANN401  # numbers and sequences of them, of arrays too
     """Numbers and sequences as NumPy has them, with the types that Python's numbers have here."""
-    array = np.asarray(memoryview(obj)) if isinstance(obj, bytes | bytearray | memoryview) else np.asarray(_plain(obj))
     own = isinstance(obj, bytes | bytearray | memoryview)
+    array = as_array(memoryview(obj) if own else obj)
     if own or array.dtype not in (np.float64, np.complex128) or not _is_python(obj):
         return array
     return array.astype(np.float32 if array.dtype == np.float64 else np.complex64)
 
 
-def _plain(obj: Any) -> Any:  # noqa: ANN401  # as above
+def _has_arrays(obj: object) -> bool:
+    """True for sequences with arrays of this namespace in them, whose gradients are to be kept."""
     if isinstance(obj, list | tuple):
-        return [_plain(one) for one in obj]
-    return obj.numpy() if isinstance(obj, ArrayOperand) else obj
+        return any(map(_has_arrays, obj))
+    return isinstance(obj, ArrayOperand)
+
+
+def _stacked(obj: Any) -> Array:  # noqa: ANN401  # arrays, numbers and sequences of them
+    if isinstance(obj, list | tuple):
+        return ops.stack(meet("asarray", *map(_stacked, obj)))
+    return obj if isinstance(obj, ArrayOperand) else asarray(obj)
 
 
 def _is_python(obj: object) -> bool:

@@ -96,13 +96,17 @@ class ArrayOperand(LiftingOperand):
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
         if isinstance(other, NUMBERS):
             return of_number(self, other)  # type: ignore[no-any-return]  # an operand as this one
-        if isinstance(other, complex | np.complexfloating):
-            other = np.asarray(other, np.complex128 if self.dtype in (F64, C128) else np.complex64)
-        operand = other if type(other) is type(self) else self.lift(other)
+        operand = other if type(other) is type(self) else self.lift(self._as_complex(other))
         if operand is None:
             return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
         first, second = promoted(self, operand)
         return rule(second, first) if swapped else rule(first, second)  # type: ignore[no-any-return]  # as above
+
+    def _as_complex(self, other: object) -> object:
+        """A complex number as an array of the precision of this operand; anything else as it is."""
+        if not isinstance(other, complex | np.complexfloating):
+            return other
+        return np.asarray(other, np.complex128 if self.dtype in (F64, C128) else np.complex64)
 
     @located
     def __add__(self, other: object) -> Self:

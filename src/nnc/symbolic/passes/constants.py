@@ -13,6 +13,7 @@ from typing import Any
 
 from nnc.core.command import Command
 from nnc.graph import Op
+from nnc.ops import complex_numbers
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
 from nnc.ops.copy import COPY
 from nnc.ops.fill import FILL, FillAttrs, integer_range
@@ -21,6 +22,7 @@ from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.movement import CONCATENATE, TRANSPOSE
 from nnc.ops.number import EXACT, Number, is_whole
 from nnc.ops.operators import OPERATORS
+from nnc.ops.pointwise import REAL
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.symbolic.elements import evaluate
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
@@ -98,7 +100,7 @@ def _summed(match: Match) -> Replacement | None:
 
 
 def _folded() -> tuple[Op[Any], ...]:
-    return tuple(op for op in OPERATORS if is_fusable(op) and op not in MOVES)
+    return tuple(op for op in OPERATORS if is_fusable(op) and op not in (*MOVES, *complex_numbers.OPERATORS, REAL))
 
 
 CONSTANTS: tuple[Rule, ...] = (
