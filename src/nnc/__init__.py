@@ -65,7 +65,8 @@ __version__ = "0.1.0"
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn", "symbolic",
+    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn",
+    "symbolic",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
