@@ -104,6 +104,7 @@ from nnc.nn.optimizers import (
     PerParameter,
     RMSProp,
 )
+from nnc.nn.pretrained import HUGGING_FACE, NameRule, load_pretrained
 from nnc.nn.progress_bar import ProgressBar
 from nnc.nn.rate_finder import RateSweep, find_rate
 from nnc.nn.recomputed import Recomputed
@@ -224,7 +225,10 @@ __all__ = [
     "ReduceOnPlateau",
     "StopOnNaN",
     "find_rate",
+    "HUGGING_FACE",
+    "NameRule",
     "generate",
+    "load_pretrained",
     "stream",
     "Callback",
     "History",
