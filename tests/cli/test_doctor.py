@@ -43,6 +43,7 @@ def test_json_tells_the_machine(facts) -> None:
         "kept_programs",
         "kept_bytes",
         "kept_kernel_bytes",
+        "profile",
     }
     assert found["cpu"]
     assert found["features"] == sorted(found["features"])
@@ -83,3 +84,11 @@ def test_people_read_the_same_facts(call) -> None:
     assert (ran.code, ran.err) == (0, "")
     for fact in ("processor", "features", "cores usable", "memory", "reference", "llvmlite", platform.platform()):
         assert fact in ran.out
+
+
+@pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM's code is measured")
+def test_a_machine_is_measured_when_asked(call, facts, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
+    assert facts()["profile"] is None
+    assert "GFLOP/s" in call("doctor", "--measure").out
+    assert facts()["profile"]["multiply_adds"] > 0

@@ -7,17 +7,22 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import llvmlite.binding as llvm
+import typer
 from rich.table import Table
 
+from nnc.backends.llvm.measure import measure as measure_machine
+from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.profile import MachineProfile, host_processor, keep_profile, kept_profile
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
+from nnc.core.disk_cache import can_write
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS, usable_processors
 
-CPU_FILE = Path("/proc/cpuinfo")
 CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -39,14 +44,20 @@ class Findings:
     kept_programs: int
     kept_bytes: int
     kept_kernel_bytes: int
+    profile: MachineProfile | None
 
 
-def doctor(json: AsJson = False) -> int:
+Measure = Annotated[bool, typer.Option("--measure", help="Measure the machine, in some seconds, and keep the result.")]
+
+
+def doctor(json: AsJson = False, measure: Measure = False) -> int:
     """Tell the processor, its features, the backends (and why one is absent), versions and the cache folder.
 
     nnc doctor --json
+
+    nnc doctor --measure
     """
-    found = examine()
+    found = examine(measured=measure)
     if json:
         write_json(_facts(found))
         return 0
@@ -57,14 +68,16 @@ def doctor(json: AsJson = False) -> int:
         add_row(backends, name, f"absent: {absence}" if absence else "present")
     console.print(backends)
     console.print(_pairs("Versions", found.versions))
+    if found.profile is not None:
+        console.print(_pairs("One worker, as measured", _measured(found.profile)))
     return 0
 
 
-def examine() -> Findings:
-    """Look at the machine and the environment."""
+def examine(*, measured: bool = False) -> Findings:
+    """Look at the machine and the environment; the profile is the kept one, or `measured` now."""
     cache = SETTINGS.cache_folder
     return Findings(
-        cpu=_cpu_name(),
+        cpu=host_processor(),
         features=sorted(name for name, present in llvm.get_host_cpu_features().items() if present),
         cores=len(usable_processors()),
         threads=SETTINGS.worker_count(),
@@ -74,11 +87,22 @@ def examine() -> Findings:
         versions=versions(),
         backends={backend.name: backend.absence() for backend in DISPATCHER.backends.values()},
         cache_folder=None if cache is None else str(cache),
-        cache_writable=cache is not None and _can_write(cache),
+        cache_writable=cache is not None and can_write(cache),
         kept_programs=SETTINGS.kept_programs,
         kept_bytes=SETTINGS.kept_bytes,
         kept_kernel_bytes=SETTINGS.kept_kernel_bytes,
+        profile=_profile(measured),
     )
+
+
+def _profile(measured: bool) -> MachineProfile | None:
+    """What was measured of this machine, if it was."""
+    if DISPATCHER.backends["llvm"].absence():
+        return None
+    machine = engine()
+    if measured:
+        keep_profile(machine.target, SETTINGS.cache_folder, measure_machine(machine))
+    return kept_profile(machine.target, SETTINGS.cache_folder)
 
 
 def _facts(found: Findings) -> dict[str, Json]:
@@ -107,20 +131,27 @@ def _machine(found: Findings) -> Table:
     )
 
 
+def _measured(profile: MachineProfile) -> dict[str, str]:
+    levels = {
+        f"level {one.level}": f"{size(one.nbytes)}, {one.ways} ways, {one.loads:.0f} B/ns" for one in profile.caches
+    }
+    pages = ", ".join(f"{each:.2f} ns of {pages}" for pages, each in profile.page_touches)
+    return {
+        "clock": f"{profile.clock:.2f} GHz",
+        "multiply-adds in f32": f"{profile.multiply_adds:.0f} GFLOP/s",
+        **levels,
+        "memory": f"reads {profile.memory_loads:.1f} B/ns, writes {profile.memory_stores:.1f} B/ns",
+        "a line of a page": pages,
+        "two workers meet": f"{profile.meeting:.0f} ns, one that slept begins after {profile.waking / 1000:.0f} us",
+        "products": "read their operands in place" if profile.in_place else "pack their operands",
+    }
+
+
 def _pairs(title: str, pairs: Mapping[str, str]) -> Table:
     result = table(title, "what", "value")
     for what, value in pairs.items():
         add_row(result, what, value)
     return result
-
-
-def _cpu_name() -> str:
-    if CPU_FILE.is_file():
-        for line in CPU_FILE.read_text(errors="replace").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip().lower() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
 
 
 def _memory() -> int | None:
@@ -137,9 +168,3 @@ def _memory_limit() -> int | None:
     except OSError:
         return None
     return int(text) if text.isdigit() else None
-
-
-def _can_write(folder: Path) -> bool:
-    """Whether files can be made in `folder`, which is made itself when it is first needed."""
-    nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
-    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

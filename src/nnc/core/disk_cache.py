@@ -104,6 +104,12 @@ class DiskCache:
             warnings.warn(f"nnc: {self.kind} cache {self.folder}: {reason}", RuntimeWarning, stacklevel=3)
 
 
+def can_write(folder: Path) -> bool:
+    """Whether files can be made in `folder`, which is made itself when it is first needed."""
+    nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
+    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
 def _checksum(key: str, content: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + content).digest()
 

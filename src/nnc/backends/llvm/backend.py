@@ -14,8 +14,9 @@ from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.ir.builder import SCALARS
 from nnc.backends.llvm.kernels.movement import move
 from nnc.backends.llvm.kernels.table import ROWS
+from nnc.backends.llvm.measure import measure
 from nnc.backends.llvm.run.branches import AddressRange
-from nnc.backends.llvm.run.engine import Engine, engine, traced_pool
+from nnc.backends.llvm.run.engine import Engine, engine, measure_by, traced_pool
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
@@ -30,6 +31,8 @@ from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.errors import IndexRangeError
 from nnc.ops.rules import infer
+
+measure_by(measure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
-from nnc.core.disk_cache import DiskCache
+from nnc.core.disk_cache import DiskCache, can_write
 from nnc.core.recorder import CLOCK
 from nnc.core.settings import SETTINGS
 
@@ -23,7 +25,17 @@ class Engine:
     jit: Jit
     pool: WorkerPool
 
+    def following(self, profile: MachineProfile) -> Engine:
+        """With the plans that are the faster ones on this machine."""
+        if profile.in_place == self.target.in_place:
+            return self
+        target = replace(self.target, in_place=profile.in_place)
+        return Engine(target, Jit(target, self.jit.cache), self.pool)
 
+
+Measure = Callable[[Engine], MachineProfile]
+# Kernels that are measured stand above this module: whoever imports them says how.
+_MEASURES: list[Measure] = []
 _MAKING = threading.Lock()
 
 
@@ -45,6 +57,16 @@ def traced_pool() -> WorkerPool:
 def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
-        target = runnable_target()
-        jit = Jit(target, DiskCache(SETTINGS.cache_folder))
-        return Engine(target, jit, make_pool(jit))
+        target, folder = runnable_target(), SETTINGS.cache_folder
+        jit = Jit(target, DiskCache(folder))
+        machine = Engine(target, jit, make_pool(jit))
+        known = kept_profile(target, folder)
+        if known is None and folder is not None and _MEASURES and can_write(folder):
+            known = _MEASURES[0](machine)
+            keep_profile(target, folder, known)
+        return machine if known is None else machine.following(known)
+
+
+def measure_by(measure: Measure) -> None:
+    """Measure a machine so, once, when its engine is made and its profile is not kept (half a second)."""
+    _MEASURES[:] = [measure]

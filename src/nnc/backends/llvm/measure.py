@@ -1,0 +1,69 @@
+"""The machine's profile, measured in half a second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nnc.backends.llvm.ir.builder import F32
+from nnc.backends.llvm.ir.target import FEW_REGISTERS
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.run.branches import AddressRange
+from nnc.backends.llvm.run.engine import Engine
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.peak import peak
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor
+from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
+
+# What no cache of a core holds, and what is there for all measurements.
+MEMORY_BYTES = 64 << 20
+PAGES = (16, 64, 256, 1024, 4096)
+# A product whose rows are a power of two, and the runs of each plan, in turn.
+SIDE, ROUNDS = 512, 15
+# Another plan than the usual one takes less than this share of its time.
+CLEARLY = 0.95
+
+
+def measure(engine: Engine) -> MachineProfile:
+    """Of one worker, and of two for meetings where they may be used. What else runs makes the machine look slower."""
+    several = SETTINGS.worker_count() > 1
+    watch = Stopwatch(engine, MEMORY_BYTES + (4 << 20))
+    return MachineProfile(
+        processor=host_processor(),
+        clock=watch.clock(),
+        multiply_adds=peak(engine) / 1e9,
+        caches=tuple(_timed_level(watch, level) for level in caches()),
+        memory_loads=watch.bytes_per_nanosecond(Loads, MEMORY_BYTES, runs=2),
+        memory_stores=watch.bytes_per_nanosecond(Stores, MEMORY_BYTES, runs=2),
+        page_touches=tuple((pages, watch.touch(pages)) for pages in PAGES),
+        meeting=watch.meeting() if several else 0.0,
+        waking=watch.waking() if several else 0.0,
+        in_place=_in_place(engine),
+    )
+
+
+def _timed_level(watch: Stopwatch, level: CacheLevel) -> CacheLevel:
+    """With the rate of loads of an array that fills half of it."""
+    nbytes = min(level.nbytes // 2, MEMORY_BYTES) // 4096 * 4096
+    return replace(level, loads=watch.bytes_per_nanosecond(Loads, nbytes)) if nbytes else level
+
+
+def _in_place(engine: Engine) -> bool:
+    """Whether a product reads its operands in place: as the processor's family does, unless the other way is faster."""
+    arrays = [np.ones((SIDE, SIDE), np.float32) for _ in range(3)]
+    spans = [AddressRange(one.ctypes.data, one.ctypes.data + one.nbytes) for one in arrays]
+    rows, addresses = (SIDE, 1), tuple(one.ctypes.data for one in arrays)
+    problem = Gemm(F32, (), SIDE, SIDE, SIDE, (), *rows, (), *rows, (), SIDE)
+    programs = []
+    for in_place in (True, False):
+        jit = Jit(replace(engine.target, in_place=in_place), DiskCache(None))
+        launch = Launch(jit.kernel(problem), addresses, tuple(spans[:2]), (spans[2],))
+        programs.append(NativeProgram(engine.pool, [launch], 1))
+    taken = [tuple(timed(program) for program in programs) for _ in range(ROUNDS)]
+    there, packed = (min(each) for each in zip(*taken, strict=True))
+    usual = engine.target.vector_registers > FEW_REGISTERS
+    return bool(there * CLEARLY <= packed if usual else there < CLEARLY * packed)

@@ -1,0 +1,203 @@
+"""Kernels that do one thing, to measure how fast a worker does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns, sleep
+
+from nnc.backends.llvm.frame.kernel import Generator, Phase, phase
+from nnc.backends.llvm.ir.builder import F32, INDEX, Module
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.run.engine import Engine
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+
+# Registers that loads are added to, two a cycle of four cycles each.
+CHAINS = 8
+# Nanoseconds that one run of a measurement takes at least.
+LEAST_NANOSECONDS = 200_000
+PAGE_BYTES, LINE_BYTES = 4096, 64
+# What is said of a phase so that it is cut into two.
+LARGE_COST = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Reads `nbytes` `repeats` times, each byte once a time."""
+
+    nbytes: int
+    repeats: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """for each time, for each vector: one of the sums += vector"""
+        with phase(module, name) as w:
+            b, kind = w.b, w.b.vector(F32)
+            sums = [b.variable(b.zero(kind)) for _ in range(CHAINS)]
+            with b.loop(0, self.repeats), b.loop(0, self.nbytes // F32.size, CHAINS * kind.lanes) as place:
+                for number, total in enumerate(sums):
+                    total.set(total.get() + b.load(w.argument(0), place + number * kind.lanes, kind))
+            for number, total in enumerate(sums):
+                b.store(total.get(), w.argument(1), number * kind.lanes)
+        return (Phase(name, 1, 0.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Writes `nbytes` `repeats` times."""
+
+    nbytes: int
+    repeats: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """for each time, for each vector: vector = what is given"""
+        with phase(module, name) as w:
+            b, kind = w.b, w.b.vector(F32)
+            value = b.load(w.argument(1), 0, kind)
+            with b.loop(0, self.repeats), b.loop(0, self.nbytes // F32.size, kind.lanes) as place:
+                b.store(value, w.argument(0), place)
+        return (Phase(name, 1, 0.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """Reads one line of each of `pages` pages, `repeats` times; lines of neighbours fall on other sets."""
+
+    pages: int
+    repeats: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """for each time, for each page: sum += a number of its line"""
+        with phase(module, name) as w:
+            b, step = w.b, (PAGE_BYTES + LINE_BYTES) // F32.size
+            total = b.variable(b.zero(w.b.vector(F32).of(F32)))
+            with b.loop(0, self.repeats), b.loop(0, self.pages) as page:
+                total.set(total.get() + b.load(w.argument(0), page * step, total.get().type))
+            b.store(total.get(), w.argument(1), 0)
+        return (Phase(name, 1, 0.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """A chain of integer products, each of three cycles."""
+
+    steps: int
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """x = x · x, again and again"""
+        with phase(module, name) as w:
+            b = w.b
+            value = b.variable(b.load(w.argument(0), 0, INDEX) + 3)
+            with b.loop(0, self.steps):
+                value.set(value.get() * value.get())
+            b.store(value.get(), w.argument(1), 0)
+        return (Phase(name, 1, 0.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Two items of next to nothing, so that two workers meet behind each launch."""
+
+    def workspace(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def scratch(self, target: TargetDescription) -> int:
+        """None."""
+        return 0
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """y[item] = x[0]"""
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
+            w.b.store(w.b.load(w.argument(0), 0, INDEX), w.argument(1), item * LINE_BYTES)
+        return (Phase(name, 2, LARGE_COST),)
+
+
+class Stopwatch:
+    """Runs kernels on memory of its own and tells the best of some runs, in nanoseconds."""
+
+    def __init__(self, engine: Engine, nbytes: int) -> None:
+        self._engine = engine
+        self._memory = ZeroedMemory.allocate(nbytes)
+        self._results = ZeroedMemory.allocate(1 << 14)
+
+    def program(self, generators: Sequence[Generator], workers: int = 1) -> NativeProgram:
+        """One launch of each, behind each other."""
+        kernels = [self._engine.jit.kernel(generator) for generator in generators]
+        addresses, extent = (self._memory.address, self._results.address), self._results.extent
+        launches = [Launch(kernel, addresses, (extent,), (extent,)) for kernel in kernels]
+        return NativeProgram(self._engine.pool, launches, workers)
+
+    def best(self, generator: Generator, runs: int = 5) -> float:
+        """Of one worker."""
+        return best(self.program([generator]), runs)
+
+    def bytes_per_nanosecond(self, kind: type[Loads] | type[Stores], nbytes: int, runs: int = 5) -> float:
+        """How fast an array of this size is read or written again and again."""
+        repeats = max(1, LEAST_NANOSECONDS * 16 // nbytes)
+        return nbytes * repeats / self.best(kind(nbytes, repeats), runs)
+
+    def touch(self, pages: int) -> float:
+        """Nanoseconds for one of so many pages."""
+        repeats = max(1, LEAST_NANOSECONDS // pages)
+        return self.best(Touches(pages, repeats)) / (pages * repeats)
+
+    def clock(self, steps: int = 200_000) -> float:
+        """Cycles per nanosecond, if a product of integers takes three."""
+        return 3 * steps / self.best(Products(steps))
+
+    def meeting(self, count: int = 200) -> float:
+        """What each of so many meetings of two workers takes."""
+        return best(self.program([Meetings()] * count, workers=2), 7) / count
+
+    def waking(self, pause: float = 0.02) -> float:
+        """What a run of two workers takes longer where one of them has been asleep: the middle one of some."""
+        program, taken = self.program([Meetings()], workers=2), []
+        for _ in range(7):
+            sleep(pause)
+            taken.append(timed(program))
+        return max(0.0, sorted(taken)[3] - best(program, 7))
+
+
+def timed(program: NativeProgram) -> float:
+    """Nanoseconds of a run."""
+    begun = perf_counter_ns()
+    program.run()
+    return float(perf_counter_ns() - begun)
+
+
+def best(program: NativeProgram, runs: int) -> float:
+    """Nanoseconds of the fastest run."""
+    program.run()
+    return min(timed(program) for _ in range(runs))
