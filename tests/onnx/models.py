@@ -27,7 +27,7 @@ def model(
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     arrays = [onnx.numpy_helper.from_array(np.asarray(one), name) for name, one in (initializers or {}).items()]
     graph = helper.make_graph(nodes, "test", given, results, arrays)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1), helper.make_opsetid("ai.onnx.ml", 3)]
     return helper.make_model(graph, opset_imports=imports, functions=functions)
 
 

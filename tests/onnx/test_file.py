@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.fuzz.limits import time_limit
 from tests.onnx.models import model, node
 
 import onnx
@@ -16,7 +19,9 @@ from nnc.onnx import load
 from onnx import helper
 
 ONE = np.ones(1, np.float32)
-Make = Callable[[], onnx.ModelProto]
+Make = Callable[[], onnx.ModelProto | bytes]
+SECONDS = 5
+MORE_MEMORY = 1 << 30
 
 
 def run(made: onnx.ModelProto | bytes | Path) -> None:
@@ -86,7 +91,71 @@ def short() -> onnx.ModelProto:
     return made
 
 
+def twice(what: str) -> onnx.ModelProto:
+    """Two tensors of one name."""
+    nodes = [node("Neg", "x", "a"), node("Exp", "x", "a" if what == "nodes" else "b"), node("Add", "a w", "y")]
+    made = model(nodes, {"x": [1]}, ["y"], {"w": ONE})
+    if what == "tensors":
+        made.graph.initializer.append(onnx.numpy_helper.from_array(ONE * 2, "w"))
+    return made
+
+
+def doubling(operator: str) -> onnx.ModelProto:
+    """A constant that doubles 60 times."""
+    nodes = [
+        node(operator, f"c{k} c{k}", f"c{k + 1}", **({"axis": 0} if operator == "Concat" else {})) for k in range(60)
+    ]
+    if operator == "Tile":
+        nodes = [node("Tile", f"c{k} two", f"c{k + 1}") for k in range(60)]
+    last = [node("ReduceSum", "c60", "s", keepdims=0), node("Add", "x s", "y")]
+    return model([*nodes, *last], {"x": [1]}, ["y"], {"c0": np.ones(1024, np.float32), "two": np.array([2])})
+
+
+def nested(depth: int) -> onnx.ModelProto:
+    """Branches in branches."""
+    inner = leaf = helper.make_graph([node("Neg", "x", "r")], "g", [], [helper.make_empty_tensor_value_info("r")])
+    for _ in range(depth):
+        branch = node("If", "c", "r", then_branch=inner, else_branch=leaf)
+        inner = helper.make_graph([branch], "g", [], [helper.make_empty_tensor_value_info("r")])
+    choice = [node("Greater", "x zero", "c"), node("If", "c", "y", then_branch=inner, else_branch=leaf)]
+    return model(choice, {"x": [1]}, ["y"], {"zero": np.zeros(1, np.float32)})
+
+
+def no_text() -> bytes:
+    """A name that is no UTF-8."""
+    data = model([node("Neg", "x", "yyyy")], {"x": [1]}, ["yyyy"]).SerializeToString()
+    return data.replace(b"yyyy", b"\xff\xfe\xc0y")
+
+
+def stacked() -> onnx.ModelProto:
+    """A loop that stacks 2^24 rows of its state."""
+    made = endless()
+    made.graph.node[0].input[0], made.graph.node[0].input[1] = "count", ""
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.array(1 << 40), "count"))
+    return made
+
+
 HOSTILE: dict[str, Make] = {
+    "two nodes that write one name": lambda: twice("nodes"),
+    "two tensors of one name": lambda: twice("tensors"),
+    "a constant that doubles by joining": lambda: doubling("Concat"),
+    "a constant that doubles by tiling": lambda: doubling("Tile"),
+    "names that are no text": no_text,
+    "a loop of 2^40 iterations": stacked,
+    "a range of 2^40": lambda: wide("Range", b=np.float32(1 << 40), c=np.float32(1)),
+    "a constant of 2^50 zeros": lambda: model(
+        [node("ConstantOfShape", "s", "z"), node("Add", "x z", "y")], {"x": [1]}, ["y"], {"s": np.array([1 << 50])}
+    ),
+    "one-hot of 2^45 classes": lambda: model(
+        [node("Cast", "x", "i", to=7), node("OneHot", "i d v", "y")],
+        {"x": [1]},
+        ["y"],
+        {"d": np.array(1 << 45), "v": np.array([0.0, 1.0])},
+    ),
+    "a border of 2^45": lambda: wide("Pad", p=np.array([0, 1 << 45])),
+    "a negative size of an input": lambda: model([node("Neg", "x", "y")], {"x": [-5, 3]}, ["y"]),
+    "a size of an input beyond all memory": lambda: model([node("Neg", "x", "y")], {"x": [1 << 40, 1 << 40]}, ["y"]),
+    "a shape of other elements": lambda: wide("Reshape", s=np.array([7, -1])),
     "functions that double 40 times": bomb,
     "a function that calls itself": circle,
     "a loop without an end": endless,
@@ -114,10 +183,32 @@ HOSTILE: dict[str, Make] = {
 def test_a_hostile_model_is_one_of_our_errors(name: str, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "model.onnx"
     path.parent.mkdir()
-    path.write_bytes(HOSTILE[name]().SerializeToString())
+    made = HOSTILE[name]()
+    path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
     (tmp_path / "secret").write_bytes(ONE.tobytes())
-    with pytest.raises(UsageError):
+    with time_limit(SECONDS), at_most(MORE_MEMORY), pytest.raises(UsageError):
         run(path)
+
+
+@contextmanager
+def at_most(nbytes: int) -> Iterator[None]:
+    """No more than these bytes of addresses beyond those that the process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + nbytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+@pytest.mark.parametrize("depth", [5, 30])
+def test_branches_in_branches_are_read_or_refused(depth: int) -> None:
+    with time_limit(SECONDS):
+        try:
+            run(nested(depth))
+        except UsageError:
+            assert depth > 20
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"no protobuf at all", bytes(range(256))])

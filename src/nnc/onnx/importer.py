@@ -68,7 +68,10 @@ Special: TypeAlias = (
 
 @dataclass(slots=True, eq=False)
 class OnnxImporter:
-    """Builds `graph`. `weights` are the initializers that became inputs, `constants` all others that did."""
+    """Builds `graph`. `weights` are the initializers that became inputs, `constants` all others that did.
+
+    `branches` counts those around the node at hand.
+    """
 
     file: OnnxFile
     rows: Mapping[str, OnnxRow]
@@ -78,6 +81,7 @@ class OnnxImporter:
     weights: dict[str, tuple[Symbol, Array]] = field(default_factory=dict)
     constants: dict[Symbol, Array] = field(default_factory=dict)
     nodes: int = 0
+    branches: int = 0
     _tensors: dict[int, tuple[onnx.TensorProto, OnnxValue]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     outermost: SymbolicGraph = field(init=False)
@@ -116,6 +120,7 @@ class OnnxImporter:
 
     def run(self, graph: onnx.GraphProto | GraphPart, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
         """The outputs of `graph`, whose inputs are in `scope`."""
+        check_unique([one.name for one in graph.initializer])
         for tensor in graph.initializer:
             scope[tensor.name] = self.tensor(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
@@ -348,9 +353,20 @@ class _Arrays:
         return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape))
 
 
+def check_unique(names: Sequence[str]) -> None:
+    """FormatError for names that stand twice."""
+    if len(set(names)) < len(names):
+        twice = sorted({str(name) for name in names if names.count(name) > 1})[:4]
+        raise FormatError(
+            "onnx", got=f"names that are written twice: {', '.join(twice)}", need="a name for each tensor"
+        )
+
+
 def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """The nodes so that each reads what is written before it; CycleError where there is no such order."""
     listed = list(nodes)
+    written = [name for node in listed for name in node.output if name]
+    check_unique(written)
     writers = {name: place for place, node in enumerate(listed) for name in node.output if name}
     before = [{writers[name] for name in reads(node) if name in writers} for node in listed]
     readers: dict[int, list[int]] = {}

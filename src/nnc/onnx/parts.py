@@ -63,5 +63,5 @@ def split(graph: Graph, place: int, *, whole: bool) -> tuple[GraphPart, GraphPar
     results = [one.name for one in graph.output if one.name not in there]
     live = sorted(before & (read | reads(at) if whole else read))
     head = part_of(graph, nodes[:place], (), live)
-    alone = part_of(graph, [*constant, at], before, sorted(written & read)) if whole else None
+    alone = part_of(graph, [*constant, at], before, sorted(written & read)) if written & read else None
     return head, alone, part_of(graph, [*constant, *behind], before | written, results)

@@ -21,7 +21,7 @@ from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
-from nnc.onnx.importer import OnnxImporter, OnnxValue
+from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.parts import split
@@ -192,7 +192,11 @@ class OnnxModel:
             raise UsageError(
                 "plan", got=f"{node.label}, whose result depends on values", need="a bound", fix="run() it"
             )
-        shapes = row.most(node, *(scope[name] if name else None for name in node.inputs))
+        try:
+            shapes = row.most(node, *(scope[name] if name else None for name in node.inputs))
+        except BUILTIN as error:
+            need = "operands as ONNX defines them"
+            raise FormatError(node.label, got=f"{type(error).__name__}: {error}", need=need) from error
         kind = np.asarray(scope[node.inputs[0]]).dtype if node.op in KEEPS_TYPE else np.dtype(np.int64)
         kinds = [kind, *[np.dtype(np.int64)] * (len(shapes) - 1)]
         return {name: _zeros(shape, kind) for name, shape, kind in zip(node.outputs, shapes, kinds) if name}

@@ -20,6 +20,8 @@ from nnc.onnx.rows.loops import UNROLLED, repeated, scan_of
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096
+# Branches in branches on data; the compiler plans an inner one about four times for each around it.
+MOST_NESTED = 6
 Inputs = Sequence[OnnxValue | None]
 Scope = Mapping[str, OnnxValue]
 
@@ -82,15 +84,19 @@ def _choose(
     importer: OnnxImporter, condition: OnnxValue, branches: Sequence[onnx.GraphProto], scope: Scope
 ) -> Sequence[OnnxValue]:
     """Each branch is built in a graph of its own, which captures what it reads of the graph around."""
+    if importer.branches >= MOST_NESTED and condition.sources:
+        raise Unknown(condition.sources, f"the condition of a branch in {MOST_NESTED} others")
     choice = ops.cast(ops.reshape(importer.operand(condition), ()), I64)
     outer = importer.graph
 
     def build(graph: onnx.GraphProto, *operands: Symbol) -> tuple[Symbol, ...]:
         importer.graph = operands[0].graph
+        importer.branches += 1
         try:
             return tuple(importer.operand(one) for one in importer.run(graph, dict(scope)))
         finally:
             importer.graph = outer
+            importer.branches -= 1
 
     try:
         results = case_of(outer, choice, [partial(build, graph) for graph in branches], [choice])
@@ -410,6 +416,9 @@ def _labelled(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
 def _mapped(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     """A map from class to score for each row."""
     value, labels = _first(inputs, node), labels_of(node)
+    shape = _dimensions(value, node)
+    if not 1 <= len(shape) <= 2 or shape[-1] != len(labels):
+        raise FormatError(node.label, got=f"scores {list(shape)}", need=f"one of each of {len(labels)} classes")
 
     def maps(rows: Array) -> list[dict[object, float]]:
         return [dict(zip(labels, row, strict=True)) for row in np.atleast_2d(rows).tolist()]

@@ -52,6 +52,8 @@ def classified(call: NodeCall, y: Operand, *, positive: bool | None = None) -> t
         chances = ops.concatenate([-score if signed else 1.0 - score, score], 1)
     else:
         place, chances = ops.cast(ops.argmax(y, 1), I64), transformed(call, y, kind)
+    if labels and chances.shape[1] > len(labels):
+        raise call.refuse(f"{chances.shape[1]} scores for {len(labels)} classes")
     if labels and not isinstance(labels[0], str):
         place = ops.index_select(call.constant(np.array(labels, np.int64)), place, 0)
     return place, chances if chances.spec.dtype is F32 else ops.cast(chances, F32)
