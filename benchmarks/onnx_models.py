@@ -1,4 +1,6 @@
-"""ONNX models beside onnxruntime: one JSON line per model with the times of a run, the first answer, and the arena.
+"""ONNX models beside onnxruntime, and OpenVINO where it is installed: one JSON line per model.
+
+Times of a run, of the first answer, and the arena.
 
     python benchmarks/onnx_models.py [--threads N] [FILE.onnx NAME=SHAPE ...]
 
@@ -11,6 +13,9 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +26,16 @@ from nnc.core.settings import SETTINGS
 from nnc.onnx import load
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def openvino_call(path: Path, feeds: dict[str, np.ndarray], threads: int) -> dict[str, Callable[[], object]]:
+    """A run of OpenVINO in single precision, where it is installed."""
+    if find_spec("openvino") is None:
+        return {}
+    peer = import_module("openvino")
+    options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = peer.Core().compile_model(str(path), "CPU", options)
+    return {"openvino": lambda: compiled(feeds)}
 
 
 def measure(path: Path, sizes: dict[str, int], threads: int, runs: int) -> dict[str, object]:
@@ -34,24 +49,28 @@ def measure(path: Path, sizes: dict[str, int], threads: int, runs: int) -> dict[
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     theirs = session.run(None, feeds)
-    times: tuple[list[float], list[float]] = ([], [])
+    calls: dict[str, Callable[[], object]] = {
+        "seconds": lambda: model.run(feeds),
+        "onnxruntime": lambda: session.run(None, feeds),
+        **openvino_call(path, feeds, threads),
+    }
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(runs):
-        for place, call in enumerate((lambda: model.run(feeds), lambda: session.run(None, feeds))):
+        for name, call in calls.items():
             call()
             began = time.perf_counter()
             call()
-            times[place].append(time.perf_counter() - began)
+            times[name].append(time.perf_counter() - began)
             time.sleep(0.1)
-    mine, other = (statistics.median(one) for one in times)
+    medians = {name: statistics.median(one) for name, one in times.items()}
     statement = model.memory()
     error = max(
         float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-9)) for a, b in zip(ours.values(), theirs, strict=True)
     )
     return {
         "model": path.name,
-        "seconds": mine,
-        "onnxruntime": other,
-        "ratio": mine / other,
+        **medians,
+        "ratios": {name: medians["seconds"] / one for name, one in medians.items() if name != "seconds"},
         "first_answer_seconds": first,
         "relative_error": error,
         "arena": statement.arena,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.fuzz.limits import time_limit
+from tests.fuzz.limits import processor_limit
 from tests.onnx.models import model, node
 
 import onnx
@@ -25,7 +25,7 @@ MORE_MEMORY = 1 << 30
 
 
 def run(made: onnx.ModelProto | bytes | Path) -> None:
-    loaded = load(made)
+    loaded = load(made, backend="reference")
     loaded.run({name: np.ones([1], np.float32) for name in loaded.inputs})
 
 
@@ -186,7 +186,7 @@ def test_a_hostile_model_is_one_of_our_errors(name: str, tmp_path: Path) -> None
     made = HOSTILE[name]()
     path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
     (tmp_path / "secret").write_bytes(ONE.tobytes())
-    with time_limit(SECONDS), at_most(MORE_MEMORY), pytest.raises(UsageError):
+    with processor_limit(SECONDS), at_most(MORE_MEMORY), pytest.raises(UsageError):
         run(path)
 
 
@@ -204,7 +204,7 @@ def at_most(nbytes: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("depth", [5, 30])
 def test_branches_in_branches_are_read_or_refused(depth: int) -> None:
-    with time_limit(SECONDS):
+    with processor_limit(SECONDS):
         try:
             run(nested(depth))
         except UsageError:
@@ -215,6 +215,14 @@ def test_branches_in_branches_are_read_or_refused(depth: int) -> None:
 def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match="need"):
         load(data)
+
+
+def test_an_old_operator_set_is_read_where_its_operators_are_the_same_still() -> None:
+    x = np.array([-1.0], np.float32)
+    old = model([node("Shape", "x", "s"), node("ReduceSum", "s", "y")], {"x": [1]}, ["y"], opset=5)
+    np.testing.assert_array_equal(load(old).run({"x": x})["y"], [1])
+    with pytest.raises(UsageError, match="operator set 1"):
+        load(model([node("Relu", "x", "y")], {"x": [1]}, ["y"], opset=1))
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends() -> None:

@@ -13,7 +13,7 @@ import onnx
 from nnc import nn
 from nnc.errors import BackendError, ShapeError, UsageError
 from nnc.nn.data import load as load_data
-from nnc.onnx import OnnxLayer, load, read
+from nnc.onnx import OnnxLayer, load, read, save
 from onnx import helper
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
@@ -150,6 +150,23 @@ def test_a_file_with_another_head_is_trained_within_a_limit(tmp_path: Path) -> N
     assert last < first
     assert not np.array_equal(trained.state_dict()["0.w0"], before)
     assert set(trained.parameters) == {"0.w0", "0.b0", "1.weight", "1.bias"}
+
+
+def test_low_rank_products_are_trained_beside_weights_that_stay(tmp_path: Path) -> None:
+    body = OnnxLayer(read(features(tmp_path / "model.onnx")), "features", rank=2)
+    adapted = nn.Model(nn.Sequential(body, nn.Dense(10)), (1, 8, 8), optimizer=nn.Adam(0.01))
+    assert set(adapted.parameters) == {"0.w0_lora_a", "0.w0_lora_b", "1.weight", "1.bias"}
+    x, before = np.ones((4, 1, 8, 8), np.float32), adapted.state_dict()["0.w0"]
+    plain = load(tmp_path / "model.onnx").run({"x": x})
+    first, _ = adapted.train_on_batch(x, np.zeros(4, np.int64))
+    last, _ = adapted.train_on_batch(x, np.zeros(4, np.int64))
+    assert last < first
+    assert plain["y"].shape == (4, 3)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(adapted.state_dict()["0.w0"], before)
+    assert np.asarray(adapted.state_dict()["0.w0_lora_b"]).any()
+    save(adapted, tmp_path / "adapted.onnx")
+    written = load(tmp_path / "adapted.onnx").run({"x": x})["y"]
+    np.testing.assert_allclose(written, adapted.predict(x), rtol=1e-4, atol=1e-5)
 
 
 def test_weights_that_no_pattern_names_keep_their_values(tmp_path: Path) -> None:

@@ -10,11 +10,15 @@ from nnc.cli.onnx_model import extra
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, count, output, table, write_json
 from nnc.errors import UsageError
+from nnc.symbolic.passes import DEFAULT
 
+Plain = Annotated[bool, typer.Option("--no-passes", help="Run the graphs as they are imported.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The page docs/onnx-operators.md.")]
 
 
-def onnx_coverage(backend: BackendName = "", json: AsJson = False, markdown: AsMarkdown = False) -> int:
+def onnx_coverage(
+    backend: BackendName = "", plain: Plain = False, json: AsJson = False, markdown: AsMarkdown = False
+) -> int:
     """Run the node tests of the installed ONNX package: how many pass, are refused, or are wrong.
 
     nnc onnx-coverage --backend llvm
@@ -22,7 +26,7 @@ def onnx_coverage(backend: BackendName = "", json: AsJson = False, markdown: AsM
     if json and markdown:
         raise UsageError("onnx-coverage", got="--json and --markdown", need="one of them", fix="leave one out")
     coverage = extra("nnc.onnx.coverage")
-    found = coverage.outcomes(backend)
+    found = coverage.outcomes(backend, () if plain else DEFAULT)
     if markdown:
         typer.echo(coverage.page(found), nl=False)
         return 0

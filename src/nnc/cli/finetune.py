@@ -27,6 +27,9 @@ Classes = Annotated[int, typer.Option(min=2, help="Classes of the new head.")]
 Trainable = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Weights that are trained, * for all (default).")
 ]
+Rank = Annotated[
+    int, typer.Option("--lora", min=0, metavar="RANK", help="Train products of this rank beside weights that stay.")
+]
 Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="The limit on the arena of a step.")]
 Epochs = Annotated[int, typer.Option(min=1, max=100_000, help="Times through the data.")]
 Batch = Annotated[int, typer.Option(min=1, max=1 << 20, help="Examples of each update.")]
@@ -43,6 +46,7 @@ def finetune(
     classes: Classes,
     limit: Limit = None,
     trainable: Trainable = None,
+    lora: Rank = 0,
     size: Sizes = None,
     epochs: Epochs = 5,
     batch: Batch = 32,
@@ -58,7 +62,7 @@ def finetune(
     x, y = examples(data, load(model, size, "").example_shape())
     if y.size and not 0 <= int(y.min()) <= int(y.max()) < classes:
         raise DataError("--data", got=f"labels {y.min()}..{y.max()}", need=f"0..{classes - 1}")
-    body = module.OnnxLayer(module.read(model), head, tuple(trainable or ("*",)))
+    body = module.OnnxLayer(module.read(model), head, tuple(trainable or ("*",)), lora)
     updates = epochs * -(-len(y) // batch)
     layers = Sequential(body, Flatten(), Dense(classes))
     trained = Model(layers, x.shape[1:], optimizer=Adam(Cosine(rate, updates)), memory_limit=limit)

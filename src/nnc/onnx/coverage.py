@@ -19,6 +19,7 @@ import onnx
 from nnc.core.dtype import BF16, F16, TOLERANCE
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend
+from nnc.symbolic.passes import DEFAULT, Pass
 
 # Sums in 16 bits are rounded in another order: the project's own tolerance for them.
 NARROW = (F16.numpy, BF16.numpy)
@@ -58,7 +59,7 @@ def cases() -> dict[str, TestCase]:
         return {one.name: one for one in load_model_tests(kind="node")}
 
 
-def outcome(case: TestCase, backend: str = "") -> Outcome:
+def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = DEFAULT) -> Outcome:
     """`passed`, `refused` for one of our errors, `wrong`; any other exception comes out."""
 
     class Preferred(OnnxBackend):
@@ -68,6 +69,7 @@ def outcome(case: TestCase, backend: str = "") -> Outcome:
     try:
         assert case.model is not None
         runner = Preferred.prepare(case.model)
+        runner.model.passes = passes
         for inputs, outputs in case.data_sets or ():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -107,9 +109,9 @@ def _is_random(case: TestCase) -> bool:
     return training or any(op == "Bernoulli" or op.startswith("Random") for op in nodes)
 
 
-def outcomes(backend: str = "") -> dict[str, Outcome]:
+def outcomes(backend: str = "", passes: tuple[Pass, ...] = DEFAULT) -> dict[str, Outcome]:
     """What every test ends as."""
-    return {name: outcome(case, backend) for name, case in cases().items()}
+    return {name: outcome(case, backend, passes) for name, case in cases().items()}
 
 
 def totals(found: Mapping[str, Outcome]) -> dict[str, int]:

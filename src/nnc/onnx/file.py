@@ -96,10 +96,11 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
         raise FormatError("onnx", got="a model without a graph", need="nodes and outputs")
     opsets = {_domain(one.domain): one.version for one in model.opset_import} or {"": 1}
     newest = onnx.defs.onnx_opset_version()
-    if not OLDEST_OPSET <= opsets.get("", newest) <= newest:
+    opset = opsets.get("", newest)
+    if not (OLDEST_OPSET <= opset <= newest or (0 < opset < OLDEST_OPSET and _is_unchanged(model.graph, opset))):
         raise FormatError(
             "onnx",
-            got=f"operator set {opsets['']}",
+            got=f"operator set {opset}",
             need=f"{OLDEST_OPSET}..{newest}",
             fix="convert it with onnx.version_converter, or install a newer onnx",
         )
@@ -107,6 +108,20 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
     file = OnnxFile(model.graph, opsets, functions, folder, model.ir_version or onnx.IR_VERSION)
     _check_size(file)
     return file
+
+
+def _is_unchanged(graph: onnx.GraphProto, opset: int) -> bool:
+    """Whether all operators of an old set are still the same in the oldest that is served."""
+    for node in graph.node:
+        schemas = [schema_of(node.op_type, one, _domain(node.domain)) for one in (opset, OLDEST_OPSET)]
+        versions = {None if one is None else one.since_version for one in schemas}
+        if (
+            len(versions) > 1
+            or None in versions
+            or any(one.type == onnx.AttributeProto.GRAPH for one in node.attribute)
+        ):
+            return False
+    return True
 
 
 def _domain(name: str) -> str:
@@ -142,6 +157,7 @@ def _check_size(file: OnnxFile) -> None:
 class Schema(Protocol):
     """What we ask of ONNX's own description of an operator."""
 
+    since_version: int
     has_function: bool
     has_context_dependent_function: bool
     function_opset_versions: list[int]

@@ -14,9 +14,10 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc import ops
 from nnc.core.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
-from nnc.nn.initializers import Initializer
+from nnc.nn.initializers import Initializer, he_uniform, zeros
 from nnc.nn.layer import Layer, Scope, T
 from nnc.onnx.file import GraphPart, OnnxFile
 from nnc.onnx.importer import OnnxImporter, OnnxValue
@@ -31,12 +32,15 @@ class OnnxLayer(Layer):
     """The part of a file from its one input to the tensor `output` (the file's first output if empty).
 
     Initializers of a float type whose name matches one of `trainable` are parameters; all others, and the running
-    statistics of batch norms, keep their values.
+    statistics of batch norms, keep their values. With a `rank` the matrices and kernels among them keep theirs too, and
+    what is trained beside each is a product of two narrow matrices, w + (alpha / rank) · a · b (Hu et al. 2022).
     """
 
     file: OnnxFile
     output: str = ""
     trainable: tuple[str, ...] = field(default=("*",))
+    rank: int = 0
+    alpha: float = 16.0
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`, a symbol."""
@@ -49,8 +53,11 @@ class OnnxLayer(Layer):
             path = weight.replace(".", "_") or f"constant{len(made)}"
             made.append(path)
             is_trained = bool(weight) and spec.dtype.is_float and spec.rank > 0 and weight not in fixed
-            if is_trained and any(fnmatchcase(weight, pattern) for pattern in self.trainable):
+            is_trained = is_trained and any(fnmatchcase(weight, pattern) for pattern in self.trainable)
+            if is_trained and not self.rank:
                 tensor = scope.parameter_of(path, spec, _copy_of(values))
+            elif is_trained and spec.rank > 1:
+                tensor = self._adapted(scope, path, spec, values)
             else:
                 tensor = scope.statistic(path, spec.shape, spec.dtype, _copy_of(values))
             assert isinstance(tensor, Symbol)
@@ -63,6 +70,14 @@ class OnnxLayer(Layer):
         except Unknown as unknown:
             raise UsageError("OnnxLayer", got=unknown.what, need="options that do not depend on data") from None
         return importer.operand(results[0])  # type: ignore[return-value]  # T is Symbol here
+
+    def _adapted(self, scope: Scope[T], path: str, spec: TensorSpec, values: Array) -> T:
+        """A weight that stays, with a product of two narrow matrices beside it, which begins as nothing."""
+        rows, columns = spec.shape[0], spec.elements // max(spec.shape[0], 1)
+        a = scope.parameter_of(f"{path}_lora_a", TensorSpec((rows, self.rank), spec.dtype), he_uniform)
+        b = scope.parameter_of(f"{path}_lora_b", TensorSpec((self.rank, columns), spec.dtype), zeros)
+        kept = scope.statistic(path, spec.shape, spec.dtype, _copy_of(values))
+        return ops.add(kept, ops.affine(ops.reshape(ops.gemm(a, b), spec.shape), self.alpha / self.rank))
 
     def _input(self) -> str:
         initialized = {one.name for one in self.file.graph.initializer}
