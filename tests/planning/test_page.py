@@ -99,7 +99,7 @@ def test_a_browser_shows_searches_and_tells(browser: Any, tmp_path: Path) -> Non
     page.click("#peak button")
     assert "others use its bytes" in page.text_content("#chosen")
     page.keyboard.press("Escape")
-    box = page.locator("canvas").bounding_box()
+    box = page.locator("#map").bounding_box()
     offset = solve(PROBLEM).offsets[1]
     page.mouse.move(box["x"] + box["width"] * 1.5 / 4, box["y"] + box["height"] * (1 - (offset + 16) / (96 * 1.02)))
     assert "b · 32 B · steps 0 · first to 1 · second" in page.text_content("#tip")

@@ -196,7 +196,15 @@ def _map(view: MapView, texts: _Texts) -> dict[str, object]:
         "title": view.title[:LONGEST_TEXT],
         "blocks": rows,
         "steps": [[step.moment, number(step.text), int(step.again)] for step in view.steps],
-        "bands": [[band.lower, band.upper, number(band.text)] for band in view.bands],
+        "bands": [
+            [
+                band.lower,
+                band.upper,
+                number(band.text),
+                sum(one.lower <= band.lower < one.upper for one in view.bands[:at]),
+            ]
+            for at, band in enumerate(view.bands[:MOST_ROWS])
+        ],
         "arena": plan.arena_bytes,
         "bound": plan.lower_bound,
         "optimal": plan.optimal,

@@ -69,7 +69,8 @@ def _purpose(record: ExecSymbol | None) -> str:
 
 
 def _step(record: ExecSymbol) -> str:
-    parts = dict.fromkeys((record.title, record.command.op.name, record.origin))
+    operator = record.command.op.name
+    parts = (record.title, "" if record.title.endswith(operator) else operator, record.origin)
     return " · ".join(part for part in parts if part)
 
 
