@@ -5,7 +5,8 @@ import pytest
 
 from nnc.core.dtype import I32
 from nnc.dynamic import DynamicGraph
-from nnc.nn import MeanSquaredError, SoftmaxCrossEntropy
+from nnc.errors import DataError, ShapeError
+from nnc.nn import CTC, Dense, GaussianLikelihood, MeanSquaredError, Model, SoftmaxCrossEntropy
 
 
 def test_cross_entropy_and_right_answers() -> None:
@@ -27,3 +28,29 @@ def test_mean_squared_error() -> None:
     assert (loss.target_dtype, loss.target_shape((3, 2))) == (None, (3, 2))
     assert loss.build(graph.constant(output), graph.constant(target)).item() == np.mean((output - 1) ** 2)
     assert loss.score(graph.constant(output), graph.constant(target)).item() == 3 * np.mean((output - 1) ** 2)
+
+
+def test_a_sequence_of_labels_costs_what_torch_says() -> None:
+    """torch.nn.functional.ctc_loss(x.log_softmax(-1).transpose(0, 1), labels, [5, 5], [3, 1], reduction="none")"""
+    graph = DynamicGraph(backend="reference")
+    x = np.random.default_rng(0).standard_normal((2, 5, 4)).astype(np.float32)
+    labels, loss = np.array([[1, 2, 2], [3, 0, 0]], np.int32), CTC(3)
+    assert loss.target_shape((2, 5, 4)) == (2, 3)
+    np.testing.assert_allclose(
+        loss.each(graph.constant(x), graph.constant(labels)).numpy(), [6.2867064, 4.6977544], rtol=1e-5
+    )
+    model = Model(Dense(4), (5, 3), loss=loss, backend="reference")
+    with pytest.raises(DataError, match="7"):
+        model.train_on_batch(x[..., :3], np.array([[1, 7, 0], [1, 0, 0]], np.int32))
+
+
+def test_a_mean_and_a_variance_are_learnt_as_torch_says() -> None:
+    """torch.nn.functional.gaussian_nll_loss(m[:, :3], y, m[:, 3:].exp())"""
+    graph, random = DynamicGraph(backend="reference"), np.random.default_rng(0)
+    random.standard_normal((2, 5, 4))
+    m, y = random.standard_normal((4, 6)), random.standard_normal((4, 3))
+    loss = GaussianLikelihood()
+    assert loss.target_shape((4, 6)) == (4, 3)
+    assert loss.build(graph.constant(m), graph.constant(y)).item() == pytest.approx(2.808169908293396)
+    with pytest.raises(ShapeError, match="means and as many variances"):
+        loss.target_shape((4, 5))

@@ -72,8 +72,10 @@ from nnc.nn.load_report import LoadReport
 from nnc.nn.lora import LoRA
 from nnc.nn.loss_scale import LossScale
 from nnc.nn.losses import (
+    CTC,
     BinaryCrossEntropy,
     CosineLoss,
+    GaussianLikelihood,
     Hinge,
     Huber,
     KLDivergence,
@@ -141,7 +143,9 @@ __all__ = [
     "LogSoftmax",
     "GLU",
     "BinaryCrossEntropy",
+    "CTC",
     "CosineLoss",
+    "GaussianLikelihood",
     "Hinge",
     "Huber",
     "KLDivergence",

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nnc.arguments import Positive, Rate, Share, checked
+from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.core.dtype import I32, DType
+from nnc.errors import ShapeError
 from nnc.ops import (
     abs,
     add,
@@ -17,6 +18,7 @@ from nnc.ops import (
     broadcast_to,
     cast,
     clamp,
+    ctc_loss,
     divide,
     equal,
     exp,
@@ -29,6 +31,7 @@ from nnc.ops import (
     reduce_sum,
     relu,
     reshape,
+    slice_axis,
     softmax_cross_entropy,
     softplus,
     sqrt,
@@ -269,6 +272,57 @@ class SmoothedCrossEntropy(SoftmaxCrossEntropy):
         """(1 - s) · ce(label) + s · mean over classes of -ln softmax(x)"""
         plain = affine(softmax_cross_entropy(output, target)[0], 1.0 - self.smoothing)
         return subtract(plain, affine(reduce_mean(log_softmax(output), (-1,)), self.smoothing))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class GaussianLikelihood(PointwiseLoss):
+    """loss = mean of (v + (target - m)² / e^v) / 2 for outputs [m, v]: means, then logarithms of variances."""
+
+    def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
+        """Half of the features of the output."""
+        if output[-1] % 2:
+            raise ShapeError("GaussianLikelihood", got=f"{output[-1]} features", need="means and as many variances")
+        return (*output[:-1], output[-1] // 2)
+
+    def each(self, output: T, target: T) -> T:
+        """(v + (target - m)² · e^-v) / 2"""
+        axis, half = output.spec.rank - 1, output.shape[-1] // 2
+        mean, spread = slice_axis(output, axis, 0, half), slice_axis(output, axis, half, 2 * half)
+        far = multiply(square(subtract(target, mean)), exp(affine(spread, -1.0)))
+        return affine(add(spread, far), 0.5)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class CTC(PointwiseLoss):
+    """loss = mean of -ln p(labels | logits[steps, classes]), over all alignments (Graves et al. 2006).
+
+    Targets are at most `labels` classes, filled up with 0, which is the blank. Divided by nothing but the batch.
+    """
+
+    labels: Count
+
+    @property
+    def target_dtype(self) -> DType | None:
+        """Labels are 32-bit integers."""
+        return I32
+
+    def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
+        """Labels, of which no more than the steps can be said."""
+        return (*output[:-2], self.labels)
+
+    def classes(self, output: tuple[int, ...]) -> int:
+        """One class per logit, the blank among them."""
+        return output[-1]
+
+    def each(self, output: T, target: T) -> T:
+        """Of each example."""
+        if output.spec.rank != 3:
+            raise ShapeError("CTC", got=str(output.spec), need="logits [batch, steps, classes]")
+        said = reduce_sum(cast(greater(target, scalar_like(target, 0.0)), I32), (1,))
+        steps = affine(said, 0.0, float(output.shape[1]))
+        return ctc_loss(log_softmax(output), target, steps, said)
 
 
 @checked

@@ -18,6 +18,9 @@ from nnc.errors import ArgumentError, ShapeError
 
 Array = NDArray[np.float64]
 
+# Of the area under the curve: probabilities in one bin count as equal.
+AREA_BINS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -139,6 +142,26 @@ def _confusion(output: NDArray[np.generic], target: NDArray[np.generic]) -> Arra
     return np.array([(y & t).sum(), (y & ~t).sum(), (~y & t).sum()], np.float64)
 
 
+def _probabilities(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    """[positives, negatives] by bin of the probability of class 1: of two logits, or of one."""
+    two = output.ndim > target.ndim and output.shape[-1] == 2
+    logits = output.astype(np.float64)
+    logit = (logits[..., 1] - logits[..., 0] if two else logits).reshape(-1)
+    t = np.greater(target.reshape(-1), 0)
+    if logit.size != t.size:
+        got = f"outputs {list(output.shape)}, targets {list(target.shape)}"
+        raise ShapeError("metric", got=got, need="one logit, or two, for each target")
+    places = np.minimum((AREA_BINS * (0.5 + 0.5 * np.tanh(logit / 2))).astype(np.int64), AREA_BINS - 1)
+    return np.array([np.bincount(places[which], minlength=AREA_BINS) for which in (t, ~t)], np.float64)
+
+
+def _area(bins: Array) -> float:
+    """The share of pairs of a positive and a negative where the positive is above; half of those in one bin."""
+    positives, negatives = bins
+    above = positives.sum() - positives.cumsum() + positives / 2
+    return _ratio(float((negatives * above).sum()), float(positives.sum() * negatives.sum()))
+
+
 def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0
 
@@ -164,6 +187,7 @@ ROWS = (
     Metric("r2", _squares, _r2, True),
     Metric("precision", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[1]), True),
     Metric("recall", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[2]), True),
+    Metric("auc", _probabilities, _area, True),
     Metric("f1", _confusion, lambda sums: _ratio(2 * sums[0], 2 * sums[0] + sums[1] + sums[2]), True),
 )
 METRICS = MappingProxyType({row.name: row for row in ROWS})

@@ -28,7 +28,7 @@ from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_
 from nnc.nn.zoo.networks import NETWORKS, Network, network
 from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
 from nnc.nn.zoo.segmentation import unet
-from nnc.nn.zoo.shuffle import shufflenet_v2
+from nnc.nn.zoo.shufflenet import shufflenet_v2
 from nnc.nn.zoo.vgg import vgg16, vgg19
 from nnc.nn.zoo.vision_transformer import ViT, vit_b_16, vit_b_32, vit_h_14, vit_l_16
 
