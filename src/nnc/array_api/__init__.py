@@ -10,8 +10,10 @@ for a new one, and views keep theirs. Python's floats are f32 where no array say
 
 import math
 import sys
+from inspect import isfunction
 from types import ModuleType
 
+from nnc.arguments import explained
 from nnc.array_api import fft, linalg
 from nnc.array_api.creation import (
     arange,
@@ -176,11 +178,19 @@ from nnc.core.dtype import U8 as uint8
 from nnc.core.dtype import U16 as uint16
 from nnc.core.dtype import U32 as uint32
 from nnc.core.dtype import U64 as uint64
+from nnc.dynamic.array import located
 from nnc.errors import UsageError
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
 
 __array_api_version__ = "2024.12"
+
+
+# Functions call each other without this: it is for those who call from outside, whose line errors name.
+for _module in (fft, linalg, sys.modules[__name__]):
+    for _name, _value in tuple(vars(_module).items()):
+        if isfunction(_value) and not _name.startswith("_"):
+            setattr(_module, _name, located(explained(_value)))
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -14,6 +14,7 @@ from nnc.core.device import CPU, Device
 from nnc.core.dtype import C64, C128, F32, F64, DType, dtype_of
 from nnc.core.exchange import SupportsDLPack
 from nnc.core.exchange import from_dlpack as tensor_from_dlpack
+from nnc.core.spec import check_shape
 from nnc.core.tensor import Tensor, as_array
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
@@ -31,12 +32,16 @@ def check_device(device: Device | None) -> None:
 
 def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
     check_device(device)
-    return tensor(np.asarray(value, dtype.numpy))
+    return tensor(np.asarray(value, dtype_of(dtype).numpy))
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return check_shape((shape,) if isinstance(shape, int) else shape)
 
 
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:
     check_device(device)
-    chosen = checked_array("like", x).dtype if dtype is None else dtype
+    chosen = checked_array("like", x).dtype if dtype is None else dtype_of(dtype)
     return lifted(x, np.full(x.shape, value, chosen.numpy))
 
 
@@ -160,7 +165,7 @@ def eye(
 
 def full(shape: Shape, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of one number."""
-    return _made(np.full(shape, fill_value), dtype or _number_dtype(fill_value), device)
+    return _made(np.full(_sizes(shape), fill_value), dtype or _number_dtype(fill_value), device)
 
 
 def full_like(x: Array, /, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
@@ -205,7 +210,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 
 def ones(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of ones."""
-    return _made(np.ones(shape), dtype or F32, device)
+    return _made(np.ones(_sizes(shape)), dtype or F32, device)
 
 
 def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
@@ -233,7 +238,7 @@ def _triangle(x: Array, k: int, *, lower: bool) -> Array:
 
 def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of zeros."""
-    return _made(np.zeros(shape), dtype or F32, device)
+    return _made(np.zeros(_sizes(shape)), dtype or F32, device)
 
 
 def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:

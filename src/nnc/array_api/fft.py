@@ -9,6 +9,7 @@ import numpy as np
 from nnc import ops
 from nnc.array_api.creation import check_device
 from nnc.array_api.elementwise import checked_array
+from nnc.array_api.manipulation import place_of
 from nnc.core.device import Device
 from nnc.core.dtype import F32, DType
 from nnc.dynamic.array import ArrayOperand
@@ -120,6 +121,7 @@ def _shifted(x: Array, axes: int | Sequence[int] | None, by: Callable[[int], int
 def _sizes(x: Array, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:
     """Sizes and axes of a transform along several: the last ones where sizes alone are given."""
     places = list(range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)) if axes is None else list(axes)
+    places = [place_of("fft", place, x.ndim) for place in places]
     return list(s) if s is not None else [x.shape[place] for place in places], places
 
 
