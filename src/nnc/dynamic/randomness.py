@@ -24,7 +24,7 @@ from nnc.core.spec import TensorSpec, check_shape
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph
-from nnc.dynamic.traced import SPREAD, active_trace
+from nnc.dynamic.traced import SPREAD, active_trace, wrapped
 from nnc.errors import AttributeValueError
 from nnc.ops import random
 
@@ -54,6 +54,15 @@ def next_counter() -> np.int64:
     """The counter of a draw, or of a call of a compiled function."""
     again = _AGAIN.get()
     return np.int64(next(_COUNTER.numbers)) if again is None else again.apart()
+
+
+def counter_of_a_call() -> Any:  # noqa: ANN401  # a number, or a traced value
+    """A counter that nothing else draws by, for what has seeds of its own; in a compiled function another each call."""
+    trace = active_trace()
+    if trace is None:
+        return next_counter()
+    counter, number = trace.draw()
+    return counter + wrapped(number * SPREAD**3)
 
 
 def reserved_counters(many: int) -> np.int64:

@@ -37,7 +37,7 @@ _ACTIVE: ContextVar[FunctionTrace | None] = ContextVar("active", default=None)
 SPREAD = 0x9E3779B97F4A7C15
 
 
-def _wrapped(number: int) -> np.ndarray:
+def wrapped(number: int) -> np.ndarray:
     """The number modulo 2^64, as an i64."""
     return np.array(number % (1 << 64), np.uint64).view(np.int64)
 
@@ -103,7 +103,7 @@ class FunctionTrace:
         self.draws += 1
         counter = self.counter
         for depth, turn in enumerate(self.turns):
-            counter = counter + (self.value(turn) + 1) * _wrapped(SPREAD ** (depth + 1))
+            counter = counter + (self.value(turn) + 1) * wrapped(SPREAD ** (depth + 1))
         return counter, self.draws
 
     def value(self, symbol: Symbol) -> TracedValue:

@@ -12,6 +12,7 @@ from nnc.nn.callbacks import (
 )
 from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
+from nnc.nn.evaluation import dynamic_evaluate
 from nnc.nn.event_files import TensorBoardLog
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.generation import generate, stream
@@ -128,6 +129,7 @@ from nnc.nn.training import Callback, History, Progress, Run
 from nnc.nn.training_page import TrainingPage
 
 __all__ = [
+    "dynamic_evaluate",
     "load_torch_state_dict",
     "torch_state_dict",
     "LeakyReLU",
