@@ -33,8 +33,13 @@ class Shield:
     def __enter__(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
+        handler = getsignal(SIGINT)
+        around = getattr(handler, "__self__", None)
+        if type(around) is Shield and not around._breakable:
+            # What is around this keeps the signal: two changes of the handler less, which a small kernel notices.
+            return
         # Without a handler of Python's nothing is raised: the signal ends the process, is ignored, or goes to C code.
-        if callable(getsignal(SIGINT)):
+        if callable(handler):
             # Python handles what is pending before it sets a handler, so nothing can be raised behind this line.
             self._before = signal(SIGINT, self._receive)
 

@@ -28,8 +28,8 @@ from nnc.core.dtype import dtype_of
 from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
-from nnc.core.recent import RecentlyUsed
-from nnc.core.spec import TensorSpec
+from nnc.core.recent import RecentlyUsed, TwoGenerations
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.batched import active_levels
@@ -38,7 +38,7 @@ from nnc.dynamic.eager import default_graph
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.randomness import next_counter
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
-from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.ops.copy import contiguous
@@ -50,6 +50,7 @@ from nnc.symbolic.passes import simplify
 P = ParamSpec("P")
 R = TypeVar("R")
 Signature = tuple[Structure, tuple[Hashable, ...]]
+KEPT_SIGNATURES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,22 @@ class _Recorded:
     structure: Structure
     source: _Source
     call: ProgramCall | None = None
+    # Per output spec, bytes and strides; per result which output it is, None for what is no symbol.
+    places: tuple[tuple[TensorSpec, int, Shape], ...] = ()
+    order: tuple[int | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        specs = [one.spec for one in self.outputs]
+        self.places = tuple((spec, spec.nbytes, contiguous_strides(spec.shape)) for spec in specs)
+        numbers = {one: number for number, one in enumerate(self.outputs)}
+        self.order = tuple(numbers[one] if isinstance(one, Symbol) else None for one in self.results)
+
+    def assembled(self, values: Sequence[Variable]) -> Tree:
+        """What the function gives, of the values of its outputs."""
+        if self.structure is LEAF and self.order[0] is not None:
+            return values[self.order[0]]
+        pairs = zip(self.order, self.results, strict=True)
+        return self.structure.unflatten([one if place is None else values[place] for place, one in pairs])
 
 
 class CompiledFunction(Uncopied, Generic[P, R]):
@@ -101,6 +118,8 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         self.options = options
         self.recorded = 0
         self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda one: one.compiled.memory().program)
+        # Signatures of calls with eager values alone, by their specs.
+        self._flat: TwoGenerations[tuple[TensorSpec, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = Arena(0)
         self._pool = Pool()
         self._lock = fork_safe_rlock()
@@ -114,12 +133,10 @@ class CompiledFunction(Uncopied, Generic[P, R]):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
         if graph.recording and any(type(one) is Variable and one.key is not None for one in arrays):
-            values = dict(zip(program.outputs, self._run_recorded(graph, program, arrays), strict=True))
+            values = self._run_recorded(graph, program, arrays)
         else:
-            tensors = self._run(program, arrays)
-            values = {symbol: Variable(graph, tensor, None) for symbol, tensor in tensors.items()}
-        leaves = [values[one] if isinstance(one, Symbol) else one for one in program.results]
-        result: R = program.structure.unflatten(leaves)
+            values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
+        result: R = program.assembled(values)
         return result
 
     def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
@@ -152,8 +169,16 @@ class CompiledFunction(Uncopied, Generic[P, R]):
 
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
         """The program of the signature, and the arrays among the arguments."""
-        leaves, structure = flatten((args, kwargs))
-        signature = (structure, tuple(map(_kind, leaves)))
+        specs = _specs_of_variables(args) if not kwargs else None
+        signature = None if specs is None else self._flat.get(specs)
+        if signature is None:
+            leaves, structure = flatten((args, kwargs))
+            signature = (structure, tuple(map(_kind, leaves)))
+            if specs is not None:
+                self._flat.put(specs, signature)
+            arrays = [leaf for leaf in leaves if _is_tensor(leaf)]
+        else:
+            arrays = list(args)
         program = self._programs.get(signature)
         if program is None:
             with self._lock:
@@ -162,7 +187,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
                     program = self._programs.put(signature, self._record(args, kwargs))
                     self._arena.fit(one.compiled for one in self._programs.values())
                     self.recorded += 1
-        return program, [leaf for leaf in leaves if _is_tensor(leaf)]
+        return program, arrays
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
         """Run the function on traced values."""
@@ -209,13 +234,13 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         moving = MovingProgram(compiled, inputs, outputs)
         return _Recorded(compiled, moving, inputs, outputs, results, structure, source)
 
-    def _run(self, program: _Recorded, arrays: Sequence[Any]) -> dict[Symbol, Tensor]:
+    def _run(self, program: _Recorded, arrays: Sequence[Any]) -> list[Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
-        given = [_contiguous(value) for value in arrays]
-        made = [Tensor.empty(symbol.spec, pool=self._pool) for symbol in program.outputs]
+        allocate = self._pool.allocate
+        made = [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.places]
         if made:
-            program.moving.run((*given, *made))
-        return dict(zip(program.outputs, made, strict=True))
+            program.moving.run([*map(_contiguous, arrays), *made])
+        return made
 
     def _run_recorded(self, graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any]) -> tuple[Variable, ...]:
         """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
@@ -288,6 +313,16 @@ def compile(
     if function is None:
         return lambda given: CompiledFunction(given, options)
     return CompiledFunction(function, options)
+
+
+def _specs_of_variables(args: Sequence[Any]) -> tuple[TensorSpec, ...] | None:
+    """The specs of arguments that are eager values one and all, which say all of the signature."""
+    specs = []
+    for one in args:
+        if type(one) is not Variable:
+            return None
+        specs.append(one.tensor.spec)
+    return tuple(specs)
 
 
 def _is_tensor(leaf: object) -> bool:

@@ -12,17 +12,27 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from nnc.core.exact import Hashed
+
 # Leaves in containers, or a leaf: what users hand over and get back, of whatever types.
 Tree: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(Hashed):
     """A container of this `kind` with these parts, under these keys if it is a dictionary; a leaf without a kind."""
 
     kind: type[Any] | None = None
     keys: tuple[Hashable, ...] = ()
     parts: tuple[Structure, ...] = ()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((self.kind, self.keys, self.parts))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def unflatten(self, leaves: Sequence[Any]) -> Tree:
         """The containers again, with these leaves."""
