@@ -1,4 +1,4 @@
-"""Random programs as functions: eager, compiled, differentiated inside and outside, they give the same."""
+"""Random programs as functions: eager, lazy, memoized and checkpointed, compiled, differentiated inside and outside."""
 
 from __future__ import annotations
 
@@ -31,8 +31,15 @@ def test_random_programs_agree_in_every_way(seed: int) -> None:
 
     before = len(default_graph().record.tensors)
     value, slopes = nnc.value_and_grad(function, places)(*map(nnc.tensor, arrays))
+    bits = [one.numpy().tobytes() for one in (value, *slopes)]
+    for way in (nnc.lazy, nnc.memoized):
+        with way():
+            for _ in range(2):
+                got, found = nnc.value_and_grad(function, places)(*map(nnc.tensor, arrays))
+                assert [one.numpy().tobytes() for one in (got, *found)] == bits
     for other in (
         nnc.compile(nnc.value_and_grad(function, places)),
+        nnc.value_and_grad(nnc.checkpoint(function), places),
         nnc.value_and_grad(nnc.compile(function), places),
     ):
         got, found = other(*arrays)

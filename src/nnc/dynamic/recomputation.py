@@ -59,26 +59,23 @@ def checkpoint(function: Function) -> Function:
         if graph is None:
             return function(*args, **kwargs)
         places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
-        found: list[tuple[list[Any], Structure]] = []
+        inputs = [graph.constant(reserved_counters(1)), *(_variable(graph, leaves[place]) for place in places)]
+        # Only arrays are kept: the gradient sees those of the node.
+        static = [None if is_array(leaf) else leaf for leaf in leaves]
 
-        def pure(values: Sequence[Variable]) -> Sequence[Variable]:
+        def again(values: Sequence[Variable]) -> tuple[list[Any], Structure]:
             counter, *arrays = values
-            given = list(leaves)
+            given = list(static)
             for place, value in zip(places, arrays, strict=True):
                 given[place] = value
             positional, named = structure.unflatten(given)
             with drawing_from(int(counter)):
-                outputs, shape = flatten(function(*positional, **named))
-            found[:] = [(outputs, shape)]
-            return [operand_of(one) for one in outputs if is_array(one)]  # type: ignore[misc]  # eager values
+                return flatten(function(*positional, **named))
 
-        # Only arrays are kept: the gradient sees those of the node.
-        inputs = [graph.constant(reserved_counters(1)), *(_variable(graph, leaves[place]) for place in places)]
-        for place in places:
-            leaves[place] = None
-        made = FunctionCall(graph, pure, tuple(one.spec for one in inputs)).applied(inputs)
-        ((outputs, shape),) = found
-        recorded = iter(made)
+        call = FunctionCall(graph, lambda values: _operands(again(values)[0]), tuple(one.spec for one in inputs))
+        with graph.apart():
+            outputs, shape = again([one.detach() for one in inputs])
+        recorded = iter(call.recorded(inputs, _operands(outputs)))
         return shape.unflatten([next(recorded) if is_array(one) else one for one in outputs])
 
     return run
@@ -167,7 +164,11 @@ class FunctionCall(RecordedCall):
 
     def applied(self, inputs: Sequence[Variable]) -> tuple[Variable, ...]:
         """Run it, and record it."""
-        tensors = [_contiguous(one) for one in self.values([one.detach() for one in inputs])]
+        return self.recorded(inputs, self.values([one.detach() for one in inputs]))
+
+    def recorded(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple[Variable, ...]:
+        """Record that it has run."""
+        tensors = [_contiguous(one) for one in outputs]
         self.with_outputs(tuple(one.spec for one in tensors))
         return self.graph.record_call(self, inputs, tensors)
 
@@ -304,6 +305,10 @@ def _recording_graph(leaves: Sequence[Any]) -> DynamicGraph | None:
     graph = recorded[0].graph if recorded else default_graph()
     assert isinstance(graph, DynamicGraph)
     return graph if recorded and graph.recording else None
+
+
+def _operands(values: Sequence[Any]) -> list[Variable]:
+    return [operand_of(one) for one in values if is_array(one)]  # type: ignore[misc]  # eager values
 
 
 def _variable(graph: DynamicGraph, value: Tree) -> Variable:
