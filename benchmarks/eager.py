@@ -3,9 +3,15 @@
     python benchmarks/eager.py [--threads N] [--rounds N] [--only TEXT]
 
 One JSON line per case: microseconds of a call, the median over rounds in which the libraries take turns, and ours over
-each peer's. Peers that are not installed are left out. `eager` runs line by line, `compiled` under `nnc.compile`,
-`torch.compile` and `jax.jit`. The network has three layers of 256 units on a batch of 4; the physics-informed one takes
-second derivatives of a network of three layers of 32 units at 64 points.
+each peer's; the same of the least time of a round, which other work on the machine disturbs less. Peers that are not
+installed are left out. `eager` runs line by line, `lazy` under `nnc.lazy`, `compiled` under `nnc.compile`,
+`torch.compile`, `jax.jit` and `mlx.core.compile`.
+
+    add        4×4 plus 4×4
+    network    value and gradient of three layers of 256 units on a batch of 4
+    policy     gradient of the logarithm of an action's probability: CartPole, 4 → 64 → 2, one observation
+    physics    second derivatives of a network of three layers of 32 units at 64 points, and their gradient
+    ode        gradient by ten steps of Runge and Kutta of a neural differential equation, 8 → 32 → 8, batch of 16
 """
 
 # ruff: noqa: ANN401  the peers may be absent, so nothing here can name their types
@@ -29,6 +35,7 @@ from nnc.core.settings import SETTINGS
 
 Run = Callable[[], object]
 WIDTH, BATCH, UNITS, POINTS = 256, 4, 32, 64
+STEPS, STATE = 10, 8
 
 
 def arrays() -> tuple[list[Any], Any, list[Any], Any]:
@@ -69,6 +76,44 @@ def residual(grad: Any, u: Any) -> Callable[[Any, Any], Any]:
     return lambda weights, x: ((curvature(x, weights) - x) ** 2).mean()
 
 
+def small_arrays() -> tuple[list[Any], Any, list[Any], Any]:
+    """Weights of the policy and an observation; weights of the differential equation and its states."""
+    generator = np.random.default_rng(1)
+
+    def drawn(*shape: int) -> Any:
+        return (generator.normal(size=shape) / 4).astype("f4")
+
+    return [drawn(4, 64), drawn(64, 2)], drawn(1, 4), [drawn(STATE, UNITS), drawn(UNITS, STATE)], drawn(16, STATE)
+
+
+def policy(tanh: Any, exp: Any, log: Any) -> Callable[[Any, Any], Any]:
+    """ln p(action 0 | observation)."""
+
+    def chance(weights: Any, x: Any) -> Any:
+        logits = tanh(x @ weights[0]) @ weights[1]
+        return (logits[:, 0] - log(exp(logits).sum())).sum()
+
+    return chance
+
+
+def flow(tanh: Any) -> Callable[[Any, Any], Any]:
+    """The mean square of the state at the end."""
+
+    def loss(weights: Any, y: Any) -> Any:
+        def f(y: Any) -> Any:
+            return tanh(y @ weights[0]) @ weights[1]
+
+        h = 1.0 / STEPS
+        for _ in range(STEPS):
+            a = f(y)
+            b = f(y + (h / 2) * a)
+            c = f(y + (h / 2) * b)
+            y = y + (h / 6) * (a + 2 * b + 2 * c + f(y + h * c))
+        return (y * y).mean()
+
+    return loss
+
+
 def ours(compiled: bool) -> Iterator[tuple[str, Run]]:
     """Our cases."""
     made: Any = nnc.compile if compiled else (lambda function: function)
@@ -77,9 +122,28 @@ def ours(compiled: bool) -> Iterator[tuple[str, Run]]:
     add, step = made(lambda a, b: a + b), made(nnc.value_and_grad(network(ops.relu)))
     physics = made(nnc.grad(residual(nnc.grad, field(ops.tanh))))
     small, place = [*map(nnc.tensor, narrow)], nnc.tensor(points)
+    deciding, x, moving, y = (
+        [*map(nnc.tensor, one)] if isinstance(one, list) else nnc.tensor(one) for one in small_arrays()
+    )
+    act = made(nnc.grad(policy(ops.tanh, ops.exp, ops.log)))
+    move = made(nnc.grad(flow(ops.tanh)))
     yield "add", lambda: add(a, a)
     yield "network", lambda: step(weights, batch)
+    yield "policy", lambda: act(deciding, x)
     yield "physics", lambda: physics(small, place)
+    yield "ode", lambda: move(moving, y)
+
+
+def lazily() -> Iterator[tuple[str, Run]]:
+    """Our cases, where commands wait until the end of a call."""
+    for name, run in ours(compiled=False):
+
+        def waiting(run: Run = run) -> None:
+            with nnc.lazy():
+                kept = run()
+            del kept
+
+        yield name, waiting
 
 
 def torchs(torch: Any, compiled: bool) -> Iterator[tuple[str, Run]]:
@@ -98,33 +162,58 @@ def torchs(torch: Any, compiled: bool) -> Iterator[tuple[str, Run]]:
         return torch.autograd.grad(((curved - place) ** 2).mean(), small)
 
     yield "add", lambda: add(a, a)
+    deciding, x, moving, y = (
+        [torch.tensor(w, requires_grad=True) for w in one] if isinstance(one, list) else torch.tensor(one)
+        for one in small_arrays()
+    )
+    chance, end = made(policy(torch.tanh, torch.exp, torch.log)), made(flow(torch.tanh))
     yield "network", lambda: torch.autograd.grad(loss(weights, batch), weights)
+    yield "policy", lambda: torch.autograd.grad(chance(deciding, x), deciding)
+    yield "ode", lambda: torch.autograd.grad(end(moving, y), moving)
     if not compiled:
         yield "physics", physics
 
 
+def functional(
+    array: Any, compile: Any, value_and_grad: Any, grad: Any, relu: Any, ops: Any, done: Any
+) -> Iterator[tuple[str, Run]]:
+    """The cases of a library of functions of functions; `done` waits for results."""
+    wide, narrow = ([array(w) for w in one] for one in arrays()[::2])
+    x, points = (array(one) for one in arrays()[1::2])
+    deciding, seen, moving, y = ([*map(array, one)] if isinstance(one, list) else array(one) for one in small_arrays())
+    a, add = array(np.ones((4, 4), "f4")), compile(lambda a, b: a + b)
+    step = compile(value_and_grad(network(relu)))
+    physics = compile(grad(residual(grad, field(ops.tanh))))
+    act, move = compile(grad(policy(ops.tanh, ops.exp, ops.log))), compile(grad(flow(ops.tanh)))
+    yield "add", lambda: done(add(a, a))
+    yield "network", lambda: done(step(wide, x))
+    yield "policy", lambda: done(act(deciding, seen))
+    yield "physics", lambda: done(physics(narrow, points))
+    yield "ode", lambda: done(move(moving, y))
+
+
 def jaxs(jax: Any, compiled: bool) -> Iterator[tuple[str, Run]]:
     """JAX's."""
-    made = jax.jit if compiled else (lambda function: function)
-    wide, narrow = ([jax.numpy.asarray(w) for w in one] for one in arrays()[::2])
-    x, points = (jax.numpy.asarray(one) for one in arrays()[1::2])
-    a, add = jax.numpy.ones((4, 4)), made(lambda a, b: a + b)
-    step = made(jax.value_and_grad(network(jax.nn.relu)))
-    physics = made(jax.grad(residual(jax.grad, field(jax.numpy.tanh))))
-    yield "add", lambda: jax.block_until_ready(add(a, a))
-    yield "network", lambda: jax.block_until_ready(step(wide, x))
-    yield "physics", lambda: jax.block_until_ready(physics(narrow, points))
+    made, numpy = jax.jit if compiled else (lambda function: function), jax.numpy
+    yield from functional(numpy.asarray, made, jax.value_and_grad, jax.grad, jax.nn.relu, numpy, jax.block_until_ready)
 
 
-def libraries(compiled: bool) -> dict[str, dict[str, Run]]:
+def mlxs(mlx: Any, compiled: bool) -> Iterator[tuple[str, Run]]:
+    """MLX's, on the processor."""
+    mlx.set_default_device(mlx.cpu)
+    made = mlx.compile if compiled else (lambda function: function)
+    yield from functional(mlx.array, made, mlx.value_and_grad, mlx.grad, lambda x: mlx.maximum(x, 0.0), mlx, mlx.eval)
+
+
+def libraries(way: str) -> dict[str, dict[str, Run]]:
     """Every library that is installed, with its cases."""
-    found = {"nnc": dict(ours(compiled))}
-    for name, make in (("torch", torchs), ("jax", jaxs)):
+    found = {"nnc": dict(lazily() if way == "lazy" else ours(way == "compiled"))}
+    for name, module, make in (("torch", "torch", torchs), ("jax", "jax", jaxs), ("mlx", "mlx.core", mlxs)):
         try:
-            peer = importlib.import_module(name)
+            peer = importlib.import_module(module)
         except ImportError:
             continue
-        found[name] = dict(make(peer, compiled))
+        found[name] = dict(make(peer, way == "compiled"))
     return found
 
 
@@ -146,19 +235,21 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
-    for way in ("eager", "compiled"):
-        found = libraries(way == "compiled")
+    for way in ("eager", "lazy", "compiled"):
+        found = libraries(way)
         for case in next(iter(found.values())):
             if options.only not in f"{way} {case}":
                 continue
             runs = {name: cases[case] for name, cases in found.items() if case in cases}
             rounds = [{name: timed(run) for name, run in runs.items()} for _ in range(options.rounds)]
-            medians = {name: statistics.median(one[name] for one in rounds) for name in runs}
-            ratios = {
-                f"over_{name}": round(medians["nnc"] / time, 2) for name, time in medians.items() if name != "nnc"
-            }
-            shown = {name: round(time, 1) for name, time in medians.items()}
-            print(json.dumps({"case": f"{way} {case}", "microseconds": shown, **ratios}), flush=True)
+            row: dict[str, object] = {"case": f"{way} {case}"}
+            for kind, choose in (("median", statistics.median), ("least", min)):
+                times = {name: choose([one[name] for one in rounds]) for name in runs}
+                row[kind] = {name: round(time, 1) for name, time in times.items()}
+                row[f"{kind}_over"] = {
+                    name: round(times["nnc"] / time, 2) for name, time in times.items() if name != "nnc"
+                }
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

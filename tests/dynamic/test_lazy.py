@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from nnc.dynamic.eager import default_graph
 from nnc.dynamic.lazy import PendingTensor
 from nnc.errors import ArgumentError, IndexRangeError, ShapeError
 
+# A campaign tries more: NNC_EXAMPLES=10000 pytest tests/dynamic/test_lazy.py -k random_programs
+EXAMPLES = int(os.environ.get("NNC_EXAMPLES", "8"))
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
 
 
@@ -52,7 +55,7 @@ def test_a_loop_runs_one_program_per_turn() -> None:
     assert (report.runs, report.programs) == (5, 4)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_random_programs_give_the_same_bits(seed: int) -> None:
     program = random_program(seed, table=FLOATS, most=12)
     generator = np.random.default_rng(seed)
