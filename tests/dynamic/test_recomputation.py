@@ -159,6 +159,18 @@ def test_a_chain_draws_in_its_gradient_what_it_drew() -> None:
     np.testing.assert_allclose(slope, y.numpy())
 
 
+@pytest.mark.parametrize(
+    "make", [nnc.checkpoint, lambda f: lambda x: nnc.iterate(f, x, 4)], ids=["checkpoint", "chain"]
+)
+def test_nothing_stays_of_what_has_a_gradient(make: Any) -> None:
+    before = len(default_graph().record.tensors)
+    x = nnc.variable(X)
+    y = make(lambda x: ops.sin(x))(x)
+    default_graph().backward([y.sum()], [x])
+    del x, y
+    assert len(default_graph().record.tensors) == before
+
+
 def test_a_chain_carries_whole_numbers_and_containers() -> None:
     def step(state: Any, rate: Any) -> Any:
         return {"x": state["x"] * rate, "turns": state["turns"] + 1}

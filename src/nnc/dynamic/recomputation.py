@@ -104,20 +104,21 @@ def iterate(
     places = [place for place, leaf in enumerate(rest) if is_array(leaf)]
     inputs = [_variable(graph, leaf) for leaf in (*first, *(rest[place] for place in places))]
     static = [None if is_array(leaf) else leaf for leaf in rest]
+    # The call outlives its arguments in the table of gradient programs, so it holds none.
+    specs, size = tuple(one.spec for one in inputs), len(first)
 
     def pure(values: Sequence[Variable]) -> Sequence[Variable]:
         given = list(static)
-        for place, value in zip(places, values[len(first) :], strict=True):
+        for place, value in zip(places, values[size:], strict=True):
             given[place] = value
-        found, form = flatten(step(shape.unflatten(values[: len(first)]), *others.unflatten(given)))
-        specs = [operand_of(one).spec for one in found]
-        if form != shape or specs != [one.spec for one in inputs[: len(first)]]:
-            got, need = f"a step that gives {', '.join(map(str, specs))}", "a state like the one before"
+        found, form = flatten(step(shape.unflatten(values[:size]), *others.unflatten(given)))
+        made = tuple(operand_of(one).spec for one in found)
+        if form != shape or made != specs[:size]:
+            got, need = f"a step that gives {', '.join(map(str, made))}", "a state like the one before"
             raise ShapeError("iterate", got=got, need=need, origin=caller_origin())
         return [operand_of(one) for one in found]  # type: ignore[misc]  # eager values
 
-    specs = tuple(one.spec for one in inputs)
-    call = _ChainCall(graph, pure, specs, len(first), count, kept, int(reserved_counters(count)))
+    call = _ChainCall(graph, pure, specs, size, count, kept, int(reserved_counters(count)))
     return shape.unflatten(call.applied(inputs))
 
 
