@@ -267,6 +267,25 @@ def test_a_variable_that_gradients_are_asked_for_is_not_assigned_to(graph: Dynam
         assert caught.value.origin == line_of("assigned")
 
 
+def test_twins_of_variables_and_arguments_of_derivatives_are_assigned_to(graph: DynamicGraph) -> None:
+    w = graph.variable(A)
+    y = +w
+    y[0] = w[1] * 2
+    assert slope(graph, y, w).tolist() == [[0, 0, 0], [3, 3, 3]]
+    assert w.tolist() == A.tolist()
+
+    def cut(x: Any) -> Any:
+        x[:1] = 0.0
+        return (x * x).sum()
+
+    for point in (A[0], nnc.tensor(A[0]), nnc.variable(A[0]), nnc.variable(A[0]) * 1.0):
+        for way in (nnc.grad(cut), lambda x: nnc.vjp(cut, x)[1](np.float64(1.0))[0]):
+            assert way(point).tolist() == [0, 4, 6]
+        assert np.asarray(point).tolist() == A[0].tolist()
+    assert nnc.jvp(cut, (A[0],), (np.ones(3),))[1].item() == 10.0
+    assert nnc.compile(nnc.grad(cut))(A[0]).tolist() == [0, 4, 6]
+
+
 def test_functions_assign_to_arguments_under_derivatives_batches_and_compiled() -> None:
     def function(x: Any) -> Any:
         y = x * 1.0

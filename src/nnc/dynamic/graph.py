@@ -150,12 +150,18 @@ class DynamicGraph(Uncopied):
             return self.detach(variable)
         with Shield(), _Edit(self):
             if self.record.root(variable.key) == variable.key:
-                return self._hold(variable.tensor, variable.key)
+                handle = self._hold(variable.tensor, variable.key)
+                # Another object over the same memory tells this handle from the one that `variable` gave.
+                handle.tensor = variable.tensor.view(variable.spec, 0, variable.tensor.strides)
+                return handle
             return self._hold_alias(variable.tensor, variable.key, variable.root)
 
     def is_leaf(self, variable: Variable) -> bool:
-        """True for a recorded variable that nothing computed, and for a view of one."""
-        return variable.key is not None and not self.record.writers(self.record.root(variable.key))
+        """True for a recorded variable that nothing computed, and for a view of one; not for its twins."""
+        if variable.key is None:
+            return False
+        root = self.record.root(variable.key)
+        return not self.record.writers(root) and (root != variable.key or variable.tensor is variable.root)
 
     @property
     def recording(self) -> bool:
