@@ -42,6 +42,9 @@ def test_a_sequence_of_labels_costs_what_torch_says() -> None:
     model = Model(Dense(4), (5, 3), loss=loss, backend="reference")
     with pytest.raises(DataError, match="7"):
         model.train_on_batch(x[..., :3], np.array([[1, 7, 0], [1, 0, 0]], np.int32))
+    for row, told in (([1, 0, 2], "a label behind a blank"), ([2, 2, 2], "more labels than 4 steps hold in row 1")):
+        with pytest.raises(DataError, match=told):
+            Model(Dense(4), (4, 3), loss=loss).train_on_batch(x[:, :4, :3], np.array([[1, 2, 3], row]))
 
 
 def test_a_mean_and_a_variance_are_learnt_as_torch_says() -> None:

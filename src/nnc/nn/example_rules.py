@@ -81,6 +81,7 @@ def _checked_target(subject: str, value: ArrayLike, output: Shape, loss: Loss) -
             got = f"targets {list(array.shape)} for outputs {list(output)}"
             raise ShapeError(subject, got=got, need=f"targets {list(wanted)}")
         array = array.reshape(wanted)
+    loss.check_targets(subject, array, output)
     return array
 
 

@@ -7,9 +7,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.core.dtype import I32, DType
-from nnc.errors import ShapeError
+from nnc.errors import DataError, ShapeError
 from nnc.ops import (
     abs,
     add,
@@ -64,6 +67,10 @@ class Loss(ABC):
     def classes(self, output: tuple[int, ...]) -> int:
         """How many classes targets are numbers of; 0 where they are no numbers of classes."""
         return 0
+
+    def check_targets(self, subject: str, targets: NDArray[np.generic], output: tuple[int, ...]) -> None:
+        """DataError for targets of the right shape and range that make no sense for outputs of this shape."""
+        return
 
     @abstractmethod
     def build(self, output: T, target: T) -> T:
@@ -316,6 +323,18 @@ class CTC(PointwiseLoss):
         """One class per logit, the blank among them."""
         return output[-1]
 
+    def check_targets(self, subject: str, targets: NDArray[np.generic], output: tuple[int, ...]) -> None:
+        """Labels stand before blanks, and find room: a step for each, and one more between two that are equal."""
+        said = targets != 0
+        needed = said.sum(-1) + ((targets[:, 1:] == targets[:, :-1]) & said[:, 1:]).sum(-1)
+        for what, wrong in (
+            ("a label behind a blank (0)", (said[:, 1:] & ~said[:, :-1]).any(-1)),
+            (f"more labels than {output[-2]} steps hold", needed > output[-2]),
+        ):
+            if wrong.any():
+                need = "labels first, then 0; a step for each, and one more between equal ones"
+                raise DataError(subject, got=f"{what} in row {int(wrong.argmax())}", need=need)
+
     def each(self, output: T, target: T) -> T:
         """Of each example."""
         if output.spec.rank != 3:
@@ -345,6 +364,10 @@ class Weighted(PointwiseLoss):
     def classes(self, output: tuple[int, ...]) -> int:
         """Those of the loss."""
         return self.loss.classes(output)
+
+    def check_targets(self, subject: str, targets: NDArray[np.generic], output: tuple[int, ...]) -> None:
+        """As the loss does."""
+        self.loss.check_targets(subject, targets, output)
 
     def each(self, output: T, target: T) -> T:
         """weight · loss"""
