@@ -151,3 +151,9 @@ def test_a_long_chain_needs_no_recursion() -> None:
     for _ in range(3000):
         value = relu(value)
     assert len(nn.Functional([a], [value]).calls) == 3001
+
+
+def test_one_input_and_one_output_stand_for_themselves() -> None:
+    x = nn.Input((3,))
+    net = nn.Functional(x, nn.Dense(2)(x))
+    assert nn.Model(net).predict(np.ones((4, 3))).shape == (4, 2)

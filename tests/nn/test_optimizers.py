@@ -10,7 +10,7 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.dynamic import DynamicGraph
-from nnc.errors import ArityError, AttributeValueError, ShapeError
+from nnc.errors import ArityError, AttributeValueError, ShapeError, UsageError
 from nnc.nn import (
     SGD,
     Adadelta,
@@ -234,3 +234,20 @@ def test_muon_has_the_matrices_and_another_optimizer_the_rest() -> None:
     assert losses[-1] < 0.2 * losses[0]
     with pytest.raises(ShapeError, match="a matrix.*PerParameter"):
         Model(Dense(4), (6,), loss=MeanSquaredError(), optimizer=Muon()).train_on_batch(x, y)
+
+
+def test_parameters_are_frozen_and_thawed_between_sums_of_gradients() -> None:
+    x = np.ones((4, 3), np.float32)
+    net = nn.Sequential(body=nn.Dense(2), head=nn.Dense(1))
+    model = nn.Model(net, (3,), loss=nn.MeanSquaredError(), optimizer=nn.SGD(0.1).without("body.*"))
+    before = model.state_dict()
+    model.backward(x, x[:, 0])
+    model.apply_gradients()
+    assert (model.state_dict()["body.weight"] == before["body.weight"]).all()
+    model.backward(x, x[:, 0])
+    model.optimizer = nn.SGD(0.1)
+    with pytest.raises(UsageError, match="a call of backward before"):
+        model.apply_gradients()
+    model.backward(x, x[:, 0])
+    model.apply_gradients()
+    assert (model.state_dict()["body.weight"] != before["body.weight"]).any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops
-from nnc.core.dtype import I32
+from nnc.core.dtype import BOOL, I32
 from nnc.errors import MemoryLimitError, ShapeError
 from nnc.nn import padding
 from nnc.nn.data import Batches, Examples
@@ -106,7 +106,7 @@ def last_step(x: T) -> T:
 
 
 REASONS = [
-    (nn.Sequential(nn.Dense(4), nn.BatchNorm()), (4,), "train", "1.BatchNorm"),
+    (nn.Sequential(nn.Dense(4), nn.BatchNorm()), (4,), "train", "1.batch_norm"),
     (nn.TransformerBlock(2), (nn.UpTo(32), 4), "predict", "attention lets rows reach each other"),
     (nn.Lambda(lambda x: ops.softmax(ops.transpose(x, (1, 0)))), (4,), "predict", "softmax"),
     (nn.Lambda(lambda x: ops.subtract(x, ops.reduce_mean(x, (0,), keepdims=True))), (4,), "predict", "reduce_mean"),
@@ -222,3 +222,26 @@ def test_lengths_that_do_not_fit_are_told() -> None:
 def test_sizes_are_powers_of_two_up_to_the_largest() -> None:
     assert [padded_size(size, 100) for size in (1, 17, 64, 65)] == [16, 32, 64, 100]
     assert padding.EXACT == 2
+
+
+def test_an_output_without_the_open_axis_counts_rows_alone() -> None:
+    """Of sequences of any length one answer each: the last batch of an epoch is padded by rows."""
+    x, mask = nn.Input((nn.UpTo(12), 1)), nn.Input((nn.UpTo(12),), BOOL)
+    memory = nn.LSTM(4, return_sequences=False)(x, mask)
+    each = nn.LSTM(2)(x, mask)
+
+    def model() -> nn.Model:
+        net = nn.Functional((x, mask), (nn.Dense(1)(memory), each))
+        return nn.Model(net, loss=(nn.MeanSquaredError(), nn.MeanSquaredError()), seed=3)
+
+    random = np.random.default_rng(0)
+    padded, plain = model(), model()
+    # Two sizes are compiled as they are; the third runs padded.
+    for one in (padded, plain):
+        for count in (2, 4):
+            one.evaluate((np.ones((count, 9, 1)), np.ones((count, 9), bool)), (np.ones(count), np.ones((count, 9, 2))))
+    values = random.standard_normal((11, 9, 1)), random.random((11, 9)) < 0.8
+    targets = random.standard_normal(11), random.standard_normal((11, 9, 2))
+    found = padded.evaluate(values, targets)
+    results = plain.evaluation_step(11, 9).run(values, (targets[0][:, None], targets[1]))
+    np.testing.assert_allclose([found.loss, found.score * 11], [float(one.item()) for one in results[:2]], rtol=1e-5)

@@ -34,13 +34,17 @@ class LayerCall:
 
 @checked
 class Functional(MultiLayer):
-    """The layers between `inputs` and `outputs`; their names are those of their calls, or numbers in order of use."""
+    """The layers between `inputs` and `outputs`, one or several of each.
+
+    Their names are those of their calls, or numbers in order of use.
+    """
 
     __slots__ = ("calls", "inputs", "sources")
     stands_by_class = False
 
-    def __init__(self, inputs: Sequence[Input], outputs: Sequence[LayerValue]) -> None:
-        self.inputs = tuple(inputs)
+    def __init__(self, inputs: Input | Sequence[Input], outputs: LayerValue | Sequence[LayerValue]) -> None:
+        outputs = (outputs,) if isinstance(outputs, LayerValue) else outputs
+        self.inputs = (inputs,) if isinstance(inputs, Input) else tuple(inputs)
         order = _in_order(self.inputs, outputs)
         names = _names(order)
         places = {id(value): (INPUTS, place) for place, value in enumerate(self.inputs)}

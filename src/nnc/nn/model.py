@@ -208,6 +208,10 @@ class Model:
             if before[0] != _kinds(optimizer, self.specs):
                 self._own.forget("states")
                 self.since = self.updates
+            if before[0].keys() != _kinds(optimizer, self.specs).keys():
+                # Sums of gradients are kept for the parameters that are trained.
+                self._own.forget("gradients")
+                self._summed = 0
 
         with self._programs.making:
             self.exclusively(change)

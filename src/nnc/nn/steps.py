@@ -21,7 +21,21 @@ from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope, StepCache
 from nnc.nn.losses import Loss, PointwiseLoss
 from nnc.nn.optimizers import Optimizer
 from nnc.nn.padding import Built
-from nnc.ops import add, affine, broadcast_to, cast, gather, multiply, reshape, scatter, sum_of
+from nnc.ops import (
+    add,
+    affine,
+    broadcast_to,
+    cast,
+    divide,
+    gather,
+    multiply,
+    reduce_sum,
+    reshape,
+    scatter,
+    slice_axis,
+    sum_of,
+)
+from nnc.ops.fill import scalar_like
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
 from nnc.symbolic.passes import Beforehand, Pass, Report, precompute, simplify
@@ -149,7 +163,11 @@ class StepBuilder:
             real = graph.input(TensorSpec((batch, length) if length else (batch,), BOOL), "real")
             share = graph.input(TensorSpec((), steering_dtype(self.dtype)), SHARE)
             inputs = (*inputs, real, share)
-            pairs = [_pointwise(one).build_padded(output, target, real, share) for one, output, target in triples]
+            places = self._places(real, share, batch, length)
+            pairs = [
+                _pointwise(one).build_padded(output, target, *place)
+                for (one, output, target), place in zip(triples, places, strict=True)
+            ]
             results: tuple[Symbol, ...] = (sum_of(*(loss for loss, _ in pairs)), pairs[0][1])
         else:
             loss = sum_of(*(one.build(output, target) for one, output, target in triples))
@@ -216,6 +234,18 @@ class StepBuilder:
     def _scores(self, given: Mapping[str, Symbol], tokens: Symbol, cache: StepCache[Symbol]) -> tuple[Symbol, ...]:
         weights = dict(given)
         return self.layer.build_many(Scope(lambda parameter: weights[parameter.path], cache=cache), (tokens,))
+
+    def _places(self, real: Symbol, share: Symbol, batch: int, length: int) -> list[tuple[Symbol, Symbol]]:
+        """What is real of each output, and 1 / its number: of one that has no open axis, rows alone."""
+        most = min((spec.shape[0] for spec, is_open in zip(self.inputs, self.open, strict=True) if is_open), default=0)
+        whole = [(real, share)] * len(self.losses)
+        if not length or most < 2:
+            return whole
+        shapes = ([one.shape for one in self.trace(False, batch, size).results] for size in (length, length - 1 or 2))
+        rows = reshape(slice_axis(real, 1, 0, 1), (batch,))
+        count = reduce_sum(cast(rows, share.spec.dtype))
+        alone = (rows, divide(scalar_like(count, 1.0), count))
+        return [alone if one == other else both for one, other, both in zip(*shapes, whole, strict=True)]
 
     def trace(self, training: bool, batch: int, length: int) -> Built:
         """The layer's graph alone."""

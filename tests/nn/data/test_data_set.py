@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnc.errors import DataError
-from nnc.nn.data import DataSet
+from nnc.nn.data import DataSet, Examples
 
 
 def data_set(inputs: tuple[int, ...] = (3, 2), labels: tuple[int, ...] = (0, 1, 0)) -> DataSet:
@@ -37,3 +37,16 @@ def test_lengths_must_agree(inputs: tuple[int, ...], labels: tuple[int, ...]) ->
 def test_labels_must_be_classes(labels: tuple[int, ...]) -> None:
     with pytest.raises(DataError, match="need labels from 0 to 1"):
         data_set(labels=labels)
+
+
+def test_examples_are_split_at_random_or_in_order() -> None:
+    whole = Examples("ten", np.arange(10)[:, None], np.arange(10))
+    first, rest = whole.split(0.7, seed=2)
+    assert (len(first), len(rest)) == (7, 3)
+    assert sorted([*first.labels, *rest.labels]) == list(range(10))  # type: ignore[misc]  # arrays
+    again, _ = whole.split(0.7, seed=2)
+    assert np.array_equal(first.inputs, again.inputs)
+    early, late = whole.split(0.5, shuffle=False)
+    assert (list(early.labels), list(late.labels)) == ([0, 1, 2, 3, 4], [5, 6, 7, 8, 9])
+    with pytest.raises(DataError, match="0 of 10 examples; need some on either side"):
+        whole.split(0.0)

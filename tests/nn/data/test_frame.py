@@ -264,7 +264,7 @@ class TestErrors:
         with pytest.raises(DataError, match=r"steps of shapes \[1\] and \[2\]"):
             rows_of(DataFrame({"t": [np.ones((2, 1)), np.ones((1, 2))]}).batch(2, pad={"t": 0}))
 
-    @pytest.mark.parametrize("values", [[1, "a"], [object(), object()], [{}, {}]], ids=str)
+    @pytest.mark.parametrize("values", [[1, "a"], [object(), object()], [{}, {}]], ids=["text", "objects", "mappings"])
     def test_values_that_are_no_array_together_are_told(self, values: list[object]) -> None:
         with pytest.raises(DTypeError, match="column 'v'.*need numbers or texts"):
             rows_of(DataFrame({"v": values}).batch(2))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import checked
+from nnc.arguments import Probability, Size, checked
 from nnc.errors import DataError
 from nnc.nn.data.labels import check_labels
 
@@ -40,6 +40,21 @@ class Examples:
 
     def __len__(self) -> int:
         return len(_arrays(self.inputs)[0])
+
+    @checked
+    def split(self, share: Probability, *, seed: Size = 0, shuffle: bool = True) -> tuple[Examples, Examples]:
+        """This share of the examples and the rest, drawn at random by `seed`, or the first and the last ones."""
+        count = round(share * len(self))
+        if not 0 < count < len(self):
+            got = f"{count} of {len(self)} examples"
+            raise DataError(f"split {self.name}", got=got, need="some on either side", fix="take another share")
+        order = np.random.default_rng(seed).permutation(len(self)) if shuffle else np.arange(len(self))
+        parts = ((order[:count], "first"), (order[count:], "rest"))
+        first, rest = (
+            Examples(f"{self.name}, {name}", rows_of(self.inputs, rows), rows_of(self.labels, rows))
+            for rows, name in parts
+        )
+        return first, rest
 
     def __repr__(self) -> str:
         return f"Examples({self.name!r}, inputs={_shapes(self.inputs, True)}, labels={_shapes(self.labels, True)})"

@@ -1,0 +1,50 @@
+"""A physics-informed network (Raissi et al. 2019): u'' = -π² sin πx, u(-1) = u(1) = 0, so u = sin πx.
+
+Run: python examples/physics.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nnc
+from nnc import nn
+from nnc.nn.optimizers import State
+
+Weights = dict[str, nnc.Variable]
+
+
+def main(updates: int = 1000) -> float:
+    """The largest error."""
+    model = nn.Model(nn.Sequential(nn.Dense(32), nn.Tanh(), nn.Dense(32), nn.Tanh(), nn.Dense(1)), (1,))
+    points = np.linspace(-1, 1, 64, dtype=np.float32)
+    force = (-(np.pi**2) * np.sin(np.pi * points)).astype(np.float32)
+
+    def u(x: nnc.Variable, weights: Weights) -> nnc.Variable:
+        return model.apply(x.reshape((1, 1)), weights).sum()
+
+    def loss(weights: Weights) -> nnc.Variable:
+        bend = nnc.vmap(lambda x: nnc.grad(nnc.grad(u))(x, weights))(points)
+        ends = nnc.vmap(lambda x: u(x, weights))(points[[0, -1]])
+        found: nnc.Variable = ((bend - force) ** 2).mean() + 100.0 * (ends * ends).mean()
+        return found
+
+    optimizer = nn.Adam(5e-3)
+
+    @nnc.compile
+    def step(weights: Weights, state: State) -> tuple[nnc.Variable, Weights, State]:
+        value, slopes = nnc.value_and_grad(loss)(weights)
+        return value, *optimizer.update(weights, slopes, state)
+
+    weights = {path: nnc.tensor(one) for path, one in model.parameters.items()}
+    state = optimizer.init(weights)
+    for _ in range(updates):
+        value, weights, state = step(weights, state)
+    found = model.apply(nnc.tensor(points[:, None]), weights).numpy()[:, 0]
+    error = float(np.abs(found - np.sin(np.pi * points)).max())
+    print(f"loss {value.item():.4f}, largest error {error:.4f}")
+    return error
+
+
+if __name__ == "__main__":
+    main()
