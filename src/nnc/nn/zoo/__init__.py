@@ -23,6 +23,7 @@ from nnc.nn.zoo.language import (
     lstm_language_model,
     mistral_7b,
     tiny_llama,
+    transformer_base,
 )
 from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
 from nnc.nn.zoo.networks import NETWORKS, Network, network
@@ -72,6 +73,7 @@ __all__ = [
     "shufflenet_v2",
     "squeezenet",
     "tiny_llama",
+    "transformer_base",
     "unet",
     "vgg16",
     "vgg19",

@@ -244,6 +244,11 @@ class EncoderDecoder(MultiLayer):
         return LayerNorm().build(scope.inside(f"{name}_norm"), y)
 
 
+def transformer_base() -> EncoderDecoder:
+    """6 + 6 layers of 512 features (Vaswani et al. 2017): 44,140,544 parameters and those of 37,000 tokens."""
+    return EncoderDecoder(37_000)
+
+
 def sines_of(x: T) -> T:
     """[steps, features] of x[batch, steps, features]: sines of t · 10,000^(-i / pairs), and then cosines."""
     pairs = x.shape[-1] // 2

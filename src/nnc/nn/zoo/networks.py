@@ -32,6 +32,7 @@ from nnc.nn.zoo.language import (
     lstm_language_model,
     mistral_7b,
     tiny_llama,
+    transformer_base,
 )
 from nnc.nn.zoo.mobile import efficientnet_b0, mobilenet_v3_large, mobilenet_v3_small
 from nnc.nn.zoo.residual import resnet18, resnet20, resnet34, resnet50, resnet101, resnet152
@@ -83,6 +84,7 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
         "diffusion_unet": Network(
             DiffusionUNet, (Input((32, 32, 3)), Input((1,))), 35_746_307, loss=MeanSquaredError()
         ),
+        "transformer_base": Network(transformer_base, (Input((128,), I32), Input((128,), I32)), 63_084_544, I32),
         "gru": Network(gru_language_model, (35,), 18_087_800, I32),
         "lstm": Network(lstm_language_model, (35,), 19_775_200, I32),
         "gpt_6x384": Network(gpt_6x384, (256,), 10_745_088, I32),
