@@ -17,7 +17,8 @@ from nnc.core.spec import TensorSpec, spec
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layer import Layer
 from nnc.nn.zoo import network
-from nnc.nn.zoo.language import GPT
+from nnc.nn.zoo.language import GPT, LLaMA, gru_language_model
+from nnc.nn.zoo.vision_transformer import ViT
 from nnc.onnx import EXPORTS, ExportedGraph, OnnxModel, load, save
 from nnc.ops import OPERATORS
 from nnc.ops.rules import example_of
@@ -94,6 +95,9 @@ def networks() -> dict[str, tuple[Layer, tuple[int, ...], DType]]:
         "convolutions": (network("digits").layer, (8, 8, 1), f32),
         "residual": (network("resnet20").layer, (8, 8, 3), f32),
         "transformer": (GPT(61, 8, 16, 2, 2), (8,), i32),
+        "rotary transformer": (LLaMA(61, 16, 1, 4, 2, 24, window=3), (8,), i32),
+        "vision transformer": (ViT(7, 8, 16, 1, 2), (16, 16, 3), f32),
+        "gated recurrence": (gru_language_model(61, 6, 2), (7,), i32),
         "recurrence": (nn.Sequential(nn.Embedding(61, 8), nn.LSTM(6), nn.Dense(5)), (7,), i32),
     }
 
