@@ -5,7 +5,7 @@ node.py       nodes and what a row of the table is given
 importer.py   a graph of the file as a symbolic graph, for fixed sizes; what only computes shapes is folded
 rows/         one row per operator, in a file per family
 operators.py  the table
-parts.py      parts of a graph of the file: what leads to a tensor, and a graph in two
+subgraphs.py  parts of a graph of the file: what leads to a tensor, and a graph in two
 runner.py     OnnxModel: run, plan, train
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file

@@ -24,7 +24,7 @@ from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, r
 from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
-from nnc.onnx.parts import split
+from nnc.onnx.subgraphs import split
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
 

@@ -23,7 +23,7 @@ from nnc.onnx.file import GraphPart, OnnxFile
 from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
-from nnc.onnx.parts import leading_to
+from nnc.onnx.subgraphs import leading_to
 from nnc.symbolic import Symbol
 
 
