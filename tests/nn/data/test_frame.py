@@ -64,18 +64,19 @@ PIPELINES = {
 }
 
 
-class TestPlace:
-    @pytest.mark.parametrize("name", PIPELINES)
-    @pytest.mark.parametrize("workers", [0, 1, 3])
-    def test_any_place_of_any_pipeline_is_taken_up_again(self, name: str, workers: int) -> None:
-        whole = rows_of(PIPELINES[name](), epochs=2)
-        frame = PIPELINES[name]().prefetch(3 if workers else 0, workers=max(workers, 1))
-        assert rows_of(frame, epochs=2) == whole
-        for position in range(1, len(whole[1])):
-            frame.restore(BatchState(frame.state().seed, 1, position))
-            assert rows_of(frame) == [whole[1][position:]]
-        frame.close()
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_any_place_of_any_pipeline_is_taken_up_again(name: str, workers: int) -> None:
+    whole = rows_of(PIPELINES[name](), epochs=2)
+    frame = PIPELINES[name]().prefetch(3 if workers else 0, workers=max(workers, 1))
+    assert rows_of(frame, epochs=2) == whole
+    for position in range(1, len(whole[1])):
+        frame.restore(BatchState(frame.state().seed, 1, position))
+        assert rows_of(frame) == [whole[1][position:]]
+    frame.close()
 
+
+class TestPlace:
     def test_epochs_have_orders_of_their_own_and_the_seed_decides_them(self) -> None:
         first, second = rows_of(plain(seed=1).shuffle(), epochs=2)
         assert first != second
@@ -179,14 +180,15 @@ class Pairs:
         return X[place], int(Y[place])
 
 
-class TestItems:
-    def test_data_sets_of_other_libraries_are_read_by_length_and_item(self) -> None:
-        frame = DataFrame.from_items(Pairs(), ("x", "y"))
-        assert (frame.rows, [row["y"] for row in frame]) == (3, [0, 1, 2])
-        rows = [{"text": "a", "label": 1}, {"text": "b", "label": 0}]
-        (batch,) = DataFrame.from_items(rows).batch(2)
-        assert (batch["text"].tolist(), batch["label"].tolist()) == (["a", "b"], [1, 0])
+def test_data_sets_of_other_libraries_are_read_by_length_and_item() -> None:
+    frame = DataFrame.from_items(Pairs(), ("x", "y"))
+    assert (frame.rows, [row["y"] for row in frame]) == (3, [0, 1, 2])
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": 0}]
+    (batch,) = DataFrame.from_items(rows).batch(2)
+    assert (batch["text"].tolist(), batch["label"].tolist()) == (["a", "b"], [1, 0])
 
+
+class TestItems:
     def test_an_iterable_begins_again_in_each_epoch(self) -> None:
         assert [len(rows) for rows in rows_of(DataFrame.from_items({1: 0, 2: 0}.keys()), 2)] == [2, 2]
         with pytest.raises(DataError, match="a generator, which ends with the first epoch.*give the function"):
