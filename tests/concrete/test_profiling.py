@@ -107,7 +107,8 @@ def test_allocations_are_noted() -> None:
     with nnc.profile() as p:
         compiled, x, y = graph_of("reference")
         compiled({x: np.ones((64, 64), np.float32)}, y)
-    assert ("arena", compiled.memory().arena) in [(one.label, one.nbytes) for one in p.allocations]
+    (arena,) = [one.nbytes for one in p.allocations if one.label == "arena"]
+    assert arena >= compiled.memory().arena  # guards lie around it in debug mode
 
 
 def test_a_trace_has_lanes_for_threads_and_workers(tmp_path: Path) -> None:
@@ -130,3 +131,17 @@ def test_the_table_says_what_was_measured() -> None:
     assert "first" in text
     assert "gemm" in text
     assert machine_peak() > 1e8
+
+
+def test_streams_run_side_by_side_with_lanes_of_their_own() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((64, 64)), "x")
+    ends = [ops.tanh(x @ x), ops.exp(x)]
+    compiled = compile(graph, ends, streams=2)
+    value = np.ones((64, 64), np.float32)
+    expected = compiled({x: value}, *ends)
+    with nnc.profile() as p:
+        inside = compiled({x: value}, *ends)
+    assert all(map(np.array_equal, expected, inside))
+    assert sorted(one.operator for one in p.kernels)[0] == "exp"
+    assert len(p.lanes()) <= 2

@@ -16,6 +16,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -311,9 +312,11 @@ class WorkerPool(Uncopied):
 
     def traced(self, program: NativeProgram) -> tuple[WorkerTime, ...]:
         """Run a program on a pool that notes times: those of each worker that had a part in it."""
-        with self._tracing:
+        alone = program.workers == 1 or self._retired
+        # Those of a thread's own block nobody else touches.
+        with nullcontext() if alone else self._tracing:
             program.run()
-            block = self._own_block() if program.workers == 1 or self._retired else self._shared
+            block = self._own_block() if alone else self._shared
             tickets = block.slots[interpreter.TICKETS :].reshape(-1, interpreter.TICKET_SLOTS)
             found = tickets.copy()
             tickets[:, interpreter.CLOCKED :] = 0
