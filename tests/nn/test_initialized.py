@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -39,6 +42,21 @@ def test_numbers_have_their_deviation_and_bounds(
     assert values.std() == pytest.approx(deviation, rel=0.02)
     assert np.abs(values).max() <= most
     assert abs(values.mean()) < deviation / 50
+
+
+def test_models_of_wrapped_layers_are_copied_and_pickled() -> None:
+    started = nn.Initialized(
+        nn.Sequential(nn.GRU(4, 2, bidirectional=True), nn.PReLU()), (("1.*", initializers.constant(0.5)),)
+    )
+    layer = nn.Sequential(nn.Recomputed(started), head=nn.LoRA(nn.Dense(2), ("*",)))
+    model = nn.Model(layer, (5, 3), loss_scale=nn.LossScale(), optimizer=nn.Adamax(), backend="reference")
+    x, labels = np.ones((4, 5, 3), np.float32), np.zeros((4, 5), np.int32)
+    model.train_on_batch(x, labels)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(twin.predict(x), model.predict(x))
+        assert twin.scaling == model.scaling
+        expected = copy.deepcopy(model)
+        assert twin.train_on_batch(x, labels) == expected.train_on_batch(x, labels)
 
 
 def test_rules_that_fit_nothing_are_told() -> None:

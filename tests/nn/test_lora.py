@@ -64,6 +64,11 @@ def test_an_adapted_layer_may_be_computed_again_and_adapted_once_more() -> None:
     }
 
 
+def test_patterns_are_seen_from_the_layer_that_is_adapted() -> None:
+    outer = nn.Sequential(body=nn.LoRA(NET, ("head",), rank=1))
+    assert set(model(outer).parameters) == {"body.head.lora_a", "body.head.lora_b"}
+
+
 @pytest.mark.parametrize(
     ("patterns", "told"),
     [(("*.queries",), r"pattern '\*.queries'; need one that fits a dense layer: block"), ((), "no patterns")],

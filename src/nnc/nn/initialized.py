@@ -27,8 +27,9 @@ class Initialized(MultiLayer):
         used: set[str] = set()
 
         def started(parameter: ParameterSpec) -> T:
+            path = parameter.path.removeprefix(f"{scope.path}.")
             for pattern, initializer in self.rules:
-                if parameter.trainable and fnmatchcase(parameter.path, pattern):
+                if parameter.trainable and fnmatchcase(path, pattern):
                     used.add(pattern)
                     return scope.resolve(replace(parameter, initializer=initializer))
             return scope.resolve(parameter)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,33 +54,22 @@ def glorot_uniform(generator: np.random.Generator, values: Values) -> None:
 
 def constant(value: float) -> Initializer:
     """All of one value."""
-
-    def fill(generator: np.random.Generator, values: Values) -> None:
-        values[...] = value
-
-    return fill
+    return partial(_constant, value)
 
 
 def uniform(low: float, high: float) -> Initializer:
     """Uniform in low..high."""
-    return lambda generator, values: draw(values, lambda count: generator.uniform(low, high, count))
+    return partial(_uniform, low, high)
 
 
 def normal(deviation: float, mean: float = 0.0) -> Initializer:
     """Normal of this deviation."""
-    return lambda generator, values: draw(values, lambda count: generator.normal(mean, deviation, count))
+    return partial(_normal, deviation, mean)
 
 
 def truncated_normal(deviation: float) -> Initializer:
     """Normal of this deviation, drawn anew beyond two of them."""
-
-    def numbers(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-        found = generator.standard_normal(count)
-        while (far := np.abs(found) > 2.0).any():
-            found[far] = generator.standard_normal(int(far.sum()))
-        return deviation * found
-
-    return lambda generator, values: draw(values, lambda count: numbers(generator, count))
+    return partial(_truncated_normal, deviation)
 
 
 def identity(generator: np.random.Generator, values: Values) -> None:
@@ -129,3 +119,28 @@ def draw(values: Values, numbers: Callable[[int], NDArray[np.float64]]) -> None:
     for start in range(0, flat.size, CHUNK):
         part = flat[start : start + CHUNK]
         part[...] = numbers(part.size).astype(part.dtype)
+
+
+# Functions of modules, not closures: models are pickled with their specs.
+
+
+def _constant(value: float, generator: np.random.Generator, values: Values) -> None:
+    values[...] = value
+
+
+def _uniform(low: float, high: float, generator: np.random.Generator, values: Values) -> None:
+    draw(values, lambda count: generator.uniform(low, high, count))
+
+
+def _normal(deviation: float, mean: float, generator: np.random.Generator, values: Values) -> None:
+    draw(values, lambda count: generator.normal(mean, deviation, count))
+
+
+def _truncated_normal(deviation: float, generator: np.random.Generator, values: Values) -> None:
+    def numbers(count: int) -> NDArray[np.float64]:
+        found = generator.standard_normal(count)
+        while (far := np.abs(found) > 2.0).any():
+            found[far] = generator.standard_normal(int(far.sum()))
+        return deviation * found
+
+    draw(values, numbers)

@@ -28,7 +28,7 @@ ADDED = ("lora_a", "lora_b")
 class LoRA(MultiLayer):
     """`layer` with an adapter on each dense layer whose path fits a pattern (as file names do); all else is frozen.
 
-    `LoRA(net, ("*.query", "*.value"))` adapts those products of attention. Paths are those of the layer itself, with
+    `LoRA(net, ("*.query", "*.value"))` adapts those products of attention. Paths are seen from the layer itself, with
     `lora_a` and `lora_b` beside each adapted `weight`; adapters begin as nothing, and they alone are trained.
     """
 
@@ -47,9 +47,10 @@ class LoRA(MultiLayer):
 
         def adapted(place: Scope[T], x: T, y: T) -> T:
             y = scope.adapt(place, x, y)
-            fits = [pattern for pattern in self.patterns if fnmatchcase(place.path, pattern)]
+            path = place.path.removeprefix(scope.path).removeprefix(".")
+            fits = [pattern for pattern in self.patterns if fnmatchcase(path, pattern)]
             fitting.update(fits)
-            dense.append(place.path)
+            dense.append(path)
             return self._beside(replace(place, resolve=scope.resolve), x, y) if fits else y
 
         outputs = self.layer.build_many(replace(scope, resolve=frozen, adapt=adapted), inputs)
