@@ -33,5 +33,5 @@ def model(
 
 def node(operator: str, inputs: str, outputs: str, domain: str = "", **attributes: object) -> NodeProto:
     """A node; names are separated by blanks, `-` leaves one out."""
-    names = ["" if name == "-" else name for name in inputs.split()]
-    return helper.make_node(operator, names, outputs.split(), domain=domain, **attributes)
+    given, results = (["" if name == "-" else name for name in names.split()] for names in (inputs, outputs))
+    return helper.make_node(operator, given, results, domain=domain, **attributes)
