@@ -353,6 +353,14 @@ def test_what_cannot_be_called_is_refused() -> None:
         nnc.compile(3)  # type: ignore[call-overload]
 
 
+def test_what_was_recorded_is_shown_by_signature() -> None:
+    double = nnc.compile(lambda x, factor: x * factor)
+    for arguments in ((X, 2.0), (X[0], 2.0), (nnc.tensor(X), np.float32(2.0)), (X, 2.0)):
+        double(*arguments)
+    assert set(double.signatures) == {"x=f32[2, 3], factor=2.0", "x=f32[3], factor=2.0", "x=f32[2, 3], factor=f32[]"}
+    assert double.recorded == 3
+
+
 # ---- one node of the record
 
 

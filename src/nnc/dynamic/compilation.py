@@ -87,6 +87,7 @@ class _Recorded:
     results: tuple[Any, ...]
     structure: Structure
     source: _Source
+    signature: str
     call: ProgramCall | None = None
     # Per output spec, bytes and strides; per result which output it is, None for what is no symbol.
     places: tuple[tuple[TensorSpec, int, Shape], ...] = ()
@@ -156,6 +157,17 @@ class CompiledFunction(Uncopied, Generic[P, R]):
             raise UsageError("compile", got=got, need=need, origin=caller_origin())
         return programs[0].compiled
 
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """What the programs that are kept are for, the one used last at the end: each call of another kind makes one.
+
+        >>> double = compile(lambda x, factor: x * factor)
+        >>> _ = double(np.ones(3), 2.0), double(np.ones(4), 2.0)
+        >>> double.signatures
+        ('x=f64[3], factor=2.0', 'x=f64[4], factor=2.0')
+        """
+        return tuple(one.signature for one in self._programs.values())
+
     def __get__(self, instance: object, owner: type | None = None) -> CompiledFunction[P, R]:
         if instance is None:
             return self
@@ -205,10 +217,17 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         inputs = [one.symbol for one in traced if isinstance(one, TracedValue)]
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
-        return self._planned(trace, tuple(inputs), results, shape)
+        pairs = zip(_names(self.function, structure), leaves, strict=True)
+        shown = ", ".join(f"{name}={_spec(one) if _is_tensor(one) else repr(one)}" for name, one in pairs)
+        return self._planned(trace, tuple(inputs), results, shape, shown)
 
     def _planned(
-        self, trace: FunctionTrace, inputs: tuple[Symbol, ...], results: tuple[Any, ...], structure: Structure
+        self,
+        trace: FunctionTrace,
+        inputs: tuple[Symbol, ...],
+        results: tuple[Any, ...],
+        structure: Structure,
+        signature: str,
     ) -> _Recorded:
         """What the function did as a program, and as it was before passes changed it."""
         outputs = tuple(dict.fromkeys(one for one in results if isinstance(one, Symbol)))
@@ -232,7 +251,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         )
         compiled = compiled.in_arena_of(self._arena)
         moving = MovingProgram(compiled, inputs, outputs)
-        return _Recorded(compiled, moving, inputs, outputs, results, structure, source)
+        return _Recorded(compiled, moving, inputs, outputs, results, structure, source, signature)
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> list[Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
