@@ -52,6 +52,7 @@ from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.errors import GraphError, ShapeError, StaleError, UsageError
 from nnc.graph import Graph
+from nnc.graph.screen import preformatted
 from nnc.ops.rules import infer
 
 __all__ = ["ConcreteGraph", "Exec", "ExecDependency", "ExecKey", "GraphSchedule", "workspace_spec"]
@@ -382,6 +383,12 @@ class ConcreteGraph(Uncopied):
 
     def __str__(self) -> str:
         return dump(self.body)
+
+    def __repr__(self) -> str:
+        return f"ConcreteGraph({len(self)} nodes)"
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
     def to_text(self, details: bool = False) -> str:
         """One line per node, graphs inside indented; `details` adds tensors and addresses."""

@@ -15,6 +15,7 @@ from nnc.core.pool import Pool
 from nnc.core.spec import Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
 from nnc.core.storage import Storage
 from nnc.errors import DTypeError, ShapeError, UsageError
+from nnc.graph.screen import fitted, preformatted
 
 Array = NDArray[np.generic]
 
@@ -256,7 +257,10 @@ class Tensor:
         return np.array(self._array, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        return f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}"
+        return fitted(f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}")
+
+    def _repr_html_(self) -> str:
+        return preformatted(repr(self))
 
 
 def as_array(value: ArrayLike) -> Array:

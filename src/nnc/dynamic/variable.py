@@ -17,6 +17,7 @@ from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
+from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import TensorKey
 
@@ -188,4 +189,7 @@ class Variable(ArrayOperand, Uncopied):
 
     def __repr__(self) -> str:
         kind = "constant" if self.key is None else "recorded"
-        return f"Variable({self.spec}, {kind})\n{self.numpy()}"
+        return fitted(f"Variable({self.spec}, {kind})\n{self.numpy()}")
+
+    def _repr_html_(self) -> str:
+        return preformatted(repr(self))

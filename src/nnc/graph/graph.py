@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from nnc.arguments import explained, frequent
 from nnc.graph import compare, structure, text, visit
 from nnc.graph.arena import Arena, KeyWidth, ListStorage, RecordStorage, StorageFactory
+from nnc.graph.screen import preformatted
 from nnc.graph.structure import LongestPaths
 from nnc.graph.view import Edge, EdgeKey, GraphView
 
@@ -267,6 +268,9 @@ class Graph(Generic[N, E, K]):
     ) -> str:
         """The Graphviz text."""
         return text.to_dot(self, node_label, edge_label)
+
+    def _repr_html_(self) -> str:
+        return preformatted(f"{self!r}\n{self.dump()}")
 
     def __repr__(self) -> str:
         return f"Graph({self._nodes.key_name}, {len(self)} nodes, {len(self._edges)} edges, version {self._version})"

@@ -26,6 +26,7 @@ from nnc.core.shield import Shield
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
+from nnc.graph.screen import preformatted
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.products import gemm
 from nnc.ops.rules import infer
@@ -564,6 +565,12 @@ class SymbolicGraph:
 
     def __str__(self) -> str:
         return type(self).written(self)
+
+    def __repr__(self) -> str:
+        return f"SymbolicGraph({self.name!r}, {len(self.execs)} execs, {len(self.tensors)} tensors)"
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
     @frequent
     def label(self, key: TensorKey) -> str:

@@ -140,7 +140,7 @@ class Arena:
         return self.storage
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class Compiled(Uncopied):
     """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before.
 
@@ -222,6 +222,9 @@ class Compiled(Uncopied):
         """Write the page, replacing a file of that name whole or not at all."""
         page = self.page(title, stages=stages, profile=profile, before=before)
         write_atomically(Path(path), [page.encode()])
+
+    def __repr__(self) -> str:
+        return f"Compiled({len(self.planned.order)} execs, arena {self.statement.arena:,} B)"
 
     def _repr_html_(self) -> str:
         """The page in a notebook."""
