@@ -23,7 +23,7 @@ def fails_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Non
     """Let `nnc doctor` raise."""
 
     def arrange(error: BaseException) -> None:
-        def examine() -> None:
+        def examine(*, measured: bool = False) -> None:
             raise error
 
         monkeypatch.setattr(doctor, "examine", examine)
