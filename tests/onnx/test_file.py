@@ -152,6 +152,9 @@ HOSTILE: dict[str, Make] = {
         ["y"],
         {"d": np.array(1 << 45), "v": np.array([0.0, 1.0])},
     ),
+    "a split into 2^40 parts": lambda: model(
+        [node("Split", "x", "a b", num_outputs=1 << 40), node("Add", "a b", "y")], {"x": [2]}, ["y"]
+    ),
     "a border of 2^45": lambda: wide("Pad", p=np.array([0, 1 << 45])),
     "a negative size of an input": lambda: model([node("Neg", "x", "y")], {"x": [-5, 3]}, ["y"]),
     "a size of an input beyond all memory": lambda: model([node("Neg", "x", "y")], {"x": [1 << 40, 1 << 40]}, ["y"]),

@@ -96,7 +96,8 @@ def _split(call: NodeCall) -> Results:
     axis = call.integer("axis", 0) % max(x.spec.rank, 1)
     sizes = call.optional("split") if call.node.opset < 13 else call.integers_at(1)
     if sizes is None:
-        count = call.integer("num_outputs", count)
+        if call.integer("num_outputs", count) != count:
+            raise call.refuse(f"num_outputs {call.integer('num_outputs')} for {count} outputs")
         each = -(-x.shape[axis] // count)
         sizes = tuple(min(each, x.shape[axis] - each * part) for part in range(count))
     ends = np.cumsum(sizes).tolist()
