@@ -94,6 +94,10 @@ def _rows(subject: str, what: str, value: ArrayLike) -> Array:
 
 
 def _check_numbers(subject: str, what: str, array: Array) -> None:
+    if array.dtype.kind == "c":
+        raise DTypeError(
+            f"{subject}, {what}", got=str(array.dtype), need="real numbers", fix="take .real, or .imag too"
+        )
     try:
         dtype_of(array.dtype)
     except DTypeError as error:
