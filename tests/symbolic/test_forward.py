@@ -16,9 +16,12 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
+from nnc.ops import complex_numbers
+from nnc.ops.fourier import FFT
 from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.linear_algebra import CHOLESKY
 from nnc.ops.operators import OPERATORS
+from nnc.ops.pointwise import REAL
 from nnc.ops.rules import GRADIENT, NotDifferentiable, example_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
@@ -138,10 +141,10 @@ def paired(left: Sequence[Symbol], right: Sequence[Symbol]) -> Symbol:
     return ops.sum_of(*(ops.reduce_sum(ops.multiply(one, other)) for one, other in zip(left, right, strict=True)))
 
 
-# The arrays of `values_of` are bound in NHWC, so a conversion to NCHW has no place here.
-DIFFERENTIABLE = [
-    op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op is not CONVERT_LAYOUT
-]
+# The arrays of `values_of` are bound in NHWC, so a conversion to NCHW has no place here; nor have complex numbers,
+# whose pairs of derivatives `tests/ops/test_gradients.py` checks by their parts.
+ELSEWHERE = (CONVERT_LAYOUT, REAL, FFT, *complex_numbers.OPERATORS)
+DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
