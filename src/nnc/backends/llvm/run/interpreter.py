@@ -44,11 +44,8 @@ from nnc.backends.llvm.ir.target import TargetDescription
 RETIRED, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE, WORDS, RUN = 0, 8, 9, 10, 11, 12, 13, 14, 15
 PLACES, PROCESSORS = 16, 17
 TICKETS, TICKET_SLOTS, SLEEPING, THREAD, BOUND = 24, 8, 1, 2, 3
-CLOCKED, BUSY, BEGUN = (
-    4,
-    6,
-    7,
-)  # of who is profiled: seconds and nanoseconds of its last look, time computed, first look
+# Of a worker that is profiled: seconds and nanoseconds of its last look, time computed, first look.
+CLOCKED, BUSY, BEGUN = 4, 6, 7
 MASK_SLOTS = 16
 READ_MASK, WRITE_MASK = "sched_getaffinity", "sched_setaffinity"
 MOST_PROCESSORS = 64 * MASK_SLOTS
