@@ -93,6 +93,7 @@ from nnc.nn.losses import (
 from nnc.nn.metrics import METRICS, Metric, top_k
 from nnc.nn.model import Evaluation, Model
 from nnc.nn.model_memory import ModelMemory
+from nnc.nn.model_spec import load_model, save_model
 from nnc.nn.optimizers import (
     SGD,
     Adadelta,
@@ -268,8 +269,10 @@ __all__ = [
     "Upsample",
     "PointwiseLoss",
     "load_checkpoint",
+    "load_model",
     "position_of",
     "read_notes",
     "read_position",
     "save_checkpoint",
+    "save_model",
 ]
