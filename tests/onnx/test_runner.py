@@ -49,6 +49,29 @@ def test_memory_is_known_for_sizes_before_a_run() -> None:
         loaded.memory()
 
 
+def test_the_statement_counts_the_file_and_the_weights_that_are_folded(tmp_path: Path) -> None:
+    weight = np.ones((512, 1024), np.float32)
+    nodes = [node("Mul", "w two", "v"), node("MatMul", "x v", "y")]
+    onnx.save(model(nodes, {"x": ["n", 512]}, ["y"], {"w": weight, "two": np.float32(2)}), tmp_path / "m.onnx")
+    stated, alone = load(tmp_path / "m.onnx").memory(n=1), load(tmp_path / "m.onnx").compiled(n=1).memory()
+    assert stated.beside >= 2 * weight.nbytes  # as they lie in the file, and as they were before they were folded
+    assert stated.process == alone.process + stated.beside
+
+
+def test_an_input_that_a_branch_asks_for_is_given_by_name_to_a_plan() -> None:
+    branches = {
+        name: helper.make_graph([node(op, "x", "z")], name, [], [helper.make_empty_tensor_value_info("z")])
+        for name, op in (("then_branch", "Relu"), ("else_branch", "Shape"))
+    }
+    made = model([node("If", "c", "y", **branches)], {"x": [8], "c": []}, ["y"])
+    made.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+    loaded = load(made)
+    with pytest.raises(UsageError, match="give them"):
+        loaded.memory()
+    assert loaded.memory(c=1).arena == 64
+    assert len(loaded.run({"x": np.ones(8, np.float32), "c": np.array(True)})["y"]) == 8
+
+
 def test_what_acts_as_a_shape_is_bound_by_value() -> None:
     graph = helper.make_graph(
         [node("Reshape", "x shape", "y")],

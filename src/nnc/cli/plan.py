@@ -38,7 +38,7 @@ def plan(
     with recorded_stages() as stages:
         loaded = load(model, size, backend)
         compiled = _training(model, loaded, limit, backend) if train else loaded.compiled()
-    statement = compiled.memory()
+    statement = compiled.memory() if train else loaded.memory()
     if html is not None:
         compiled.html(html, model.name, stages=stages)
     facts = {

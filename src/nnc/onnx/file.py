@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -43,13 +43,17 @@ class GraphPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxFile:
-    """A model: its graph, the version of each operator set, its own functions, the folder of external data."""
+    """A model: its graph, the version of each operator set, its own functions, the folder of external data.
+
+    `nbytes` is what was read; 0 for a message of the caller's.
+    """
 
     graph: onnx.GraphProto
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     folder: Path | None = None
     ir: int = onnx.IR_VERSION
+    nbytes: int = 0
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -72,7 +76,7 @@ class OnnxFile:
 
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
     """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
-    folder = None
+    folder, nbytes = None, 0
     if isinstance(source, onnx.ModelProto):
         model = source
     else:
@@ -83,12 +87,12 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
                 data = Path(data).read_bytes()
             except OSError as error:
                 raise FormatError("onnx", got=f"{os.fspath(source)!r}: {error.strerror}", need="a file") from None
-        model = onnx.ModelProto()
+        model, nbytes = onnx.ModelProto(), len(data)
         try:
             model.ParseFromString(data)
         except (DecodeError, ValueError, UnicodeDecodeError):
             raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
-    return _checked(model, folder)
+    return replace(_checked(model, folder), nbytes=nbytes)
 
 
 def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:

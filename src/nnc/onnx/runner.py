@@ -18,6 +18,7 @@ import onnx
 from nnc.core.dtype import dtype_of
 from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
+from nnc.core.storage import give_back_free_memory
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
@@ -26,12 +27,16 @@ from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import split
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
+from nnc.symbolic.compiler.compiled import LARGE
+from nnc.symbolic.compiler.place.memory import START
 from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
 
 Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256
 MOST_STAGES = 64
+# What reading and importing leave behind, whatever the file; as `benchmarks/onnx_models.py --memory` finds it.
+IMPORTER = 3 << 20
 # Of these the first result has the element type of the first operand, and all other results are places.
 KEEPS_TYPE = ("Compress", "Unique")
 
@@ -40,13 +45,20 @@ KEEPS_TYPE = ("Compress", "Unique")
 class OnnxProgram:
     """A graph for one signature: symbols of the inputs that it reads, and how to give each output.
 
-    `nbytes` is about what its objects and the weights take that it has for itself.
+    `nbytes` is about what its objects and the weights take that it has for itself, `making` what all of it took at the
+    most until it was made.
     """
 
     compiled: Compiled | None
     inputs: Mapping[str, Symbol]
     outputs: tuple[OnnxValue, ...]
     nbytes: int = 0
+    making: int = 0
+
+    def memory(self) -> MemoryStatement:
+        """The bytes of a run of this alone."""
+        assert self.compiled is not None
+        return self.compiled.memory()
 
     def run(self, feeds: Mapping[str, Array]) -> list[Result]:
         """The outputs, as arrays of their own."""
@@ -80,7 +92,7 @@ class OnnxStages:
         values |= self.behind.run_some(values)
         return [values[name] for name in self.outputs]
 
-    def programs(self, arrays: Mapping[str, Result]) -> list[Compiled]:
+    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram]:
         """What runs for arrays of these shapes, where the node's results are as large as they can be."""
         values = dict(arrays)
         first, made = self.before.planned(values)
@@ -147,30 +159,44 @@ class OnnxModel:
         return dict(zip(self.outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
 
     def memory(self, **sizes: int) -> MemoryStatement:
-        """The bytes of a run with these open dimensions; nothing is allocated. UsageError names those still open.
+        """The bytes of a run with these open dimensions; no arena is allocated. UsageError names those still open.
 
-        Results whose size depends on data count with the largest that they can have.
+        An input without axes that a branch or a shape asks for is given by its name too. Results whose size depends on
+        data count with the largest that they can have.
         """
-        return self.compiled(**sizes).memory()
+        programs = self._programs_of(sizes)
+        largest = max(programs, key=_arena_of)
+        statement = largest.memory()
+        # Programs of other stages stay beside the largest, with what they hand to each other.
+        others = [one.memory() for one in programs if one is not largest]
+        running = statement.process + sum(one.bound + one.program + one.outputs for one in others)
+        beside = IMPORTER + self.file.nbytes + max(running, *(one.making for one in programs)) - statement.process
+        return replace(statement, beside=beside)
 
     def compiled(self, **sizes: int) -> Compiled:
         """The program of a run with these open dimensions, whose `plan()` and `page()` show its memory.
 
         Of a model in stages, which share one arena, the largest.
         """
+        compiled = max(self._programs_of(sizes), key=_arena_of).compiled
+        assert compiled is not None
+        return compiled
+
+    def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram]:
+        self.by_value |= {name for name, one in self.placeholders(**sizes).items() if name in sizes and not one.shape}
         programs, _ = self.planned(self.placeholders(**sizes))
         if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
-        return max(programs, key=lambda one: one.memory().arena)
+        return programs
 
-    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[Compiled], dict[str, Array]]:
+    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram], dict[str, Array]]:
         """The programs of a run on arrays of these shapes, and what its outputs look like."""
         given = {name: arrays[name] for name in self.inputs}
         program = self._program(given, values=False)
         if isinstance(program, OnnxStages):
             return program.programs(given), {}
         looks = {name: _look(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
-        return [] if program.compiled is None else [program.compiled], looks
+        return [] if program.compiled is None else [program], looks
 
     def run_some(self, values: Mapping[str, Result]) -> dict[str, Result]:
         """The outputs for those of the values that are inputs."""
@@ -202,7 +228,10 @@ class OnnxModel:
         return {name: _zeros(shape, kind) for name, shape, kind in zip(node.outputs, shapes, kinds) if name}
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
-        """Zeros for every input, which take no memory; UsageError names a dimension that is open still."""
+        """Zeros for every input, which take no memory; UsageError names a dimension that is open still.
+
+        An input without axes has the value that is given by its name.
+        """
         return {name: _placeholder(name, one, {**self.sizes, **sizes}) for name, one in self.inputs.items()}
 
     def example_shape(self) -> tuple[int, ...]:
@@ -278,6 +307,8 @@ class OnnxModel:
                 self.by_value |= names
                 continue
             self._programs.put(key, program)
+            if program.making >= LARGE:
+                give_back_free_memory()
             if self._depth:
                 self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
             else:
@@ -343,17 +374,21 @@ class OnnxModel:
         roots = {graph.root(symbol.key) for symbol in wanted}
         made = [one for one in before.results if _is_read(graph, one) or one.key in roots]
         own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in made}
+        making = sum(one.storage.nbytes for one in tensors.values()) + sum(one.spec.nbytes for one in own.values())
         if own:
             given = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
             bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
             # Once, and each of other shapes: not worth native code.
-            compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference").run()
+            folding = compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference")
+            making += folding.memory().arena
+            folding.run()
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
         _check_memory(compiled.memory(), tensors.values())
         used = {name: one for name, one in inputs.items() if _is_read(graph, one) or one.key in roots}
         nbytes = compiled.memory().program + sum(one.spec.nbytes for one in own.values())
-        return OnnxProgram(compiled, used, tuple(outputs), nbytes)
+        making += compiled.memory().program + START
+        return OnnxProgram(compiled, used, tuple(outputs), nbytes, making)
 
 
 def load(
@@ -404,6 +439,10 @@ def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:
         return True
     schema = schema_of(node.op_type, file.opsets.get(domain, 1), domain)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _arena_of(program: OnnxProgram) -> int:
+    return program.memory().arena
 
 
 def _check_memory(statement: MemoryStatement, tensors: Iterable[Tensor]) -> None:
@@ -475,6 +514,8 @@ def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int])
     spec = TensorSpec(tuple(shape), dtype_named(tensor.elem_type))
     if spec.nbytes > MOST_BYTES:
         raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
+    if not shape and name in sizes:
+        return np.full((), sizes[name], spec.dtype.numpy)
     return _zeros(spec.shape, spec.dtype.numpy)
 
 

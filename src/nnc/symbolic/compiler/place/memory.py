@@ -84,7 +84,8 @@ class MemoryStatement:
     largest first, with the lines that made them.
 
     Beside what the plan says, `program` is about what the objects of the program take, code among them, and `scratch`
-    what all workers keep for themselves, whatever program they run.
+    what all workers keep for themselves, whatever program they run. `beside` is what who made the graph keeps besides,
+    or took more than a run on the way: of an ONNX model its file, other stages, and weights that were folded.
     """
 
     arena: int
@@ -104,14 +105,15 @@ class MemoryStatement:
     copied_bytes_saved: int = 0
     program: int = 0
     scratch: int = 0
+    beside: int = 0
 
     @property
     def process(self) -> int:
         """About what a process takes that runs this alone, imports and inputs of the caller's left out.
 
-        arena + bound tensors + results handed out + program + scratch of workers + what nnc takes to start
+        arena + bound tensors + results handed out + program + scratch of workers + beside + what nnc takes to start
         """
-        return self.arena + self.bound + self.outputs + self.program + self.scratch + START
+        return self.arena + self.bound + self.outputs + self.program + self.scratch + self.beside + START
 
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0
