@@ -10,4 +10,6 @@ exclude_patterns = ["_build"]
 highlight_language = "none"
 html_static_path = ["static"]
 html_css_files = ["style.css"]
+# From a file system the pages found may not be read for it.
+html_show_search_summary = False
 html_show_copyright = False

@@ -55,3 +55,35 @@ def test_a_page_has_the_plan_before_a_limit_passes_and_a_timeline(call, folder) 
     moments = {step[0] for step in data["maps"][1]["steps"]}
     assert {bar[4] for bar in data["bars"]} <= moments
     assert len({bar[4] for bar in data["bars"]}) == len(moments)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("viz", "resnet152", "-o"),
+        ("plan", "absent.onnx", "--html"),
+        ("train", "digits", "--profile"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(call, folder, words) -> None:
+    (folder / "taken.html").mkdir()
+    assert "missing/map.html: got no such file or directory" in call(*words, "missing/map.html").complaint()
+    assert "taken.html: got a folder" in call(*words, "taken.html").complaint()
+    assert [path.name for path in folder.iterdir()] == ["taken.html"]
+
+
+@pytest.mark.parametrize("content", [b"", b"text", bytes(range(256)), b"id,lower,upper,size\na,0,1,nan\n"])
+@pytest.mark.parametrize("name", ["model.onnx", "blocks.csv", "notes.txt", "folder.csv"])
+def test_what_is_no_model_and_no_problem_is_a_line_and_no_file(call, folder, name: str, content: bytes) -> None:
+    (folder / "folder.csv").mkdir()
+    if name != "folder.csv":
+        (folder / name).write_bytes(content)
+    call("viz", name).complaint()
+    assert {path.name for path in folder.iterdir()} == {name, "folder.csv"}
+
+
+@pytest.mark.parametrize("rows", ["", "a,0,0,64\n", "a,0,1,0\n", "a,0,1,64\n"])
+@pytest.mark.parametrize("suffix", [".html", *sorted(WRITERS)])
+def test_plans_of_nothing_and_of_one_block_are_drawn(call, folder, rows: str, suffix: str) -> None:
+    (folder / "blocks.csv").write_text(f"id,lower,upper,size\n{rows}")
+    assert call("viz", "blocks.csv", "-o", f"out{suffix}").code == 0

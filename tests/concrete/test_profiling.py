@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.trace_format import trace_faults
 
 import nnc
 from nnc import ops
-from nnc.concrete.profiling import machine_peak
+from nnc.concrete.profiling import machine_peak, profile
 from nnc.core.recorder import PROFILER
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
+from nnc.errors import NncError
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, scope, while_loop
 
 
@@ -116,10 +118,40 @@ def test_a_trace_has_lanes_for_threads_and_workers(tmp_path: Path) -> None:
     with nnc.profile() as p:
         compiled({x: np.ones((64, 64), np.float32)}, y)
     p.trace(tmp_path / "run.json")
+    assert trace_faults((tmp_path / "run.json").read_text()) == []
     events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert {"X", "i", "M"} == {one["ph"] for one in events}
     assert {"thread 0", "worker 0"} <= {one["args"]["name"] for one in events if one["ph"] == "M"}
     assert {"kernel", "worker", "run"} <= {one["cat"] for one in events if one["ph"] == "X"}
     assert all(one["ts"] >= 0 and one["dur"] >= 0 for one in events if one["ph"] == "X")
+
+
+def test_layers_of_any_name_stay_text_of_a_line() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2,)), "x")
+    with scope("\x1b[31m\u202e" + "y" * 1_000_000):
+        y = ops.sin(x)
+    compiled = compile(graph, [y], backend="reference")
+    with nnc.profile() as p:
+        compiled({x: np.ones(2, np.float32)}, y)
+    assert len(p.chrome_trace()) < 5_000
+    assert "\x1b" not in str(p)
+    assert len(str(p)) < 2_000
+
+
+def test_profiles_inside_and_beside_each_other_note_what_ran_while_they_listened() -> None:
+    compiled, x, y = graph_of("reference")
+    one, two = profile(), profile()
+    first = one.__enter__()
+    compiled({x: np.ones((64, 64), np.float32)}, y)
+    second = two.__enter__()
+    with pytest.raises(NncError):
+        compiled({x: np.ones((3, 64), np.float32)}, y)
+    one.__exit__(None, None, None)
+    compiled({x: np.ones((64, 64), np.float32)}, y)
+    two.__exit__(None, None, None)
+    assert len(first.runs) == len(second.runs) == 1
+    assert PROFILER.recorders == ()
 
 
 def test_the_table_says_what_was_measured() -> None:

@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
+from tests.trace_format import trace_faults
 
 from nnc.planning import Block, BlockText, MapView, Problem, StepText, solve
 from nnc.planning.pictures import HEIGHT, WIDTH, WRITERS, text_map
@@ -80,3 +81,11 @@ def test_text_is_as_wide_as_asked(width: int) -> None:
 def test_a_plan_of_nothing_can_be_written_too() -> None:
     empty = MapView(Problem(()), solve(Problem(())))
     assert all(write(empty) for write in WRITERS.values())
+
+
+def test_events_have_what_the_trace_format_asks_for() -> None:
+    assert {one["ph"] for one in json.loads(WRITERS[".json"](VIEW))["traceEvents"]} == {"X", "C"}
+    assert trace_faults(WRITERS[".json"](VIEW)) == []
+    long = MapView(PROBLEM, solve(PROBLEM), "", [BlockText("\u202e" * 9, "y" * 1_000_000)] * 3)
+    assert len(WRITERS[".json"](long)) < 10_000
+    assert len(WRITERS[".csv"](long)) < 10_000

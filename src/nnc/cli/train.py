@@ -29,6 +29,7 @@ from nnc.cli.training import Options, Training, prepare
 from nnc.cli.versions import versions
 from nnc.concrete.profiling import RunProfile
 from nnc.concrete.profiling import profile as run_profile
+from nnc.core.replacement import check_writable
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 from nnc.nn import Evaluation, ModelMemory
@@ -123,6 +124,8 @@ def train(
     leave_cache(no_cache)
     if profile is not None and profile.suffix not in (".html", ".json"):
         raise UsageError("--profile", got=str(profile), need="a file that ends with .html or .json")
+    if profile is not None:
+        check_writable(profile)
     if threads is not None:
         SETTINGS.threads = threads
     place = checkpoint_of(program, checkpoint)

@@ -12,7 +12,7 @@ from nnc.cli.onnx_model import Sizes, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import count, output, write_json
 from nnc.concrete.profiling import RunProfile, profile
-from nnc.core.replacement import write_atomically
+from nnc.core.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn.zoo.networks import NETWORKS, network
 from nnc.planning import MapView, page_of_views, read_csv, smallest_plan
@@ -68,6 +68,7 @@ def viz(
     place = Path(f"{Path(what).stem}.html") if output_file is None else output_file
     if place.suffix not in (".html", *WRITERS):
         raise UsageError("--output", got=str(place), need=f"a file that ends with .html or {', '.join(WRITERS)}")
+    check_writable(place)
     content = _content(place.suffix, what, batch, kind, limit, profile, size, backend)
     write_atomically(place, [content])
     if json:

@@ -27,6 +27,7 @@ from nnc.core.recorder import PROFILER, Allocated, KernelTime, Record, RunTime, 
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.planning import PageTable, TimelineBar, page_of_views
+from nnc.planning.page import plain
 
 SHOWN = 12
 
@@ -112,16 +113,16 @@ class RunProfile:
         for one in self.records:
             match one:
                 case KernelTime():
-                    layer = layer_of(one)
+                    layer = plain(layer_of(one))
                     add(one.operator, "kernel", lanes[one.thread], one.begin, one.end,
                         layer=layer, line=one.origin, backend=one.backend, operations=one.work)  # fmt: skip
                     for each in one.workers:
                         facts = {"layer": layer, "busy_us": each.busy / 1e3}
                         add(one.operator, "worker", len(lanes) + each.worker, each.begin, each.end, **facts)
                 case RunTime():
-                    add(one.name or "run", "run", lanes[one.thread], one.begin, one.end)
+                    add(plain(one.name) or "run", "run", lanes[one.thread], one.begin, one.end)
                 case Allocated():
-                    args = {"bytes": one.nbytes, "label": one.label}
+                    args = {"bytes": one.nbytes, "label": plain(one.label)}
                     place = {"ph": "i", "s": "p", "pid": 1, "tid": 0, "ts": (one.moment - self.begin) / 1e3}
                     events.append({"name": "allocation", "cat": "memory", **place, "args": args})
         workers = {each.worker for one in self.kernels for each in one.workers}
@@ -216,9 +217,7 @@ def _table(what: str, rows: list[ProfileRow]) -> Iterator[str]:
     yield f"\n{what:40} {'calls':>8} {'ms':>10} {'time':>6} {'waits ms':>9} {'of peak':>8}"
     for row in rows[:SHOWN]:
         share, seconds = row.seconds / total, row.seconds * 1e3
-        name = row.name or "(no layer)"
-        yield (
-            f"{name[-40:]:40} {row.calls:>8,} {seconds:>10.3f} {share:>6.1%} {row.waited * 1e3:>9.3f} {row.share:>8.1%}"
-        )
+        name = plain(row.name[-40:]) or "(no layer)"
+        yield (f"{name:40} {row.calls:>8,} {seconds:>10.3f} {share:>6.1%} {row.waited * 1e3:>9.3f} {row.share:>8.1%}")
     if len(rows) > SHOWN:
         yield f"{len(rows) - SHOWN} more"

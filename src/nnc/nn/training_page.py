@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from nnc.concrete.profiling import RunProfile, profile
-from nnc.core.replacement import write_atomically
+from nnc.core.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn.steps import ModelStep
 from nnc.nn.training import Callback, Progress, Run
@@ -38,6 +38,7 @@ class TrainingPage(Callback):
         self._listening = ExitStack()
 
     def on_train_begin(self, run: Run) -> None:
+        check_writable(self._path)
         self._updates, self._batch, self._profile = 0, 0, None
 
     def on_batch_end(self, run: Run, progress: Progress) -> None:

@@ -241,6 +241,11 @@ def _stages(stages: Sequence[GraphStage], texts: _Texts) -> dict[str, object]:
     }
 
 
+def plain(text: str) -> str:
+    """What files and terminals may hold, as long as a page shows; marks that turn the direction of writing are left out."""
+    return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
+
+
 def memory_begins(problem: Problem, plan: Plan) -> dict[str, int]:
     """Arenas of several kinds of memory lie above each other."""
     begins, begin = {}, 0

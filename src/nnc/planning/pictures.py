@@ -16,7 +16,7 @@ from io import StringIO
 
 import numpy as np
 
-from nnc.planning.page import LONGEST_TEXT, BlockText, MapView, memory_begins
+from nnc.planning.page import BlockText, MapView, memory_begins, plain
 from nnc.planning.plan import Plan
 from nnc.planning.problem import Block, Problem
 
@@ -61,10 +61,10 @@ def svg(view: MapView) -> bytes:
     for block, text, address in placed_blocks(view):
         x, wide = MARGIN + (block.lower - first) * across, (block.upper - block.lower) * across
         y, high = MARGIN + HEIGHT - (address + block.size) * up, block.size * up
-        name = " · ".join(part for part in (_plain(text.name), text.operator, text.line) if part)
+        name = " · ".join(part for part in map(plain, (text.name, text.operator, text.line)) if part)
         rows.append(
             f'<rect x="{x:.2f}" y="{y:.2f}" width="{wide:.2f}" height="{high:.2f}" stroke="white" stroke-width="0.3" '
-            f'fill="rgb{colours[text.layer or text.name]}"><title>{escape(_plain(name))}: {block.size} B, '
+            f'fill="rgb{colours[text.layer or text.name]}"><title>{escape(name)}: {block.size} B, '
             f"steps {block.lower} to {block.upper - 1}</title></rect>"
         )
     plan = view.plan
@@ -72,15 +72,10 @@ def svg(view: MapView) -> bytes:
     proof = "proven smallest" if plan.optimal else f"lower bound {plan.lower_bound:,} B"
     rows += [
         f'<path d="M{peak:.2f} {MARGIN}v{HEIGHT}M{MARGIN} {bound:.2f}h{WIDTH}" stroke="#d81b60" stroke-dasharray="4"/>',
-        f'<text x="{MARGIN}" y="{MARGIN - 10}">{escape(_plain(view.title))} {steps} steps, arena '
+        f'<text x="{MARGIN}" y="{MARGIN - 10}">{escape(plain(view.title))} {steps} steps, arena '
         f"{plan.arena_bytes:,} B, {proof}</text>",
     ]
     return ("\n".join([*rows, "</svg>"]) + "\n").encode()
-
-
-def _plain(text: str) -> str:
-    """What XML may hold, no longer than a page shows; marks that turn the direction of writing are left out."""
-    return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
 def png(view: MapView) -> bytes:
@@ -115,7 +110,7 @@ def comma_separated(view: MapView) -> bytes:
     )
     for block, text, address in placed_blocks(view):
         life = block.lower, block.upper, block.size, block.alignment, block.memory, address
-        writer.writerow((_plain(text.name), *life, _plain(text.layer), text.operator, text.role, text.line))
+        writer.writerow((plain(text.name), *life, *map(plain, (text.layer, text.operator, text.role, text.line))))
     return file.getvalue().encode()
 
 
@@ -126,7 +121,7 @@ def chrome_trace(view: MapView) -> bytes:
 
     def add(name: str, lane: int, begin: int, end: int, **facts: object) -> None:
         place = {"ph": "X", "pid": 1, "tid": lane, "ts": begin, "dur": end - begin}
-        events.append({"name": _plain(name), **place, "args": facts})
+        events.append({"name": plain(name), **place, "args": facts})
 
     ends = [step.moment for step in view.steps[1:]] + [_steps(view)[1]]
     for step, end in zip(view.steps, ends, strict=False):
@@ -135,7 +130,7 @@ def chrome_trace(view: MapView) -> bytes:
     for block, text, address in sorted(placed_blocks(view), key=lambda one: (one[0].lower, one[2])):
         lane = next((number for number, free in enumerate(lanes) if free <= block.lower), len(lanes))
         lanes[lane : lane + 1] = [block.upper]
-        add(text.name, lane + 1, block.lower, block.upper, bytes=block.size, address=address, layer=text.layer)
+        add(text.name, lane + 1, block.lower, block.upper, bytes=block.size, address=address, layer=plain(text.layer))
         used[block.lower] = used.get(block.lower, 0) + block.size
         used[block.upper] = used.get(block.upper, 0) - block.size
     total = 0
