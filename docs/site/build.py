@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reference import PACKAGES, page
+from reference import PACKAGES, linked, page
 from sphinx.cmd.build import build_main
 
 HERE = Path(__file__).parent
@@ -52,7 +52,8 @@ def _copy(path: Path, target: Path) -> None:
         return link[0] if is_page and place.is_file() else link[1]
 
     text = path.read_text(encoding="utf-8")
-    _write(target, re.sub(r"(?<!!)\[([^\]\n]+)\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", kept, text))
+    text = re.sub(r"(?<!!)\[([^\]\n]+)\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", kept, text)
+    _write(target, linked(text))
 
 
 def _write(path: Path, text: str) -> None:

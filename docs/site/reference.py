@@ -1,14 +1,17 @@
 """Reference pages from docstrings: one page a public package, every public name once, with its signature and its text.
 
 Docstrings are written as people read them in a terminal: paragraphs, `code`, formulas and tables indented by four
-spaces, doctests. That is almost Markdown; what Markdown would take for its own outside of code is escaped.
+spaces, doctests. That is almost Markdown; what Markdown would take for its own outside of code is escaped. Names in
+`code` that have an entry lead to it, here and in the guides.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -33,13 +36,57 @@ def page(name: str) -> str:
     module = import_module(name)
     lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
     for member in public_names(module):
-        lines += _entry(member, getattr(module, member))
-    return "\n".join(lines) + "\n"
+        lines += _entry(name, member, getattr(module, member))
+    return linked("\n".join(lines) + "\n", name)
 
 
-def _entry(name: str, value: object) -> Iterator[str]:
+@cache
+def entries() -> Mapping[str, str]:
+    """The anchor of each entry, by what code calls it: in full, from `nnc` on, and a type that is the only one so."""
+    found: dict[str, str] = {}
+    modules = {name: import_module(name) for name in PACKAGES}
+    short = Counter(member for module in modules.values() for member in public_names(module))
+    for name, module in modules.items():
+        for member in public_names(module):
+            full = f"{name}.{member}"
+            found[full] = found[full.removeprefix("nnc.")] = _anchor(full)
+            if short[member] == 1 and member[0].isupper() and len(member) > 1:
+                found[member] = found[full]
+    return found
+
+
+def _anchor(full: str) -> str:
+    """Anchors do not tell capitals: `VARIADIC`, `Variadic` and `variadic` would be one."""
+    package, _, name = full.rpartition(".")
+    kind = "constant" if name.isupper() else "type" if name[0].isupper() else "name"
+    return f"{package}.{kind}.{name}"
+
+
+def linked(text: str, package: str = "nnc") -> str:
+    """Names in code, of the package first, as links to their entries; fenced blocks, links and headings stay."""
+    known = entries()
+
+    def link(found: re.Match[str]) -> str:
+        name = re.match(r"[\w.]*", found[1])
+        asked = name[0].strip(".") if name else ""
+        target = known.get(f"{package}.{asked}") if package != "nnc" else None
+        target = target or known.get(asked) or known.get(asked.rpartition(".")[0])
+        return f"[{found[0]}](#{target})" if target else found[0]
+
+    parts = re.split(
+        r"(^```.*?^```|^#.*?$|^(?: {4}).*?$|!?\[[^\]\n]*\]\([^)\n]*\))", text, flags=re.DOTALL | re.MULTILINE
+    )
+    return "".join(part if at % 2 else re.sub(r"(?<!`)`([^`\n]+)`(?!`)", link, part) for at, part in enumerate(parts))
+
+
+def _entry(package: str, name: str, value: object) -> Iterator[str]:
+    yield f"({_anchor(f'{package}.{name}')})="
     yield f"## {_plain(name)}"
     yield ""
+    first = next(one for one in PACKAGES if getattr(import_module(one), name, None) is value)
+    if first != package and name in public_names(import_module(first)):
+        yield from (f"`{first}.{name}`.", "")
+        return
     if callable(value):
         yield from ("```text", _signature(name, value), "```", "")
     own = inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None

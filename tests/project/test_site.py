@@ -43,6 +43,30 @@ def test_every_public_package_has_a_page() -> None:
     assert packages - hidden - set(REFERENCE.PACKAGES) == set()
 
 
+def test_names_in_code_lead_to_their_entry() -> None:
+    text = (
+        "`Dense` and `nn.stream(x)`, `VARIADIC`, `no_name`\n\n```python\n`Dense`\n```\n\n# `Dense`\n\n[`Dense`](a.md)\n"
+    )
+    assert REFERENCE.linked(text) == (
+        "[`Dense`](#nnc.nn.type.Dense) and [`nn.stream(x)`](#nnc.nn.name.stream), "
+        "[`VARIADIC`](#nnc.graph.constant.VARIADIC), `no_name`\n\n"
+        "```python\n`Dense`\n```\n\n# `Dense`\n\n[`Dense`](a.md)\n"
+    )
+    assert REFERENCE.linked("`backward`", "nnc.symbolic") == "[`backward`](#nnc.symbolic.name.backward)"
+
+
+def test_anchors_are_as_many_as_entries_whatever_the_case() -> None:
+    anchors = re.findall(r"^\((.*)\)=$", "\n".join(map(REFERENCE.page, REFERENCE.PACKAGES)), re.MULTILINE)
+    assert len({anchor.lower() for anchor in anchors}) == len(anchors) > 500
+    assert set(REFERENCE.entries().values()) == set(anchors)
+
+
+def test_what_two_packages_hand_on_is_told_once() -> None:
+    assert "`nnc.Variable`" in REFERENCE.page("nnc.dynamic")
+    text = REFERENCE.page("nnc.dynamic").partition("## Variable\n")[2].partition("\n## ")[0]
+    assert len(text.splitlines()) < 6
+
+
 def test_docstrings_become_markdown() -> None:
     text = "f: a*b_c and `x*y`\n\n    z = a*b\n\n>>> f(1)\n[2]\n\nAfter <it>."
     assert REFERENCE.markdown(text) == (

@@ -242,7 +242,7 @@ def _stages(stages: Sequence[GraphStage], texts: _Texts) -> dict[str, object]:
 
 
 def plain(text: str) -> str:
-    """What files and terminals may hold, as long as a page shows; marks that turn the direction of writing are left out."""
+    """What files and terminals may hold, as long as a page shows; without marks that turn the direction of writing."""
     return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
