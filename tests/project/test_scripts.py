@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SHELL_SCRIPTS = [
-    ROOT / "scripts" / name for name in ("nnc", "test", "test-versions", "format", "fuzz", "environment.sh")
+    ROOT / "scripts" / name for name in ("nnc", "test", "test-versions", "format", "fuzz", "docs", "environment.sh")
 ] + [ROOT / ".ci" / "run"]
 PROJECT = """\
 [build-system]
@@ -116,6 +116,15 @@ def test_continuous_integration_calls_the_tests_alone() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     commands = [line for line in lines if line and not line.startswith("#")]
     assert commands == ['exec "$(dirname -- "$0")/../scripts/test"']
+
+
+def test_the_browser_s_commands_are_told_without_an_environment() -> None:
+    told = subprocess.run(
+        ["sh", ROOT / "scripts" / "docs", "--install-browser"], capture_output=True, text=True, check=True
+    )
+    assert "apt install chromium\n" in told.stdout
+    assert "pip install playwright\n" in told.stdout
+    assert told.stderr == ""
 
 
 def test_a_second_call_installs_nothing_and_says_nothing(checkout: Path, tmp_path: Path) -> None:
