@@ -37,6 +37,13 @@ def test_a_complaint_goes_to_standard_error(capsys) -> None:
     assert (captured.out, captured.err) == ("", "nnc: two\\nlines\n")
 
 
+def test_a_cell_of_ten_megabytes_is_cut(capsys) -> None:
+    rows = table("names", "name")
+    add_row(rows, "y" * 10_000_000)
+    output().print(rows)
+    assert 500 < len(capsys.readouterr().out) < 5_000
+
+
 def test_cells_are_no_markup(capsys) -> None:
     rows = table("Title [red]", "name", "size", numbers=("size",))
     add_row(rows, "[bold]x[/bold] :smile: \x1b[1m", "1")

@@ -19,6 +19,7 @@ from nnc.planning.pictures import text_map
 
 PIPE_WIDTH = 160
 MAP_ROWS = 12
+LONGEST_CELL = 500
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -77,8 +78,8 @@ def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 def add_row(target: Table, *cells: str) -> None:
-    """A row of plain text."""
-    target.add_row(*(Text(plain(cell)) for cell in cells))
+    """A row of plain text; what is longer than anybody reads is cut."""
+    target.add_row(*(Text(plain(cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…")) for cell in cells))
 
 
 def print_map(problem: Problem, plan: Plan, memory: str) -> None:
