@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 import onnx
 from nnc import nn, ops
 from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I64, DType
+from nnc.core.dtype import BOOL, I64, DType, dtype_of
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import BackendError, UsageError
-from nnc.nn.layer import Layer
+from nnc.nn.layer import Input, Layer
 from nnc.nn.zoo import network
-from nnc.nn.zoo.language import GPT, LLaMA, gru_language_model
+from nnc.nn.zoo.diffusion import DiffusionUNet
+from nnc.nn.zoo.language import BERT, GPT, EncoderDecoder, LLaMA, gru_language_model
+from nnc.nn.zoo.mobile import SqueezeExcitation
+from nnc.nn.zoo.segmentation import unet
+from nnc.nn.zoo.shufflenet import ChannelShuffle, HalfKept
 from nnc.nn.zoo.vision_transformer import ViT
 from nnc.onnx import EXPORTS, ExportedGraph, OnnxModel, load, save
 from nnc.ops import OPERATORS
@@ -89,8 +93,10 @@ def test_views_are_read_as_they_lie(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again(source, tmp_path / "view.onnx", {"x": x})["y"], expected)
 
 
-def networks() -> dict[str, tuple[Layer, tuple[int, ...], DType]]:
+def networks() -> dict[str, tuple[Layer, Any, DType]]:
+    """What the networks of the zoo are made of, in small; `benchmarks/onnx_round_trip.py` compares them as they are."""
     f32, i32 = nn.Model(nn.Dense(1), (1,)).dtype, network("lstm").input_dtype
+    weighed = SqueezeExcitation(4, nn.ReLU(), nn.Sigmoid())
     return {
         "convolutions": (network("digits").layer, (8, 8, 1), f32),
         "residual": (network("resnet20").layer, (8, 8, 3), f32),
@@ -98,6 +104,11 @@ def networks() -> dict[str, tuple[Layer, tuple[int, ...], DType]]:
         "rotary transformer": (LLaMA(61, 16, 1, 4, 2, 24, window=3), (8,), i32),
         "vision transformer": (ViT(7, 8, 16, 1, 2), (16, 16, 3), f32),
         "gated recurrence": (gru_language_model(61, 6, 2), (7,), i32),
+        "diffusion": (DiffusionUNet(8, (1, 2), 1, 4, 4), (Input((8, 8, 3)), Input((1,))), f32),
+        "segmentation": (unet(2, 4, 2), (8, 8, 3), f32),
+        "shuffled and weighed channels": (nn.Sequential(ChannelShuffle(2), HalfKept(weighed)), (6, 6, 8), f32),
+        "encoder": (BERT(61, 8, 16, 1, 2), (8,), i32),
+        "encoder and decoder": (EncoderDecoder(61, 16, 1, 2), (Input((8,), i32), Input((6,), i32)), i32),
         "recurrence": (nn.Sequential(nn.Embedding(61, 8), nn.LSTM(6), nn.Dense(5)), (7,), i32),
     }
 
@@ -153,6 +164,18 @@ def test_what_is_composed_means_the_same(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again(source, tmp_path / "y.onnx", {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
 
 
+def inputs_of(found: OnnxModel, batch: int) -> dict[str, NDArray[Any]]:
+    return {
+        name: elements(TensorSpec(one.shape, dtype_of(one.dtype)), batch)
+        for name, one in found.placeholders(batch=batch).items()
+    }
+
+
+def predicted(model: nn.Model, feeds: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    values = tuple(feeds.values())
+    return np.asarray(model.predict(values if len(values) > 1 else values[0]))
+
+
 @pytest.mark.parametrize("name", networks())
 def test_a_model_comes_back_with_an_open_batch(name: str, tmp_path: Path) -> None:
     layer, shape, dtype = networks()[name]
@@ -162,8 +185,8 @@ def test_a_model_comes_back_with_an_open_batch(name: str, tmp_path: Path) -> Non
     onnx.checker.check_model(str(path), full_check=True)
     found = load(path, backend="reference")
     for batch in (1, 3):
-        x = elements(TensorSpec((batch, *shape), dtype), batch)
-        np.testing.assert_allclose(found.run({"x": x})["y"], model.predict(x), rtol=1e-5, atol=1e-5)
+        feeds = inputs_of(found, batch)
+        np.testing.assert_allclose(found.run(feeds)["y"], predicted(model, feeds), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", networks())
@@ -175,8 +198,8 @@ def test_onnxruntime_gives_the_same(name: str, tmp_path: Path) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    x = elements(TensorSpec((3, *shape), dtype), 0)
-    np.testing.assert_allclose(session.run(None, {"x": x})[0], model.predict(x), rtol=1e-4, atol=1e-5)
+    feeds = inputs_of(load(tmp_path / "model.onnx"), 3)
+    np.testing.assert_allclose(session.run(None, feeds)[0], predicted(model, feeds), rtol=1e-4, atol=1e-5)
 
 
 def small() -> nn.Model:
