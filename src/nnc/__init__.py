@@ -38,7 +38,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, onnx, ops, planning, sklearn, symbolic
+    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, ops, planning, symbolic
+    from nnc import onnx as onnx
+    from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
     from nnc.core.dtype import BF16 as bf16
     from nnc.core.dtype import BOOL as bool_
@@ -127,6 +129,7 @@ if find_spec("numpy") is not None:
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     use_compiler(_translate)
 
+# All that can be had without an extra: `onnx` and `sklearn` are asked for by their names.
 __all__ = [
     "Variable",
     "__version__",
@@ -159,14 +162,12 @@ __all__ = [
     "nn",
     "no_grad",
     "normal",
-    "onnx",
     "ops",
     "planning",
     "profile",
     "save",
     "scan",
     "seed",
-    "sklearn",
     "spec",
     "symbolic",
     "tensor",
