@@ -47,7 +47,7 @@ def rows() -> Iterator[Case]:
             attrs = AdamAttrs(0.8, 0.95, 1e-6, 0.01, decoupled)
             note = "decoupled" * decoupled
             yield Case(AMSGRAD, attrs, (w, w, w, v, v, rate, step), FLOATS, note)
-    for rows, columns in ((5, 3), (3, 5)):
+    for rows, columns in ((5, 3), (3, 5), (4, 4)):
         matrix = Argument((rows, columns))
         yield Case(MUON, MuonAttrs(nesterov=rows > columns), (matrix, matrix, matrix, rate), FLOATS, f"{rows} rows")
     still = Argument((4,), constant(0.0))

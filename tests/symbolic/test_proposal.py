@@ -22,10 +22,12 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.graph import Op
+from nnc.ops import complex_numbers
 from nnc.ops.broadcast import REDUCE_SUM
 from nnc.ops.copy import STOP_GRADIENT
+from nnc.ops.fourier import FFT
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import SQRT, SQUARE
+from nnc.ops.pointwise import REAL, SQRT, SQUARE
 from nnc.ops.reduction import REDUCE_NORM
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, faults, prune, verify
@@ -109,7 +111,9 @@ ENOUGH = 8
 
 
 # What stops gradients has another one than its differences, on purpose.
-DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op is not STOP_GRADIENT]
+# Complex operators are looked at between real numbers, below.
+OTHERS = (STOP_GRADIENT, REAL, FFT, *complex_numbers.OPERATORS)
+DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op not in OTHERS]
 
 
 def third_order_row(op: Op[Any]) -> Case:
@@ -146,6 +150,21 @@ def test_m18_the_third_order_is_that_of_differences_of_the_second(op: Op[Any]) -
     chosen = CHOOSING_INPUTS.get(case.op, ())
     free = [x for index, x in enumerate(inputs) if x is not None and x.spec.dtype is F64 and index not in chosen]
     results = [y for y in graph.apply(Command(case.op, case.attrs), inputs) if y.spec.dtype.is_float]
+    check_the_third_order(graph, free, results, values)
+
+
+def test_m18_the_third_order_between_real_numbers_through_complex_ones() -> None:
+    graph = SymbolicGraph()
+    x, y = graph.input(spec((2, 3), F64), "x"), graph.input(spec((2, 3), F64), "y")
+    z = ops.fft(ops.complex_of(x, y), axis=-1)
+    turned = ops.ifft(z * ops.conjugate(ops.fft(z, axis=0)), axis=-1)
+    values = {one: np.random.default_rng(index).standard_normal(one.shape) for index, one in enumerate((x, y))}
+    check_the_third_order(graph, [x, y], [ops.magnitude(z), ops.real(turned), ops.imaginary(turned)], values)
+
+
+def check_the_third_order(
+    graph: SymbolicGraph, free: Sequence[Symbol], results: Sequence[Symbol], values: dict[Symbol, Array]
+) -> None:
     # The sine makes all derivatives of linear operators differ from 0.
     scalar = weighted(graph, [ops.sin(y) for y in results], values)
     for _ in range(2):

@@ -83,22 +83,22 @@ def checkpoint(function: Function) -> Function:
 
 @checked
 def iterate(
-    step: Function, state: Tree, count: Size, *operands: Tree, snapshots: Count | Literal["sqrt", "log"] = "sqrt"
+    step: Function, state: Tree, steps: Size, *operands: Tree, snapshots: Count | Literal["sqrt", "log"] = "sqrt"
 ) -> Tree:
-    """The state behind `count` steps: state = step(state, *operands), which keeps shapes and element types.
+    """The state behind so many `steps`: state = step(state, *operands), which keeps shapes and element types.
 
     A gradient holds `snapshots` states at a time, the first one among them: a number, or the square root or the binary
-    logarithm of the count, rounded up. In compiled functions it is a loop of the program, which keeps all states.
+    logarithm of the steps, rounded up. In compiled functions it is a loop of the program, which keeps all states.
     """
     if active_trace() is not None:
-        return scan(lambda carry, _: (step(carry, *operands), ()), state, np.zeros(count, np.float32))[0]
+        return scan(lambda carry, _: (step(carry, *operands), ()), state, np.zeros(steps, np.float32))[0]
     (first, shape), (rest, others) = flatten(state), flatten(operands)
     graph = _recording_graph([*first, *rest])
-    if graph is None or not count:
-        for _ in range(count):
+    if graph is None or not steps:
+        for _ in range(steps):
             state = step(state, *operands)
         return state
-    slots = {"sqrt": math.ceil(math.sqrt(count)), "log": math.ceil(math.log2(count))}
+    slots = {"sqrt": math.ceil(math.sqrt(steps)), "log": math.ceil(math.log2(steps))}
     kept = max(slots[snapshots], 1) if isinstance(snapshots, str) else snapshots
     # Numbers and other static operands stay as they are.
     places = [place for place, leaf in enumerate(rest) if is_array(leaf)]
@@ -118,7 +118,7 @@ def iterate(
             raise ShapeError("iterate", got=got, need=need, origin=caller_origin())
         return [operand_of(one) for one in found]  # type: ignore[misc]  # eager values
 
-    call = _ChainCall(graph, pure, specs, size, count, kept, int(reserved_counters(count)))
+    call = _ChainCall(graph, pure, specs, size, steps, kept, int(reserved_counters(steps)))
     return shape.unflatten(call.applied(inputs))
 
 

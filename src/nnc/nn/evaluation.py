@@ -35,7 +35,7 @@ def dynamic_evaluate(model: Model, x: Any, tensors: Mapping[str, Any] | None = N
 
     >>> import nnc
     >>> model = nnc.nn.Model(nnc.nn.Dense(1), (2,))
-    >>> slope = nnc.grad(lambda x: nnc.nn.dynamic_evaluate(model, x).sum())([[1.0, 2.0]])
+    >>> slope = nnc.grad(lambda x: nnc.nn.dynamic_evaluate(model, x).sum())(nnc.tensor([[1.0, 2.0]]))
     >>> bool((slope.numpy()[0] == model.parameters["weight"].numpy().ravel()).all())
     True
     """

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import overload
 
+from nnc.arguments import checked
 from nnc.core.replacement import reason_of
 from nnc.core.serialize import load_tensors, save_tensors
 from nnc.core.tensor import Tensor
@@ -58,6 +59,7 @@ def load(
     return model
 
 
+@checked
 def mapped_tensors(path: Path | str) -> Mapping[str, Tensor]:
     """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
     place = Path(path)

@@ -130,6 +130,7 @@ def memory_map(
     return page_of_views(title, [MapView(problem, plan, title, blocks, steps)])
 
 
+@checked
 def page_of_views(
     title: str,
     maps: Sequence[MapView] = (),
@@ -246,6 +247,7 @@ def plain(text: str) -> str:
     return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
+@checked
 def memory_begins(problem: Problem, plan: Plan) -> dict[str, int]:
     """Arenas of several kinds of memory lie above each other."""
     begins, begin = {}, 0
