@@ -213,10 +213,13 @@ class DynamicGraph(Uncopied):
             return tuple([Variable(self, tensor, None) for tensor in outputs])
         origin = caller_origin()
         with Shield(), _Edit(self):
-            keys = tuple(None if variable is None else self._key_of(variable) for variable in inputs)
-            written = tuple(self._new_symbol(tensor.spec, origin) for tensor in outputs)
+            # Lists: a generator is resumed, at the price of a call, for each of its elements.
+            keys = tuple([None if variable is None else variable.key for variable in inputs])
+            if None in keys:
+                keys = tuple([None if variable is None else self._key_of(variable) for variable in inputs])
+            written = tuple([self._new_symbol(tensor.spec, origin) for tensor in outputs])
             self._count_aliases(self.record.add_exec(ExecSymbol(command, keys, written, "", origin)))
-            return tuple(self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True))
+            return tuple([self._hold(tensor, key) for tensor, key in zip(outputs, written, strict=True)])
 
     def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Tensor, ...]:
         """Run `command` now, whether or not it is recorded."""
@@ -473,12 +476,11 @@ class DynamicGraph(Uncopied):
             self._oldest[root] = oldest
 
     def _discount(self, key: TensorKey) -> None:
-        """One use less of `key` if it is an alias; forgotten with the last."""
-        if key in self._alias_uses:
-            self._alias_uses[key] -= 1
-            if not self._alias_uses[key]:
-                del self._alias_uses[key]
-                self.record.tensors.remove(key)
+        """One use less of `key`, an alias; forgotten with the last."""
+        self._alias_uses[key] -= 1
+        if not self._alias_uses[key]:
+            del self._alias_uses[key]
+            self.record.tensors.remove(key)
 
     @frequent
     def release(self, key: TensorKey) -> None:
@@ -503,7 +505,8 @@ class DynamicGraph(Uncopied):
             key = self._gone.popleft()
             root = self.record.root(key)
             self._known[root].handles -= 1
-            self._discount(key)
+            if key in self._alias_uses:
+                self._discount(key)
             queue = [root]
             while queue:
                 queue.extend(self._forget(queue.pop()))
@@ -515,15 +518,15 @@ class DynamicGraph(Uncopied):
             return []
         freed: list[TensorKey] = []
         for writer in record.writers(root):
-            outputs = {record.root(key) for key in record.execs[writer].outputs}
-            if not all(self._idle(key) for key in outputs):
+            others = set(record.roots(record.execs[writer].outputs)) - {root}
+            if others and not all(map(self._idle, others)):
                 return []
             removed = record.remove_exec(writer)
-            read = [key for key in removed.inputs if key is not None]
-            freed.extend(dict.fromkeys(record.root(key) for key in read))
-            for key in (*read, *removed.outputs):
-                self._discount(key)
-            for other in outputs - {root}:
+            freed.extend(record.roots(removed.inputs))
+            for key in (*removed.inputs, *removed.outputs):
+                if key is not None and key in self._alias_uses:
+                    self._discount(key)
+            for other in others:
                 self._drop(other)
         self._drop(root)
         return freed

@@ -252,8 +252,13 @@ class SymbolicGraph:
     @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
+        tensors, found = self.tensors, dict[TensorKey, None]()
         try:
-            return tuple(dict.fromkeys([self.root(key) for key in keys if key is not None]))
+            for key in keys:
+                if key is not None:
+                    alias = tensors[key].alias
+                    found[key if alias is None else alias.root] = None
+            return tuple(found)
         except TypeError:
             raise ArgumentError("roots", got=f"keys={shown(keys)}", need="several keys") from None
 
@@ -374,9 +379,11 @@ class SymbolicGraph:
     @frequent
     def remove_tensor(self, key: TensorKey) -> None:
         """Forget a symbol that no exec names, neither itself nor through an alias."""
-        users = [self.execs[user] for user in (*self.readers(key), *self.writers(key))]
-        is_root = self.root(key) == key
-        if any(is_root or key in record.inputs or key in record.outputs for record in users):
+        root = self.root(key)
+        users = (*self._readers.get(root, ()), *self._writers.get(root, ()))
+        if users and (
+            root == key or any(key in (*self.execs[user].inputs, *self.execs[user].outputs) for user in users)
+        ):
             raise SymbolError("remove", got=f"%{key}, in use", need="a symbol that no exec reads or writes")
         self._readers.pop(key, None)
         self._writers.pop(key, None)
