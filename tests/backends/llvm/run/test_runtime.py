@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -14,11 +15,28 @@ from tests.backends.llvm.harness import Array, jit, launch, pool
 
 from nnc.backends.llvm.frame.kernel import Phase, phase
 from nnc.backends.llvm.ir.builder import F32, Module, Type
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import TargetDescription, host_target
 from nnc.backends.llvm.run import engine as module
 from nnc.backends.llvm.run.branches import AddressRange
-from nnc.backends.llvm.run.interpreter import MASK_SLOTS, MAX_WORKERS, MOST_PROCESSORS, PROCESSORS
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, barriers, make_pool, places_of, steps_of
+from nnc.backends.llvm.run.interpreter import (
+    COUNT,
+    MASK_SLOTS,
+    MAX_WORKERS,
+    MOST_PROCESSORS,
+    PROCESSORS,
+    WALK,
+    WORDS,
+    emit_interpreter,
+)
+from nnc.backends.llvm.run.runtime import (
+    ControlBlock,
+    Launch,
+    NativeProgram,
+    barriers,
+    make_pool,
+    places_of,
+    steps_of,
+)
 
 ITEMS = 100
 
@@ -159,6 +177,23 @@ def test_workers_end_and_start_again() -> None:
     z[:] = 0
     program.run()
     np.testing.assert_array_equal(z, climb(x, 2))
+
+
+def test_a_late_worker_finds_words_while_the_next_run_is_said() -> None:
+    """Packing writes zeros before it writes what does not fit: where the words are must not be among them."""
+    block = ControlBlock(2)
+    block.prepare(table=8, count=1, workers=2, scratch=0)
+    words = block.slots[WORDS]
+    with pytest.raises(struct.error):
+        block.prepare(table=2**70, count=1, workers=2, scratch=0)
+    assert block.slots[WORDS] == words != 0
+
+
+def test_a_late_worker_reads_the_count_before_the_words_that_are_for_it() -> None:
+    text = str(emit_interpreter(host_target()))
+    walk = text[text.index(f"@{WALK}(ptr %control") :]
+    count, words = (walk.index(f"i64, ptr %control, i64 {slot}\n") for slot in (COUNT, WORDS))
+    assert count < words
 
 
 def test_places_are_positions_and_masks() -> None:

@@ -151,11 +151,13 @@ class _Interpreter:
         b = Builder(self.module, WALK, (("control", ADDRESS), *indices))
         control, worker, run = b.arguments
         steps = b.load(control, STEPS, ADDRESS)
+        # In this order: words are put in place before the count that they are for.
+        count = self._read(b, control, COUNT)
         words = self._pointer(b, control, WORDS)
         pending = b.variable(b.constant(0))
         caller = b.compare("==", worker, 0)
         with b.repeat() as once:
-            with b.loop(0, self._read(b, control, COUNT)) as index:
+            with b.loop(0, count) as index:
                 word = b.offset(words, index * WORD_SLOTS, I64)
                 need = self._read(b, word, 1)
                 with b.when(b.compare(">=", need, 0)):

@@ -40,8 +40,9 @@ EVERYBODY, FIRST = -1, 0
 WINDOW = 64
 
 Words = NDArray[np.int64]
-# Steps, their number, workers, the stop flag, scratch memory, its stride, words: slots side by side.
-_RUN_SLOTS = struct.Struct("=7q")
+# Steps, their number, workers, the stop flag, scratch memory, its stride: slots side by side. The words that follow are
+# not among them: what is packed is zero for a moment, and late workers read there.
+_RUN_SLOTS = struct.Struct("=6q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ class ControlBlock:
         self.slots = self._memory.words
         self.slots[interpreter.PLACES] = self._places.ctypes.data
         self.slots[interpreter.PROCESSORS] = len(processors)
+        self.slots[interpreter.WORDS] = self._words[-1].address
         self._prepared: tuple[int, ...] = ()
 
     @property
@@ -231,8 +233,10 @@ class ControlBlock:
         if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
             # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
             self._words.append(_step_words(2 * count))
+            # Before the count: there are never more steps to walk than words.
+            self.slots[interpreter.WORDS] = self._words[-1].address
         # In one call: one by one takes as long as a small kernel.
-        words = (table, count, workers, 0, self._scratch.address, stride // 8, self._words[-1].address)
+        words = (table, count, workers, 0, self._scratch.address, stride // 8)
         _RUN_SLOTS.pack_into(self._memory.data.data, 8 * interpreter.STEPS, *words)
 
 
