@@ -166,6 +166,7 @@ def test_beams_end_at_a_stop(gpt: Model) -> None:
     stop = [token for token in range(17) if token != 3]
     (row,) = generate(gpt, [[1, 2, 3]], 6, beams=2, stop=stop)
     assert set(row) <= {3}
+    assert generate(gpt, [[1, 2, 3], [4]], 6, beams=2, stop=range(17)) == [[], []]
 
 
 def test_threads_generate_each_their_own(gpt: Model) -> None:

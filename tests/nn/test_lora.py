@@ -84,3 +84,10 @@ def test_values_without_sense_are_refused() -> None:
             nn.LoRA(NET, ("head",), **options)  # type: ignore[arg-type]
     with pytest.raises(FormatError, match=r"head.lora_a alone; need head.lora_b"):
         ADAPTED.merged({"head.lora_a": np.zeros((8, 2))})
+
+
+def test_an_adapter_within_an_adapter_of_one_layer_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"an adapter within an adapter of head"):
+        model(nn.LoRA(nn.LoRA(NET, ("head",)), ("head",)))
+    paths = model(nn.LoRA(nn.LoRA(NET, ("*.query",)), ("head",))).parameters
+    assert {path.partition(".")[0] for path in paths} == {"head"}

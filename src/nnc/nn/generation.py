@@ -290,6 +290,10 @@ def _search(
                     sources.append(source)
                     tokens.append(token)
                     kept += 1
+        if not sources:
+            # Every token is one of `stop`.
+            rows = []
+            break
         totals = logs[sources, tokens]
         rows = [[*rows[source], token] for source, token in zip(sources, tokens, strict=True)]
         if step < length - 1:

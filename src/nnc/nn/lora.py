@@ -46,11 +46,13 @@ class LoRA(MultiLayer):
             return scope.resolve(replace(parameter, trainable=False))
 
         def adapted(place: Scope[T], x: T, y: T) -> T:
-            y = scope.adapt(place, x, y)
+            before, y = y, scope.adapt(place, x, y)
             path = place.path.removeprefix(scope.path).removeprefix(".")
             fits = [pattern for pattern in self.patterns if fnmatchcase(path, pattern)]
             fitting.update(fits)
             dense.append(path)
+            if fits and y is not before:
+                raise UsageError("LoRA", got=f"an adapter within an adapter of {path}", need="one for each dense layer")
             return self._beside(replace(place, resolve=scope.resolve), x, y) if fits else y
 
         outputs = self.layer.build_many(replace(scope, resolve=frozen, adapt=adapted), inputs)

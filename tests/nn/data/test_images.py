@@ -105,3 +105,16 @@ def test_random_changes_are_the_same_with_workers(folder: Path) -> None:
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one["image"], other["image"])
     together.close()
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_sixteen_bits_are_not_cut_off_at_white(tmp_path: Path, channels: int) -> None:
+    pillow.fromarray(np.array([[0, 32768, 65535]], np.uint16)).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels=channels)[0, :, 0] * 255, [0, 128, 255])
+
+
+def test_pixels_that_have_no_white_are_refused(tmp_path: Path) -> None:
+    for name, pixels in (("f.tiff", np.float32([[0.25, 0.5]])), ("i.tiff", np.int32([[0, 1 << 20]]))):
+        pillow.fromarray(pixels).save(tmp_path / name)
+        with pytest.raises(FormatError, match=r"pixels of mode [FI] from 0.* to .*need an image of 8 or 16 bits"):
+            read_image(tmp_path / name)

@@ -112,3 +112,8 @@ def test_what_the_scheme_does_not_know_is_told(table: Callable[[str], Path]) -> 
         read_table(table("size,town,price\n1,west,1\n"), "town", scheme=classes)
     with pytest.raises(DataError, match="texts in column 'town'"):
         read_table(table(TEXT), "town", classes=False)
+
+
+def test_numbers_too_large_to_be_standardized_are_refused(table: Callable[[str], Path]) -> None:
+    with pytest.raises(DataError, match=r"numbers up to 1e\+300 in column 'size'; need numbers whose squares"):
+        read_table(table("size,price\n1e300,1\n-1e300,2\n"), "price")

@@ -51,6 +51,9 @@ def _columns(path: Path, wanted: Sequence[str], read: Callable[[], ArrowValue], 
     except OSError as error:
         raise FormatError(str(path), got=reason_of(error), need="a file that can be read") from None
     names = list(table.column_names)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise FormatError(str(path), got=f"two columns {twice[0]!r}", need="a name for each column, each once")
     missing = [name for name in wanted if name not in names]
     if missing:
         raise DataError(str(path), got=f"no column {missing[0]!r}", need=f"one of {', '.join(names)}")

@@ -25,6 +25,7 @@ Image: TypeAlias = NDArray[np.float32]
 Change = Callable[[Image, np.random.Generator], Image]
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+MOST = 2**16 - 1  # of pixels of 16 bits
 
 
 @checked
@@ -78,7 +79,7 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
     pillow = extra_module("PIL.Image")
     try:
         with pillow.open(path) as file:
-            picture = file.convert(MODES[channels])
+            picture = _in_bytes(file, pillow).convert(MODES[channels])
             if size is not None and picture.size != size[::-1]:
                 picture = picture.resize(size[::-1], pillow.Resampling.BILINEAR)
             pixels = np.asarray(picture, np.float32)
@@ -86,8 +87,18 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
         raise DataError(str(path), got=str(error), need="an image of a usual size") from None
     except (OSError, SyntaxError, ValueError) as error:
         got = reason_of(error) if isinstance(error, OSError) and error.strerror else str(error)
-        raise FormatError(str(path), got=got, need="an image that Pillow reads") from None
+        raise FormatError(str(path), got=got, need="an image of 8 or 16 bits that Pillow reads") from None
     return pixels.reshape(*pixels.shape[:2], channels) / np.float32(255)
+
+
+def _in_bytes(picture: Any, pillow: Any) -> Any:
+    """The upper 8 of 16 bits: Pillow's own conversion takes whatever is above 255 for white."""
+    if picture.mode[0] not in "IF":
+        return picture
+    pixels = np.asarray(picture)
+    if picture.mode == "F" or pixels.min() < 0 or pixels.max() > MOST:
+        raise ValueError(f"pixels of mode {picture.mode} from {pixels.min():g} to {pixels.max():g}")
+    return pillow.fromarray((pixels >> 8).astype(np.uint8))
 
 
 @checked

@@ -158,7 +158,12 @@ def _column(
     known = known[np.isfinite(known)]
     if not known.size or not numbers.size:
         return TableColumn(name)
-    return TableColumn(name, float(known.mean()), float(known.std()) or 1.0)
+    with np.errstate(over="ignore"):
+        mean, deviation = float(known.mean()), float(known.std())
+    if not np.isfinite(deviation):
+        got = f"numbers up to {np.abs(known).max():g} in column {name!r}"
+        raise DataError(path, got=got, need="numbers whose squares are finite")
+    return TableColumn(name, mean, deviation or 1.0)
 
 
 def _numbers(path: str, column: TableColumn, cells: Sequence[str]) -> NDArray[np.float64]:
