@@ -80,6 +80,7 @@ def test_a_stop_and_a_resume_change_nothing(call, csv, monkeypatch) -> None:
         (["rows.csv"], "--target: got none"),
         (["rows.csv", "--target", "kinds"], "did you mean 'kind'?"),
         (["rows.csv", "--target", "kind", "--task", "regression"], "texts in column 'kind'"),
+        (["one.csv", "--target", "y"], "'yes' in each row of column 'y'; need at least two classes"),
         (["rows.csv", "--target", "y", "--task", "both"], "need classification or regression"),
         (["absent.csv", "--target", "y"], "no such file"),
         (["rows.csv", "rows.csv", "--target", "y"], "2 files"),
@@ -88,8 +89,9 @@ def test_a_stop_and_a_resume_change_nothing(call, csv, monkeypatch) -> None:
     ids=str,
 )
 def test_bad_arguments_are_refused(call, csv, arguments: list[str], words: str) -> None:
+    csv.with_name("one.csv").write_text("a,y\n1,yes\n2,yes\n")
     assert words in call("train", "table", *arguments).complaint()
-    assert [file.name for file in csv.parent.iterdir()] == ["rows.csv"]
+    assert sorted(file.name for file in csv.parent.iterdir()) == ["one.csv", "rows.csv"]
 
 
 def test_other_data_cannot_be_resumed(call, csv) -> None:
@@ -108,3 +110,5 @@ def test_predictions_need_inputs_and_their_columns(call, csv) -> None:
     other = csv.with_name("other.csv")
     other.write_text("a,b\n1,2\n")
     assert "no column 'side'" in call("predict", "table", other).complaint()
+    csv.with_name("table.safetensors").rename(csv.with_name("digits.safetensors"))
+    assert "a checkpoint of table; need one of digits" in call("predict", "digits", "--index", "1").complaint()

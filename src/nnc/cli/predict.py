@@ -43,6 +43,8 @@ def predict(
     DISPATCHER.candidates(backend)
     place = checkpoint_of(checkpoint) if checkpoint in RECIPES else Path(checkpoint)
     position, notes = read_position(place), Notes.of(place)
+    if checkpoint in RECIPES and checkpoint != notes.program:
+        raise UsageError("nnc predict", got=f"{place}, a checkpoint of {notes.program}", need=f"one of {checkpoint}")
     recipe, questions = recipe_of(notes.program), Questions(tuple(inputs or ()), tuple(index or ()))
     _check(notes.program, recipe, questions)
     model = recipe.model(notes.facts, notes.examples, notes.batch_size, position.batches.seed, backend)

@@ -432,7 +432,7 @@ def test_tables_are_read_by_pyarrow(tmp_path) -> None:
     assert (frame.columns, batch["t"].tolist(), batch["y"].tolist()) == (("t", "y"), [[1, 2], [3, 0]], [1.0, 2.0])
 
 
-def test_a_csv_file_has_a_name_for_each_column(tmp_path: Path) -> None:
+def test_a_csv_file_has_a_name_for_each_column(tmp_path) -> None:
     pytest.importorskip("pyarrow", reason="the extra data is not installed")
     (tmp_path / "a.csv").write_text("x,x,y\n1,2,3\n")
     with pytest.raises(FormatError, match=r"two columns 'x'; need a name for each column"):

@@ -67,6 +67,9 @@ def task(arguments: Arguments) -> TrainingTask:
         examples, scheme = read_table(path, arguments.target, classes=True, held_out=TEST_EVERY)
     if len(examples) < 2:
         raise DataError(str(path), got=f"{len(examples)} rows", need="at least 2, to learn from and to test on")
+    if len(scheme.classes) == 1:
+        got = f"{scheme.classes[0]!r} in each row of column {arguments.target!r}"
+        raise DataError(str(path), got=got, need="at least two classes")
     facts = json.loads(json.dumps({"scheme": asdict(scheme), "data": hashlib.sha256(path.read_bytes()).hexdigest()}))
     train, test = _parts(examples)
     if scheme.classes:

@@ -79,7 +79,9 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
     pillow = extra_module("PIL.Image")
     try:
         with pillow.open(path) as file:
-            picture = _in_bytes(file, pillow).convert(MODES[channels])
+            wide = file.mode[0] in "IF"
+            picture = pillow.fromarray(_upper_bytes(file.mode, np.asarray(file))) if wide else file
+            picture = picture.convert(MODES[channels])
             if size is not None and picture.size != size[::-1]:
                 picture = picture.resize(size[::-1], pillow.Resampling.BILINEAR)
             pixels = np.asarray(picture, np.float32)
@@ -91,14 +93,12 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
     return pixels.reshape(*pixels.shape[:2], channels) / np.float32(255)
 
 
-def _in_bytes(picture: Any, pillow: Any) -> Any:
-    """The upper 8 of 16 bits: Pillow's own conversion takes whatever is above 255 for white."""
-    if picture.mode[0] not in "IF":
-        return picture
-    pixels = np.asarray(picture)
-    if picture.mode == "F" or pixels.min() < 0 or pixels.max() > MOST:
-        raise ValueError(f"pixels of mode {picture.mode} from {pixels.min():g} to {pixels.max():g}")
-    return pillow.fromarray((pixels >> 8).astype(np.uint8))
+def _upper_bytes(mode: str, pixels: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Of 16 bits; Pillow's own conversion takes whatever is above 255 for white."""
+    values = pixels.astype(np.float64)
+    if mode == "F" or values.min() < 0 or values.max() > MOST:
+        raise ValueError(f"pixels of mode {mode} from {values.min():g} to {values.max():g}")
+    return (values // 256).astype(np.uint8)
 
 
 @checked
