@@ -98,6 +98,29 @@ def test_branches_compute_where_the_result_is_wanted_and_over_what_ends() -> Non
     assert found.tobytes() == value.tobytes()
 
 
+def test_branches_inside_each_other_are_planned_as_often_at_each_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once per lending of memory: plans of the bodies around do not make them again."""
+    pipeline = import_module("nnc.symbolic.compiler.place.pipeline")
+    counts, plan = [0], pipeline.plan
+
+    def counted(*values: Any, **options: Any) -> Any:
+        counts[-1] += 1
+        return plan(*values, **options)
+
+    def nested(depth: int, x: Symbol, choice: Symbol) -> Symbol:
+        if not depth:
+            return ops.exp(x)
+        branches = [lambda x, choice: nested(depth - 1, ops.tanh(x), choice), lambda x, choice: ops.exp(x)]
+        return case_of(x.graph, choice, branches, [x, choice])[0]
+
+    monkeypatch.setattr(pipeline, "plan", counted)
+    for depth in (3, 4, 5):
+        graph = SymbolicGraph()
+        counts.append(0)
+        compile(graph, [nested(depth, graph.input(spec((64,))), graph.input(spec((), "i64")))], backend="reference")
+    assert counts[-1] - counts[-2] == counts[-2] - counts[-3]
+
+
 def test_an_operand_that_is_read_later_is_left_alone_by_branches() -> None:
     graph = SymbolicGraph()
     x, choice = graph.input(spec((64,))), graph.input(spec((), "i64"))
