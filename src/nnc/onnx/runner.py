@@ -191,6 +191,9 @@ class OnnxModel:
 
     def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram], dict[str, Array]]:
         """The programs of a run on arrays of these shapes, and what its outputs look like."""
+        missing = ", ".join(name for name in self.inputs if name not in arrays)
+        if missing:
+            raise UsageError("plan", got=f"{missing}, which other stages make", need="a bound of it", fix="run() it")
         given = {name: arrays[name] for name in self.inputs}
         program = self._program(given, values=False)
         if isinstance(program, OnnxStages):
