@@ -104,12 +104,13 @@ def check_agreement(got: Array, want: Array, dtype: DType, place: str) -> None:
         np.testing.assert_array_equal(got, want, err_msg=place)
 
 
-def arrangements(backend: Backend, case: Case, dtype: DType) -> Iterator[tuple[str, Pairs]]:
+def arrangements(case: Case, dtype: DType, *, whole: bool) -> Iterator[tuple[str, Pairs]]:
+    """Layouts and pairs in place: all of them, or the plainest and the fullest."""
     specs = case.specs(dtype)
     results = infer(case.op, case.attrs, specs)
-    for layout in LAYOUTS:
-        for pairs in inplace_choices(case, specs, results):
-            yield layout, pairs
+    choices = inplace_choices(case, specs, results)
+    every = [(layout, pairs) for layout in LAYOUTS for pairs in choices]
+    yield from every if whole else dict.fromkeys((every[0], ("strided", max(choices, key=len))))
 
 
 def refusals(backend: Backend, case: Case) -> dict[DType, str]:
@@ -132,12 +133,11 @@ CLAIMS = [
 @pytest.mark.parametrize(("name", "case"), CLAIMS)
 def test_a_backend_agrees_with_the_reference(name: str, case: Case) -> None:
     backend = BACKENDS[name]
-    for dtype, refusal in refusals(backend, case).items():
-        if refusal:
-            continue
+    claimed = [dtype for dtype, refusal in refusals(backend, case).items() if not refusal]
+    for dtype in claimed:
         results = infer(case.op, case.attrs, case.specs(dtype))
         wanted = run(REFERENCE, case, dtype, "contiguous", ())
-        for layout, pairs in arrangements(backend, case, dtype):
+        for layout, pairs in arrangements(case, dtype, whole=dtype is claimed[0]):
             got = run(backend, case, dtype, layout, pairs)
             for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
                 place = f"output {index}, {dtype}, {layout}, in place {pairs}"
