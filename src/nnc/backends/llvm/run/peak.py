@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 
-from nnc.backends.llvm.frame.kernel import Phase, phase
+from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
 from nnc.backends.llvm.ir.builder import F32, Module
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.rates import Stopwatch
 
 # Two a cycle, of four or five cycles each, and some to spare.
 MOST_CHAINS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class MultiplyAdds:
+class MultiplyAdds(WithoutMemory):
     """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
 
     chains: int
     steps: int = 100_000
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def operations(self, target: TargetDescription) -> float:
         """Floating-point operations of a run."""
@@ -56,11 +47,5 @@ def chains(target: TargetDescription) -> int:
 
 def peak(engine: Engine, repeats: int = 6) -> float:
     """Operations per second of one worker that does nothing but fused multiply-adds: the best of some runs."""
-    generator, memory = MultiplyAdds(chains(engine.target)), ZeroedMemory.allocate(1 << 14)
-    launch = Launch(engine.jit.kernel(generator), (memory.address,), (), (memory.extent,))
-    program, taken = NativeProgram(engine.pool, [launch], 1), []
-    for _ in range(repeats):
-        begun = perf_counter()
-        program.run()
-        taken.append(perf_counter() - begun)
-    return generator.operations(engine.target) / min(taken)
+    generator = MultiplyAdds(chains(engine.target))
+    return generator.operations(engine.target) / (Stopwatch(engine, 1 << 14).best(generator, repeats) * 1e-9)

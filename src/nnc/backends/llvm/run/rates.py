@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns, sleep
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, phase
+from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.backends.llvm.ir.builder import F32, INDEX, Module
-from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 
@@ -22,19 +21,11 @@ LARGE_COST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class Loads(WithoutMemory):
     """Reads `nbytes` `repeats` times, each byte once a time."""
 
     nbytes: int
     repeats: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """for each time, for each vector: one of the sums += vector"""
@@ -50,19 +41,11 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(WithoutMemory):
     """Writes `nbytes` `repeats` times."""
 
     nbytes: int
     repeats: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """for each time, for each vector: vector = what is given"""
@@ -75,19 +58,11 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Touches:
+class Touches(WithoutMemory):
     """Reads one line of each of `pages` pages, `repeats` times; lines of neighbours fall on other sets."""
 
     pages: int
     repeats: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """for each time, for each page: sum += a number of its line"""
@@ -101,18 +76,10 @@ class Touches:
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class Products(WithoutMemory):
     """A chain of integer products, each of three cycles."""
 
     steps: int
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """x = x · x, again and again"""
@@ -126,16 +93,8 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True)
-class Meetings:
+class Meetings(WithoutMemory):
     """Two items of next to nothing, so that two workers meet behind each launch."""
-
-    def workspace(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
-
-    def scratch(self, target: TargetDescription) -> int:
-        """None."""
-        return 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """y[item] = x[0]"""
