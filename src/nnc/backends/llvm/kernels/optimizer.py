@@ -13,9 +13,10 @@ What depends on the step alone is computed once per call, in f64. Operands: g, w
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
@@ -33,54 +34,63 @@ from nnc.ops.optimizer import ADADELTA, ADAGRAD, ADAM, ADAMAX, AMSGRAD, GRADIENT
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0
 
-Update = Callable[[Sequence[Value]], list[Value]]
+
+class UpdateRule(ABC):
+    """The numbers of an optimizer, and its update of one vector."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def states(self) -> int:
+        """How many tensors it keeps for a parameter."""
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
+        """What steers this call's updates, in every lane: the rate."""
+        return [spread(b, scalars[0], kind)]
+
+    @abstractmethod
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """(w', states') of (g, w, states)."""
 
 
 @dataclass(frozen=True, slots=True)
-class GradientDescentRule:
+class GradientDescentRule(UpdateRule):
     """The numbers of gradient descent without momentum."""
 
     decay: float
-    states: int = 0
+    states: ClassVar[int] = 0
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight = values
-            return [weight - rate * decayed(b, gradient, weight, self.decay)]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w)."""
+        (rate,) = steering
+        gradient, weight = values
+        return [weight - rate * decayed(b, gradient, weight, self.decay)]
 
 
 @dataclass(frozen=True, slots=True)
-class SGDRule:
+class SGDRule(UpdateRule):
     """The numbers of stochastic gradient descent."""
 
     momentum: float
     dampening: float
     decay: float
     nesterov: bool
-    states: int = 1
+    states: ClassVar[int] = 1
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment = values
-            slope = decayed(b, gradient, weight, self.decay)
-            kept = slope if self.nesterov else slope * (1.0 - self.dampening)
-            following = moment * self.momentum + kept
-            move = following * self.momentum + slope if self.nesterov else following
-            return [weight - rate * move, following]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m)."""
+        (rate,) = steering
+        gradient, weight, moment = values
+        slope = decayed(b, gradient, weight, self.decay)
+        kept = slope if self.nesterov else slope * (1.0 - self.dampening)
+        following = moment * self.momentum + kept
+        move = following * self.momentum + slope if self.nesterov else following
+        return [weight - rate * move, following]
 
 
 @dataclass(frozen=True, slots=True)
-class AdamRule:
+class AdamRule(UpdateRule):
     """The numbers of Adam; decoupled decay makes it AdamW, a third state with the `highest` variance AMSGrad."""
 
     beta1: float
@@ -95,140 +105,124 @@ class AdamRule:
         """Moment and variance, and the highest variance."""
         return 3 if self.highest else 2
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m, v[, top]) for this call's rate and step."""
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
+        """rate / (1 - b1^t), 1 / (1 - b2^t), and what is left of w when decay is decoupled."""
         rate, step = scalars
         factor = spread(b, rate / remaining(b, self.beta1, step), kind)
         correction = spread(b, b.constant(1.0, Type(F64)) / remaining(b, self.beta2, step), kind)
-        shrink = spread(b, 1.0 - rate * self.decay, kind) if self.decoupled else None
+        return [factor, correction, *([spread(b, 1.0 - rate * self.decay, kind)] if self.decoupled else [])]
 
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment, variance, *top = values
-            slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
-            mean = moment * self.beta1 + slope * (1.0 - self.beta1)
-            square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
-            highest = [b.maximum(one, square) for one in top]
-            deviation = mathematics.square_root(b, (highest[0] if top else square) * correction) + self.epsilon
-            kept = weight if shrink is None else weight * shrink
-            return [kept - factor * mean / deviation, mean, square, *highest]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m, v[, top])."""
+        factor, correction, *shrink = steering
+        gradient, weight, moment, variance, *top = values
+        slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
+        mean = moment * self.beta1 + slope * (1.0 - self.beta1)
+        square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
+        highest = [b.maximum(one, square) for one in top]
+        deviation = mathematics.square_root(b, (highest[0] if top else square) * correction) + self.epsilon
+        kept = weight * shrink[0] if shrink else weight
+        return [kept - factor * mean / deviation, mean, square, *highest]
 
 
 @dataclass(frozen=True, slots=True)
-class RMSPropRule:
+class RMSPropRule(UpdateRule):
     """The numbers of RMSProp."""
 
     alpha: float
     momentum: float
     epsilon: float
     decay: float
-    states: int = 2
+    states: ClassVar[int] = 2
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m, v) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment, variance = values
-            slope = decayed(b, gradient, weight, self.decay)
-            square = variance * self.alpha + slope * slope * (1.0 - self.alpha)
-            move = moment * self.momentum + slope / (mathematics.square_root(b, square) + self.epsilon)
-            return [weight - rate * move, move, square]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m, v)."""
+        (rate,) = steering
+        gradient, weight, moment, variance = values
+        slope = decayed(b, gradient, weight, self.decay)
+        square = variance * self.alpha + slope * slope * (1.0 - self.alpha)
+        move = moment * self.momentum + slope / (mathematics.square_root(b, square) + self.epsilon)
+        return [weight - rate * move, move, square]
 
 
 @dataclass(frozen=True, slots=True)
-class AdagradRule:
+class AdagradRule(UpdateRule):
     """The numbers of Adagrad."""
 
     epsilon: float
     decay: float
-    states: int = 1
+    states: ClassVar[int] = 1
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, v) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, variance = values
-            slope = decayed(b, gradient, weight, self.decay)
-            square = variance + slope * slope
-            return [weight - rate * slope / (mathematics.square_root(b, square) + self.epsilon), square]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, v)."""
+        (rate,) = steering
+        gradient, weight, variance = values
+        slope = decayed(b, gradient, weight, self.decay)
+        square = variance + slope * slope
+        return [weight - rate * slope / (mathematics.square_root(b, square) + self.epsilon), square]
 
 
 @dataclass(frozen=True, slots=True)
-class LionRule:
+class LionRule(UpdateRule):
     """The numbers of Lion."""
 
     beta1: float
     beta2: float
     decay: float
-    states: int = 1
+    states: ClassVar[int] = 1
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment = values
-            direction = sign(b, moment * self.beta1 + gradient * (1.0 - self.beta1))
-            following = moment * self.beta2 + gradient * (1.0 - self.beta2)
-            return [weight - rate * decayed(b, direction, weight, self.decay), following]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m)."""
+        (rate,) = steering
+        gradient, weight, moment = values
+        direction = sign(b, moment * self.beta1 + gradient * (1.0 - self.beta1))
+        following = moment * self.beta2 + gradient * (1.0 - self.beta2)
+        return [weight - rate * decayed(b, direction, weight, self.decay), following]
 
 
 @dataclass(frozen=True, slots=True)
-class AdadeltaRule:
+class AdadeltaRule(UpdateRule):
     """The numbers of Adadelta."""
 
     rho: float
     epsilon: float
     decay: float
-    states: int = 2
+    states: ClassVar[int] = 2
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, v, u) for this call's rate."""
-        rate = spread(b, scalars[0], kind)
-
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, variance, delta = values
-            slope = decayed(b, gradient, weight, self.decay)
-            square = variance * self.rho + slope * slope * (1.0 - self.rho)
-            far, steep = (mathematics.square_root(b, one + self.epsilon) for one in (delta, square))
-            move = far / steep * slope
-            return [weight - rate * move, square, delta * self.rho + move * move * (1.0 - self.rho)]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, v, u)."""
+        (rate,) = steering
+        gradient, weight, variance, delta = values
+        slope = decayed(b, gradient, weight, self.decay)
+        square = variance * self.rho + slope * slope * (1.0 - self.rho)
+        far, steep = (mathematics.square_root(b, one + self.epsilon) for one in (delta, square))
+        move = far / steep * slope
+        return [weight - rate * move, square, delta * self.rho + move * move * (1.0 - self.rho)]
 
 
 @dataclass(frozen=True, slots=True)
-class AdamaxRule:
+class AdamaxRule(UpdateRule):
     """The numbers of Adamax."""
 
     beta1: float
     beta2: float
     epsilon: float
     decay: float
-    states: int = 2
+    states: ClassVar[int] = 2
 
-    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> Update:
-        """The update of one vector (g, w, m, u) for this call's rate and step."""
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
+        """rate / (1 - b1^t)"""
         rate, step = scalars
-        factor = spread(b, rate / remaining(b, self.beta1, step), kind)
+        return [spread(b, rate / remaining(b, self.beta1, step), kind)]
 
-        def update(values: Sequence[Value]) -> list[Value]:
-            gradient, weight, moment, top = values
-            slope = decayed(b, gradient, weight, self.decay)
-            mean = moment * self.beta1 + slope * (1.0 - self.beta1)
-            largest = b.maximum(top * self.beta2, b.maximum(slope, slope * -1.0) + self.epsilon)
-            return [weight - factor * mean / largest, mean, largest]
-
-        return update
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m, u)."""
+        (factor,) = steering
+        gradient, weight, moment, top = values
+        slope = decayed(b, gradient, weight, self.decay)
+        mean = moment * self.beta1 + slope * (1.0 - self.beta1)
+        largest = b.maximum(top * self.beta2, b.maximum(slope, slope * -1.0) + self.epsilon)
+        return [weight - factor * mean / largest, mean, largest]
 
 
 def decayed(b: Builder, gradient: Value, weight: Value, decay: float) -> Value:
@@ -248,14 +242,11 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
     return b.splat(b.cast(number, kind.scalar), kind.lanes)
 
 
-Rule = GradientDescentRule | SGDRule | AdamRule | RMSPropRule | AdagradRule | LionRule | AdadeltaRule | AdamaxRule
-
-
 @dataclass(frozen=True, slots=True)
 class OptimizerUpdate(WithoutMemory):
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
-    rule: Rule
+    rule: UpdateRule
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]
@@ -276,7 +267,7 @@ class OptimizerUpdate(WithoutMemory):
             b.cast(b.load(w.argument(reads + position), 0, Type(scalar)), F64)
             for position, scalar in enumerate(self.scalars)
         ]
-        update = self.rule.prepare(b, numbers, kind)
+        steering = self.rule.prepare(b, numbers, kind)
         sources = [w.argument(position) for position in range(reads)]
         results = [w.argument(reads + len(self.scalars) + position) for position in range(reads - 1)]
         low, high = w.begin * CHUNK, b.least(w.end * CHUNK, self.elements)
@@ -284,11 +275,11 @@ class OptimizerUpdate(WithoutMemory):
             mask = b.mask(high - index, lanes) if self.elements % lanes else None
             stored = Type(self.scalar, lanes)
             values = [b.cast(b.load(source, index, stored, mask), kind.scalar) for source in sources]
-            for result, value in zip(results, update(values), strict=True):
+            for result, value in zip(results, self.rule.update(b, steering, values), strict=True):
                 b.store(b.cast(value, self.scalar), result, index, mask)
 
 
-def _row(rule: Callable[[Any], Rule]) -> KernelRow:
+def _row(rule: Callable[[Any], UpdateRule]) -> KernelRow:
     """The update by the rule of an operator's attributes."""
 
     def generate(attrs: object, inputs: Views, outputs: Views) -> Generator:
@@ -303,7 +294,7 @@ def _numbers_for_scalars(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return floating(attrs, inputs[: len(outputs) + 1], outputs)
 
 
-def _adam(highest: bool) -> Callable[[AdamAttrs], Rule]:
+def _adam(highest: bool) -> Callable[[AdamAttrs], UpdateRule]:
     return lambda attrs: AdamRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled, highest)
 
 
