@@ -55,7 +55,7 @@ class ModelPrograms:
 
     def _meets_limit(self, key: StepKey) -> bool:
         """Whether a padded program can be made; what once could not is not planned again for each batch."""
-        if self._builder().memory_limit is not None and key not in self._beyond_limit:
+        if key not in self._beyond_limit and self.kept.get(key) is None and self._builder().memory_limit is not None:
             try:
                 self.plan(key)
             except MemoryLimitError:

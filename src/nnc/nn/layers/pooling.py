@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nnc.arguments import Count, Size, checked
@@ -67,9 +68,7 @@ class MaxPool1D(Layer):
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, channels]."""
-        require_rank("MaxPool1D", x, 3, "batch, steps, channels")
-        y = max_pool(as_row(x), (1, self.kernel), _steps(self))
-        return reshape(y, (y.shape[0], *y.shape[2:]))
+        return _over_steps(self, max_pool, x)
 
 
 @checked
@@ -83,13 +82,15 @@ class AveragePool1D(Layer):
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, channels]."""
-        require_rank("AveragePool1D", x, 3, "batch, steps, channels")
-        y = average_pool(as_row(x), (1, self.kernel), _steps(self))
-        return reshape(y, (y.shape[0], *y.shape[2:]))
+        return _over_steps(self, average_pool, x)
 
 
-def _steps(layer: MaxPool1D | AveragePool1D) -> Window:
-    return Window((1, layer.stride or layer.kernel), ((0, 0), (layer.padding, layer.padding)), (1, 1))
+def _over_steps(layer: MaxPool1D | AveragePool1D, pool: Callable[[T, tuple[int, int], Window], T], x: T) -> T:
+    """Pool steps as images of one row."""
+    require_rank(type(layer).__name__, x, 3, "batch, steps, channels")
+    padding = ((0, 0), (layer.padding, layer.padding))
+    y = pool(as_row(x), (1, layer.kernel), Window((1, layer.stride or layer.kernel), padding, (1, 1)))
+    return reshape(y, (y.shape[0], *y.shape[2:]))
 
 
 @checked
