@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
+from inspect import signature
 from math import isfinite
 from pathlib import Path
 from types import FunctionType
@@ -36,10 +37,11 @@ VERSION, FACT = 1, "nnc.model"
 VALUES = (Layer, Loss, Optimizer, RateSchedule, Input, UpTo, LayerCall, Pass, TuneOptions)
 MODULES = ("nnc.nn.initializers", "nnc.nn.loss_scale", "nnc.ops.loss")
 FUNCTIONS = ("nnc.nn.initializers.", "nnc.ops.")
-OPTIONS = (
-    "optimizer", "seed", "dtype", "input_dtype", "backend", "precision", "clip_norm", "clip_value", "nan_guard",
-    "loss_scale", "memory_limit", "allowed_precision", "autotune", "deterministic",
-)  # fmt: skip
+# What a model takes by name, and has by the same name; losses alone are kept under another.
+OPTIONS = tuple(
+    name for name, one in signature(Model).parameters.items() if one.kind is one.KEYWORD_ONLY and name != "loss"
+)
+
 
 Classes = Mapping[str, type]
 
@@ -88,7 +90,7 @@ def _parts(model: Model) -> dict[str, object]:
     if len(shapes) == 1:
         inputs = shapes[0]
     found = {name: getattr(model, name) for name in OPTIONS}
-    return found | {"layer": model.layer, "inputs": inputs, "loss": model.losses, "passes": model.passes}
+    return found | {"layer": model.layer, "inputs": inputs, "loss": model.losses}
 
 
 def _written(value: object, place: str) -> Json:
