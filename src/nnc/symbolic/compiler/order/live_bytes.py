@@ -10,7 +10,8 @@ Whoever changes a sequence says which values live otherwise, and what was counte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -56,13 +57,21 @@ def _counted(values: Iterable[tuple[int, Iterable[Span]]], count: int) -> tuple[
 
 
 def _added(values: Iterable[tuple[int, Iterable[Span]]], through: Bytes, born: Bytes) -> tuple[Bytes, Bytes]:
-    """Both with a few values more: slices take a tenth of the time of lists over all positions."""
-    through, born = through.copy(), born.copy()
+    """Both with a few values more: a search asks this most, and sums by position take a tenth of slices by value."""
+    births, edges = defaultdict[int, int](int), defaultdict[int, int](int)
     for nbytes, lives in values:
         for birth, last in lives:
-            born[birth : birth + 1] += nbytes
-            through[birth + 1 : last + 1] += nbytes
-    return through, born
+            births[birth] += nbytes
+            edges[birth + 1] += nbytes
+            edges[last + 1] -= nbytes
+    return through + np.cumsum(_placed(edges, len(born))), born + _placed(births, len(born))
+
+
+def _placed(amounts: Mapping[int, int], count: int) -> Bytes:
+    """The amounts at their positions; those behind all positions are left out."""
+    placed = np.zeros(count + 2, np.int64)
+    placed[list(amounts)] = list(amounts.values())
+    return placed[:count]
 
 
 def shared_bytes(
