@@ -26,6 +26,8 @@ def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order
     """`order`, rearranged as long as its peak is above `enough` bytes and there are moves left."""
     generator = random.Random(SEED)
     profile = Profile(order, uses)
+    # A third of the moves are tried again on the same order.
+    refused = set[tuple[int, Order]]()
     for _ in range(MOVES):
         now = profile.bytes
         if now.peak <= enough:
@@ -35,12 +37,25 @@ def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order
         stop = min(step + 1 + generator.randrange(REACH), len(order))
         part = tuple(profile.order[start:stop])
         moved = _put_off(part, before) if generator.randrange(2) else _hurry(part, before)
-        if moved == part:
+        start, moved = _changed(start, part, moved)
+        if not moved or (start, moved) in refused:
             continue
         found = profile.stretch(start, moved)
         if (found.peak, (found.during == now.peak).sum()) <= (now.peak, (now.during == now.peak).sum()):
             profile.put(start, moved, found)
+            refused.clear()
+        else:
+            refused.add((start, moved))
     return tuple(profile.order)
+
+
+def _changed(start: int, part: Order, moved: Order) -> tuple[int, Order]:
+    """The stretch without what stays in place at both ends: where it starts, and what is there then."""
+    stop = len(part)
+    while stop and part[stop - 1] == moved[stop - 1]:
+        stop -= 1
+    first = next((place for place in range(stop) if part[place] != moved[place]), stop)
+    return start + first, moved[first:stop]
 
 
 def _put_off(part: Order, before: Before) -> Order:

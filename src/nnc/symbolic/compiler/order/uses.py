@@ -23,10 +23,16 @@ class Uses:
     nbytes: Mapping[TensorKey, int]
     kept: frozenset[TensorKey]
     scratch: Mapping[ExecKey, int] = field(default_factory=dict)
+    # Asked for a dozen times per exec while an order is looked for.
+    _touched: dict[ExecKey, tuple[TensorKey, ...]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        touched = {key: tuple(dict.fromkeys((*reads, *self.writes[key]))) for key, reads in self.reads.items()}
+        object.__setattr__(self, "_touched", touched)
 
     def touched(self, key: ExecKey) -> tuple[TensorKey, ...]:
         """Roots that the exec reads or writes."""
-        return tuple(dict.fromkeys((*self.reads[key], *self.writes[key])))
+        return self._touched[key]
 
 
 def uses_of(
@@ -74,7 +80,7 @@ class Profile:
         uses, now, stop = self.uses, self.bytes, start + len(part)
         lives = self._lives_in(start, part)
         changes = ((root, life, self.lives[root]) for root, life in lives.items())
-        moved = [(uses.nbytes[root], new, old) for root, new, old in changes if new != old]
+        moved = [(uses.nbytes[root], new, old) for root, new, old in changes if new != old and uses.nbytes[root]]
         values = ((sign * nbytes, (life,)) for nbytes, *both in moved for sign, life in zip((1, -1), both, strict=True))
         own, shared = now.own.copy(), now.shared.copy()
         own[start:stop] = [uses.scratch.get(key, 0) for key in part]
@@ -100,7 +106,8 @@ class Profile:
         }
 
     def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
-        return shared_bytes(self.uses.pairs[key], self.uses.nbytes.__getitem__, lambda root: (lives[root],), step)
+        pairs = self.uses.pairs[key]
+        return shared_bytes(pairs, self.uses.nbytes.__getitem__, lambda root: (lives[root],), step) if pairs else 0
 
 
 def peak_bytes(order: Sequence[ExecKey], uses: Uses) -> int:
