@@ -33,6 +33,7 @@ from nnc.ops.order import *
 from nnc.ops.pointwise import *
 from nnc.ops.pooling import *
 from nnc.ops.products import *
+from nnc.ops.quantization import *
 from nnc.ops.random import *
 from nnc.ops.reads import *
 from nnc.ops.recurrent import *

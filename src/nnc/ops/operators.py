@@ -30,6 +30,7 @@ from nnc.ops import (
     pointwise,
     pooling,
     products,
+    quantization,
     random,
     recurrent,
     reduction,
@@ -40,7 +41,7 @@ from nnc.ops import (
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
-    reduction, movement, indexing, order, resize, detection, products, convolutions, pooling, softmaxes,
+    reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
     normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
 # `Any`: operators of all attribute types.

@@ -11,7 +11,7 @@ from tests.symbolic.programs import Program, programs
 
 from nnc import ops
 from nnc.core.command import Command
-from nnc.core.dtype import BOOL, F32, I32, DType
+from nnc.core.dtype import BOOL, F32, I32, U8, DType
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.ops import integers
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
@@ -39,10 +39,14 @@ ATTRIBUTES: dict[object, object] = {
 }
 
 
+# Operators whose operands are of several types.
+MIXED = {"where": (BOOL, F32, F32), "quantize": (F32, F32, U8), "dequantize": (U8, F32, U8)}
+
+
 def types_for(rule: Rule, arity: int) -> tuple[DType, ...]:
     """Element types that the operator takes."""
-    if rule.op.name == "where":
-        return (BOOL, F32, F32)
+    if rule.op.name in MIXED:
+        return MIXED[rule.op.name]
     if rule.op in integers.OPERATORS:
         return (I32,) * arity
     return (BOOL,) * arity if rule.op.name.startswith("logical") else (F32,) * arity

@@ -29,6 +29,7 @@ from nnc.backends.reference import (
     pointwise,
     pooling,
     products,
+    quantization,
     random,
     recurrent,
     reduction,
@@ -43,8 +44,8 @@ from nnc.ops.fused import FUSED
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, reduction,
-    movement, indexing, order, resize, detection, products, convolutions, pooling, softmaxes, normalization, loss,
-    attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
+    movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
+    normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 
