@@ -368,8 +368,9 @@ class Builder:
         return self.emit(value.type, f"shl {value.type} {value.text}, {self.constant(bits, value.type).text}")
 
     def shift_right(self, value: Value, bits: int) -> Value:
-        """floor(value / 2^bits), of signed integers"""
-        return self.emit(value.type, f"ashr {value.type} {value.text}, {self.constant(bits, value.type).text}")
+        """floor(value / 2^bits), of integers"""
+        word = "ashr" if value.type.scalar.signed else "lshr"
+        return self.emit(value.type, f"{word} {value.type} {value.text}, {self.constant(bits, value.type).text}")
 
     def scales(self, kind: Type) -> bool:
         """Whether `kind` is multiplied by powers of two in one instruction: it fills registers of AVX-512."""
@@ -421,6 +422,11 @@ class Builder:
     def opposite(self, value: Value) -> Value:
         """not value"""
         return self.exclusive(value, self.constant(1, value.type))
+
+    def any_lane(self, condition: Value) -> Value:
+        """True in one lane at least"""
+        kind = Type(Scalar("lanes", f"i{condition.type.lanes}", "", 0, signed=False))
+        return self.compare("!=", self.emit(kind, f"bitcast {condition.type} {condition.text} to {kind}"), 0)
 
     def choose(self, condition: Value, left: Value, right: Value | Number) -> Value:
         """left where condition else right"""

@@ -17,6 +17,7 @@ from nnc.backends.llvm.kernels import (
     movement,
     normalization,
     optimizer,
+    order,
     pointwise,
     pooling,
     products,
@@ -31,7 +32,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, ctc, running,
+    indexing, attention, recurrent, loss, ctc, running, order,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
