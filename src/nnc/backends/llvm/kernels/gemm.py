@@ -35,6 +35,8 @@ MOST_ASKED = 4
 # Steps of k that take long enough to fetch a tile of c meanwhile.
 FETCHING_DEPTH = 64
 LINE_BYTES = 64
+# Steps of k that are packed of all panels in turn: lines of so many rows of a stay in a set of the nearest cache.
+FEW_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,11 @@ class _Blocks:
         # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
         one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
         self.streams = one_block and not self.b_direct
-        # What fits the cache is there after its first use.
+        # What fits the cache is there after its first use; beside packed panels, asking costs more than it brings.
         large = target.level_two_bytes // size
-        self.asks_a = self.a_direct and problem.rows * problem.inner > large
+        self.asks_a = target.in_place and self.a_direct and problem.rows * problem.inner > large
         in_order = problem.b_columns == 1 or problem.b_inner == 1
-        self.asks_b = in_order and problem.inner * problem.columns > large
+        self.asks_b = target.in_place and in_order and problem.inner * problem.columns > large
         self.a_packing = Packing(
             problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
         )
@@ -234,11 +236,15 @@ class _GemmWriter:
                 self._tiles(m, block)
 
     def _pack_a(self, m: _Matrices, block: _GemmBlock) -> None:
+        """All panels of a block; a few steps of k at a time where a line of a holds lanes of more than one panel."""
         b, s, problem = self.b, self.s, self.problem
-        with b.loop(0, block.rows, s.tile.rows) as row:
-            source = b.offset(m.a, (block.row + row) * problem.a_rows + block.k * problem.a_inner, self.scalar)
-            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
-            s.a_packing.pack(b, source, block.rows - row, block.depth, panel)
+        at_once = s.depth if s.a_packing.transposes else FEW_STEPS
+        with b.loop(0, block.depth, at_once) as k, b.loop(0, block.rows, s.tile.rows) as row:
+            start = (block.row + row) * problem.a_rows + (block.k + k) * problem.a_inner
+            place = row // s.tile.rows * s.a_panel + k // s.a_packing.steps * s.tile.rows
+            depth = b.least(block.depth - k, at_once)
+            source, panel = b.offset(m.a, start, self.scalar), b.offset(self.a_buffer, place, self.work)
+            s.a_packing.pack(b, source, block.rows - row, depth, panel)
 
     def _pack_b(self, m: _Matrices, block: _GemmBlock, column: Value) -> None:
         """The panel of a tile of columns, once for all blocks of rows."""
@@ -262,18 +268,14 @@ class _GemmWriter:
                 self._pack_b(m, block, column)
             with b.loop(0, block.rows, tile.rows) as row:
                 acc = Accumulators.zeros(b, tile, self.work)
-                if self.s.depth >= FETCHING_DEPTH:
-                    self._fetch(m, block, row, column)
                 self._sum(m, block, row, column, masks, acc)
                 self._finish(m, block, row, column, masks, acc)
 
-    def _fetch(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value) -> None:
-        """Ask for the tile of c."""
+    def _fetch(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value, line: Value) -> None:
+        """Ask for a line of the tile of c."""
         b, tile = self.b, self.s.tile
-        for i in range(tile.rows):
-            start = (block.row + row + i) * self.problem.c_rows + block.column + column
-            for j in range(tile.vectors):
-                b.prefetch(m.c, start + j * tile.lanes, self.scalar)
+        place = (block.row + row + line // tile.vectors) * self.problem.c_rows + block.column + column
+        b.prefetch(m.c, place + line % tile.vectors * tile.lanes, self.scalar)
 
     def _asked(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value) -> list[tuple[Value, int]]:
         """Cache lines that the next blocks read: one at `place + k * step` for each place, step and k."""
@@ -330,13 +332,19 @@ class _GemmWriter:
             right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
         asked = self._asked(m, block, row, column)
         kind = scalar if s.a_direct else s.a_packing.scalar
-        with b.loop(0, words_of(block.depth, s.a_packing.steps)) as k:
-            for place, step in asked:
-                for half in range(s.a_packing.steps):
-                    b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
-            vectors = load_row(b, right, k * right_step, s.tile, kind, right_masks)
-            factors = [b.load(place, k * left_step, Type(kind)) for place in left]
-            acc.multiply(factors, vectors)
+        steps = words_of(block.depth, s.a_packing.steps)
+        # One line of c a step: all at once would hold up what the tile reads.
+        fetching = b.least(steps, s.tile.rows * s.tile.vectors) if s.depth >= FETCHING_DEPTH else b.constant(0)
+        for first, last in ((b.constant(0), fetching), (fetching, steps))[s.depth < FETCHING_DEPTH :]:
+            with b.loop(first, last) as k:
+                if last is fetching:
+                    self._fetch(m, block, row, column, k)
+                for place, step in asked:
+                    for half in range(s.a_packing.steps):
+                        b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
+                vectors = load_row(b, right, k * right_step, s.tile, kind, right_masks)
+                factors = [b.load(place, k * left_step, Type(kind)) for place in left]
+                acc.multiply(factors, vectors)
 
     def _finish(
         self,
