@@ -12,6 +12,7 @@ from nnc.backends.llvm.kernels import (
     attention,
     convolutions,
     ctc,
+    generate,
     indexing,
     loss,
     movement,
@@ -24,6 +25,7 @@ from nnc.backends.llvm.kernels import (
     random,
     recurrent,
     reduction,
+    rotary,
     running,
     softmax,
 )
@@ -32,7 +34,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, ctc, running, order,
+    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
