@@ -8,9 +8,10 @@ A maker takes what the case offers and returns what runs one step. It raises `Sk
 from __future__ import annotations
 
 import importlib
-import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,27 @@ from twins import Array
 Run = Callable[[], object]
 Twin = Callable[[Any], Any]
 RATE = 1e-3
+# Files that torch has written, which takes it up to a minute: by its version.
+FILES = Path(__file__).resolve().parents[1] / ".nnc" / "onnx"
 
 
 class SkippedError(Exception):
     """This peer has no such case."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """A case as peers see it: a torch twin, the input, the labels of a training step, JAX's step, the light graph.
+    """A case as peers see it: a torch twin, the input, the labels of a training step, JAX's step, a file's name.
 
-    `half`: products are of bf16, which torch does by autocast.
+    `half`: products are of bf16, which torch does by autocast. Without a twin `file` is the path of an ONNX file, else
+    the name of what torch writes.
     """
 
-    twin: Twin
+    twin: Twin | None
     x: Array
     target: Array | None = None
     jax: Callable[[Any, Array, Array, float], Run] | None = None
-    light: str = ""
+    file: str = ""
     half: bool = False
 
 
@@ -49,6 +53,8 @@ def torch_input(torch: Any, x: Array) -> Any:
 
 def torch_step(torch: Any, offer: Offer, compiled: bool) -> Run:
     """A training step, or a prediction where there are no labels."""
+    if offer.twin is None:
+        raise SkippedError("no twin in torch")
     model, data = offer.twin(torch), torch_input(torch, offer.x)
     network = torch.compile(model) if compiled else model
 
@@ -85,33 +91,48 @@ def eager(threads: int, offer: Offer) -> Run:
 def inductor(threads: int, offer: Offer) -> Run:
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
+    torch.compiler.reset()  # the programs of other cases
     return torch_step(torch, offer, compiled=True)
 
 
 def onnxruntime(threads: int, offer: Offer) -> Run:
-    """The light graph of the onnx wheel where there is one, else the export of torch's twin."""
-    runtime = importlib.import_module("onnxruntime")
-    if offer.target is not None or offer.half:
-        raise SkippedError("no bf16" if offer.half else "training")
+    runtime, path = importlib.import_module("onnxruntime"), onnx_file(offer)
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = runtime.InferenceSession(onnx_graph(offer), options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     (first, *_) = session.get_inputs()
-    data = np.moveaxis(offer.x, -1, 1) if offer.x.ndim == 4 else offer.x.astype(np.int64)
-    feed = {first.name: np.ascontiguousarray(data)}
+    feed = {first.name: onnx_input(offer)}
     return lambda: session.run(None, feed)
 
 
-def onnx_graph(offer: Offer) -> bytes:
-    onnx = importlib.import_module("onnx")
-    if offer.light:
-        folder = Path(onnx.__file__).parent / "backend/test/data/light"
-        return (folder / f"light_{offer.light}.onnx").read_bytes()
+def openvino(threads: int, offer: Offer) -> Run:
+    runtime, path = importlib.import_module("openvino"), onnx_file(offer)
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    # Pinned threads would take the caller's processor from the sides that run after.
+    compiled = runtime.Core().compile_model(str(path), "CPU", {**options, "ENABLE_CPU_PINNING": False})
+    request, feed = compiled.create_infer_request(), {0: onnx_input(offer)}
+    return lambda: request.infer(feed, share_inputs=True, share_outputs=True)
+
+
+def onnx_input(offer: Offer) -> Array:
+    return np.ascontiguousarray(np.moveaxis(offer.x, -1, 1)) if offer.x.ndim == 4 else offer.x.astype(np.int64)
+
+
+@lru_cache(maxsize=1)
+def onnx_file(offer: Offer) -> Path:
+    """The case's own file, or what torch writes of the twin: once for each of its versions."""
+    if offer.target is not None or offer.half:
+        raise SkippedError("no bf16" if offer.half else "training")
+    if offer.twin is None:
+        return Path(offer.file)
     torch = importlib.import_module("torch")
-    file = io.BytesIO()
-    model = offer.twin(torch).eval()
-    torch.onnx.export(model, (torch_input(torch, offer.x),), file, dynamo=False)
-    return file.getvalue()
+    path = FILES / torch.__version__ / f"{offer.file}.onnx"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        torch.onnx.export(offer.twin(torch).eval(), (torch_input(torch, offer.x),), str(part), dynamo=False)
+        part.replace(path)
+    return path
 
 
 def jax(threads: int, offer: Offer) -> Run:
@@ -126,5 +147,6 @@ PEERS: dict[str, Callable[[int, Offer], Run]] = {
     "torch": eager,
     "torch.compile": inductor,
     "onnxruntime": onnxruntime,
+    "openvino": openvino,
     "jax": jax,
 }

@@ -8,9 +8,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import networks
 import numpy as np
 from numpy.typing import NDArray
 
+OPERATORS: list[Any] = []  # libraries that live as long as the process
 Array = NDArray[Any]
 
 
@@ -111,9 +113,87 @@ def bert(torch: Any, vocabulary: int = 30_522, steps: int = 512, width: int = 76
     return Model()
 
 
+def gpt2(torch: Any, batch: int, past: int, width: int = 768, heads: int = 12) -> Any:
+    """GPT-2 small, which reads tokens behind `past` ones that it has read: the scores of what follows, and the caches.
+
+    Caches are of one size; behind a past they are written in place, as ours are.
+    """
+    n, functional = torch.nn, torch.nn.functional
+
+    class Block(n.Module):  # type: ignore[misc, name-defined]  # torch is imported at run time
+        def __init__(self) -> None:
+            super().__init__()
+            self.before, self.between = n.LayerNorm(width), n.LayerNorm(width)
+            self.mix, self.out = n.Linear(width, 3 * width), n.Linear(width, width)
+            self.dense = n.Sequential(
+                n.Linear(width, 4 * width), n.GELU(approximate="tanh"), n.Linear(4 * width, width)
+            )
+            self.register_buffer("old", torch.randn(2, batch, heads, past + 1, width // heads))
+
+        def forward(self, x: Any) -> Any:
+            rows = x.shape[1]
+            parts = self.mix(self.before(x)).view(batch, rows, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+            kept = parts[1:]
+            if past and torch.onnx.is_in_onnx_export():  # a file has no memory that a run writes
+                kept = torch.cat((self.old[..., :past, :], kept), -2)
+            elif past:
+                self.old[..., past:, :] = kept
+                kept = self.old
+            y = functional.scaled_dot_product_attention(parts[0], kept[0], kept[1], is_causal=not past)
+            x = x + self.out(y.transpose(1, 2).reshape(batch, rows, width))
+            return x + self.dense(self.between(x)), kept
+
+    class Model(n.Module):  # type: ignore[misc, name-defined]  # torch is imported at run time
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.places = n.Embedding(50_257, width), n.Embedding(1024, width)
+            self.blocks, self.norm = n.ModuleList(Block() for _ in range(12)), n.LayerNorm(width)
+
+        def forward(self, x: Any) -> Any:
+            y, caches = self.tokens(x) + self.places.weight[past : past + x.shape[1]], []
+            for block in self.blocks:
+                y, kept = block(y)
+                caches.append(kept)
+            return functional.linear(self.norm(y[:, -1]), self.tokens.weight), *([] if past else caches)
+
+    return Model()
+
+
+def unet(torch: Any) -> Any:
+    """The network of `networks.py` as a module."""
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]  # torch is imported at run time
+        def __init__(self) -> None:
+            super().__init__()
+            self.tools = networks.Torch(training=True)
+            networks.unet(self.tools, torch.zeros(1, 3, 32, 32))
+            made = self.tools.parameters
+            for name in made:
+                made[name] = torch.nn.Parameter(made[name].detach())
+                self.register_parameter(name.replace(".", "_"), made[name])
+
+        def forward(self, x: Any) -> Any:
+            return networks.unet(self.tools, x)
+
+    return Model()
+
+
 def vision(name: str) -> Callable[[Any], Any]:
     """A network of torchvision."""
-    return lambda torch: getattr(importlib.import_module("torchvision.models"), name)()
+
+    def make(torch: Any) -> Any:
+        try:
+            models = importlib.import_module("torchvision.models")
+        except RuntimeError:  # built for another torch, its own operators do not load: these networks have none
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            for operator in ("nms", "qnms"):
+                library.define(f"{operator}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+            models = importlib.import_module("torchvision.models")
+            OPERATORS.append(library)
+        known = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+        return getattr(models, name)(**known)
+
+    return make
 
 
 def jax_mlp_training(jax: Any, x: Array, target: Array, rate: float) -> Callable[[], object]:
