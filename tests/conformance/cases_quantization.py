@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.case import FLOATS, NONE, Argument, Array, Case, Generator, positive, special
 
+from nnc.core.command import Command
 from nnc.core.dtype import F32, I8, I16, I32, U8, DType
 from nnc.core.spec import Shape
+from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
+from nnc.ops.pointwise import ADD, RELU
 from nnc.ops.quantization import (
     DEQUANTIZE,
     DYNAMIC_QUANTIZE,
@@ -119,8 +122,37 @@ def _convolutions() -> Iterator[Case]:
                 yield Case(INTEGER_CONVOLUTION, attrs, arguments, ANY, suffix)
 
 
+def _epilogues() -> Iterator[Case]:
+    """relu((a @ b - zero[n]) · scale[n] + bias[n]), and the same as bytes again; values: a, b, scale, zero, bias, …"""
+    column, whole_zero = Argument((33,), few, F32), Argument((33,), zeros, I32)
+    attrs = IntegerConvolutionAttrs(window_of(3, padding="same"), quads=True)
+    heads = (
+        (Command(INTEGER_PRODUCT, QUADS), (5, 36), (9, 33, 4), ()),
+        (Command(INTEGER_CONVOLUTION, attrs), (1, 5, 6, 8), (3, 3, 2, 33, 4), ()),
+        (Command(INTEGER_CONVOLUTION, attrs), (1, 5, 6, 8), (3, 3, 2, 33, 4), (Argument((), zeros, U8),)),
+    )
+    for head, a, b, zero in heads:
+        count = 5 + len(zero)
+        steps = [FusedStep(head, tuple(range(2 + len(zero))))]
+        plain = (DEQUANTIZE, (count, count - 3, count - 2)), (ADD, (count + 1, count - 1)), (RELU, (count + 2,))
+        steps += [FusedStep(Command(op, NONE), operands) for op, operands in plain]
+        operands = (Argument(a, whole, U8), Argument(b, whole, I8), *zero, column, whole_zero, Argument((33,)))
+        note = " ".join(filter(None, (head.op.name, "zero" if zero else "")))
+        yield Case(FUSED_OUTPUT, FusedAttrs(count, tuple(steps)), operands, ANY, note)
+        again = [FusedStep(one.command, tuple(_moved(place, count) for place in one.operands)) for one in steps]
+        again.append(FusedStep(Command(QUANTIZE, NONE), (count + 5, count, count + 1)))
+        more = (*operands, Argument((), few, F32), Argument((), zeros, U8))
+        yield Case(FUSED_OUTPUT, FusedAttrs(count + 2, tuple(again)), more, ANY, f"{note} bytes", smooth=False)
+
+
+def _moved(place: int, count: int) -> int:
+    """The place of a value where two inputs more stand behind the first `count`."""
+    return place if place < count else place + 2
+
+
 def rows() -> Iterator[Case]:
     """All."""
+    yield from _epilogues()
     yield from _elementwise()
     yield from _dynamic()
     yield from _products()

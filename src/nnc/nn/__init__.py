@@ -110,6 +110,7 @@ from nnc.nn.optimizers import (
 )
 from nnc.nn.pretrained import HUGGING_FACE, NameRule, load_pretrained
 from nnc.nn.progress_bar import ProgressBar
+from nnc.nn.quantization_report import QuantizationReport
 from nnc.nn.rate_finder import RateSweep, find_rate
 from nnc.nn.recomputed import Recomputed
 from nnc.nn.schedules import (
@@ -228,6 +229,7 @@ __all__ = [
     "TrainingPage",
     "TensorBoardLog",
     "PrintedProgress",
+    "QuantizationReport",
     "RateSweep",
     "ReduceOnPlateau",
     "StopOnNaN",

@@ -42,6 +42,12 @@ from nnc.nn.model_tensors import ModelTensors
 from nnc.nn.open_sizes import Arrays, OpenSizes, largest, one_or_all
 from nnc.nn.optimizers import Adam, Optimizer
 from nnc.nn.programs import Met, ModelPrograms
+from nnc.nn.quantization_report import (
+    LayerQuantization,
+    QuantizationReport,
+    measure_quantization,
+    relative_error,
+)
 from nnc.nn.sources import Data, Validation, source_of, validation_of
 from nnc.nn.steps import (
     GENERATE,
@@ -57,7 +63,7 @@ from nnc.nn.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training_page import TrainingPage
 from nnc.ops.operand import T
 from nnc.symbolic import Symbol, SymbolicGraph, compile
-from nnc.symbolic.passes import DEFAULT, Pass
+from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
 
 R = TypeVar("R")
 
@@ -473,14 +479,18 @@ class Model:
         """
         return self._programs.over(self._sizes.generation_key(batch, length, steps), self.tensors(), caches)
 
-    @explained
-    def freeze(self, batch: int) -> ModelStep:
+    @checked
+    def freeze(self, batch: int, *, quantize: QuantizationMode | None = None) -> ModelStep:
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
         happens to the model's tensors later does not reach the step.
+
+        With `quantize` the weights of products and convolutions are 8-bit integers, one scale per output channel:
+        "weights" multiplies in f32, "dynamic" also has each activation in 8 bits, by a scale found in each run, and
+        sums integers (`nnc.symbolic.passes.quantization`). `quantization_report` says what that does to each layer.
         """
-        program = self._programs.plan(("freeze", batch, 0))
+        program = self._programs.plan((f"freeze+{quantize}" if quantize else "freeze", batch, 0))
         before, tensors = program.beforehand, self.tensors()
         assert before is not None
         now = {symbol: tensors[path] for path, symbol in program.given.items()}
@@ -506,6 +516,25 @@ class Model:
         frozen.clear()
         return replace(program.step, compiled=frozen)
 
+    @checked
+    def quantization_report(self, inputs: Values, quantize: QuantizationMode = "dynamic") -> QuantizationReport:
+        """What `freeze(quantize=...)` does to each product, and to the outputs, on these examples."""
+        rules, _ = self._sizes.rules_for("predict", inputs)
+        examples = rules.checked_inputs("quantization_report", inputs)
+        if not len(examples[0]):
+            raise DataError("quantization_report", got="no examples", need="at least one")
+        graph, given, symbols = self._builder().products(len(examples[0]))
+        tensors, feeds = self.tensors(), dict(zip(symbols, examples, strict=True))
+
+        def measure() -> tuple[LayerQuantization, ...]:
+            weights = {symbol: tensors[path] for path, symbol in given.items()}
+            return measure_quantization(graph, weights, feeds, quantize, self.backend)
+
+        layers = self.between_updates("quantization_report", measure)
+        step = self.freeze(len(examples[0]), quantize=quantize)
+        error = relative_error(self._predict_all(inputs, 256), step.run(one_or_all(examples)))
+        return QuantizationReport(quantize, layers, error)
+
     @explained
     def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
@@ -521,7 +550,7 @@ class Model:
         statement, budget = compiled.memory(), compiled.budget
         found = ModelMemory(statement, 0, 0, 0, budget, precision, kept_bytes=self._programs.kept.nbytes)
         weights = sum(row.spec.nbytes for row in self.specs.values())
-        if kind == "freeze":
+        if kind.partition("+")[0] == "freeze":
             return replace(found, weights=sum(one.spec.nbytes for one in program.frozen), beside=weights)
         found = replace(found, weights=weights, arena=self._programs.arena.nbytes, programs=len(self._programs.bound()))
         if kind == GENERATE:

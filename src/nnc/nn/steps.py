@@ -38,7 +38,15 @@ from nnc.ops import (
 from nnc.ops.fill import scalar_like
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
-from nnc.symbolic.passes import Beforehand, Pass, Report, precompute, simplify
+from nnc.symbolic.passes import (
+    Beforehand,
+    Pass,
+    QuantizationMode,
+    Report,
+    precompute,
+    quantize_products,
+    simplify,
+)
 from nnc.symbolic.passes.precision import lower_precision
 
 # One array for a model of one input (or one target), else a tuple of them.
@@ -155,8 +163,8 @@ class StepBuilder:
         outputs = self._outputs(graph, given, inputs, renewed if family in TRAINING else None, differentiated=True)
         if family == "predict":
             return self._program(graph, given, (inputs, (), outputs), {}, precision)
-        if kind == "freeze":
-            return self._frozen(graph, given, inputs, outputs, precision)
+        if family == "freeze":
+            return self._frozen(graph, given, inputs, outputs, precision, kind.partition("+")[2])
         targets = tuple(self._target(graph, *pair) for pair in zip(self.losses, outputs, strict=True))
         triples = tuple(zip(self.losses, outputs, targets, strict=True))
         if padded:
@@ -422,9 +430,13 @@ class StepBuilder:
         inputs: tuple[Symbol, ...],
         outputs: tuple[Symbol, ...],
         precision: DType | None,
+        quantization: str,
     ) -> PlannedStep:
         # Before the precision is lowered, so that weights are rounded once.
         reports = simplify(graph, outputs, (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
+        if quantization:
+            mode = typing.cast("QuantizationMode", quantization)
+            quantize_products(graph, given.values(), mode, self.backend)
         if precision is not None:
             lower_precision(graph, outputs, precision)
         before = precompute(graph, given.values(), outputs)
@@ -434,6 +446,15 @@ class StepBuilder:
         simplify(before.graph, ready, self.passes, backend=self.backend)
         compiled = self._lower(graph, outputs, dict.fromkeys(frozen), {})
         return PlannedStep(ModelStep(compiled, inputs, (), outputs, reports), given, precision, before, frozen)
+
+    def products(self, batch: int) -> tuple[SymbolicGraph, dict[str, Symbol], tuple[Symbol, ...]]:
+        """The graph that a frozen step of `batch` examples is made of, as quantization finds it: weights and inputs."""
+        graph = SymbolicGraph("freeze")
+        given = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        inputs = self.input_symbols(graph, batch)
+        outputs = self._outputs(graph, given, inputs, None, differentiated=True)
+        simplify(graph, outputs, (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
+        return graph, given, inputs
 
     def _lower(
         self,

@@ -6,6 +6,7 @@ from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.precomputation import Beforehand, precompute
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.passes.quantization import QuantizationMode, QuantizedProduct, quantize_products
 from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common
@@ -14,6 +15,8 @@ __all__ = [
     "DEFAULT",
     "Beforehand",
     "Pass",
+    "QuantizationMode",
+    "QuantizedProduct",
     "Report",
     "assign_layouts",
     "eliminate_common",
@@ -22,5 +25,6 @@ __all__ = [
     "lower_precision",
     "precompute",
     "prune",
+    "quantize_products",
     "simplify",
 ]

@@ -29,6 +29,7 @@ from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.fill import FILL
 from nnc.ops.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
 from nnc.ops.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
+from nnc.ops.quantization import DEQUANTIZE, INTEGER_CONVOLUTION, INTEGER_PRODUCT, QUANTIZE
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # Registers and the time to compile a kernel grow with the group; beyond this nothing is gained.
@@ -168,10 +169,14 @@ def _is_read_in_part(graph: SymbolicGraph, root: TensorKey) -> bool:
 
 
 def _is_member(graph: SymbolicGraph, record: ExecSymbol) -> bool:
-    """A pointwise exec on floats and truth values that writes a whole tensor and rounds no earlier than it must."""
+    """A pointwise exec on floats and truth values that writes a whole tensor and rounds no earlier than it must.
+
+    To and from integers there is quantization.
+    """
     if record.command.op is CAST and record.command.attrs.dtype in (F16, BF16):
         return False
-    return is_fusable(record.command.op) and _is_whole(graph, record, ("float", "bool"))
+    kinds = ("float", "int", "uint") if record.command.op in (QUANTIZE, DEQUANTIZE) else ("float", "bool")
+    return is_fusable(record.command.op) and _is_whole(graph, record, kinds)
 
 
 def _is_end(graph: SymbolicGraph, record: ExecSymbol) -> bool:
@@ -184,8 +189,11 @@ def _is_end(graph: SymbolicGraph, record: ExecSymbol) -> bool:
 
 
 def _is_head(graph: SymbolicGraph, record: ExecSymbol) -> bool:
-    """A product of floats that lie in memory in order."""
-    if not is_head(record.command.op) or not _is_whole(graph, record, ("float",)):
+    """A product of floats or bytes that lie in memory in order, no operand of which is absent but the last ones."""
+    kinds = ("int", "uint") if record.command.op in (INTEGER_PRODUCT, INTEGER_CONVOLUTION) else ("float",)
+    if not is_head(record.command.op) or not _is_whole(graph, record, kinds):
+        return False
+    if None in record.inputs[: len(record.inputs) - record.inputs.count(None)]:
         return False
     read = [graph.symbol(key) for key in record.inputs if key is not None]
     return all(symbol.strides == contiguous_strides(symbol.shape) for symbol in read)

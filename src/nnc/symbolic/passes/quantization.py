@@ -1,0 +1,291 @@
+"""Quantization of weights to 8 bits: products and convolutions of an activation in f32 with weights in f32.
+
+    w ≈ q · s[n], q in i8, s[n] = max |w[…, n]| / 127              per output channel, symmetric: no zero
+
+    weights     y = x @ (q · s)                                     the weights are 8 bits until they are read
+    dynamic     y = (x_q @ q - x_zero · sum_k q[k, n]) · (x_s · s)  x_q, x_s, x_zero = dynamic_quantize(x), sums in i32
+
+What depends on weights alone is for `precompute`. A convolution whose window reads beside the data is given x_zero,
+unless x is never negative, where it is 0. Readers of y read y, so that bias and activation stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from nnc.arguments import checked
+from nnc.core.command import Command
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.dtype import F32, I8, I32, U8, DType
+from nnc.core.origin import inherited_origin
+from nnc.core.spec import Shape, TensorSpec
+from nnc.graph import Op
+from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
+from nnc.ops.convolutions import CONVOLUTION
+from nnc.ops.copy import COPY
+from nnc.ops.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.movement import CONCATENATE, TRANSPOSE, transpose
+from nnc.ops.pointwise import (
+    ABSOLUTE,
+    ADD,
+    EXP,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    SIGMOID,
+    SOFTPLUS,
+    SQUARE,
+    abs,
+    cast,
+    divide,
+    equal,
+    multiply,
+    where,
+)
+from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL
+from nnc.ops.products import GEMM
+from nnc.ops.quantization import (
+    DEQUANTIZE,
+    INTEGER_CONVOLUTION,
+    INTEGER_PRODUCT,
+    QUAD,
+    IntegerConvolutionAttrs,
+    IntegerProductAttrs,
+    dequantize,
+    dynamic_quantize,
+    quads,
+    quantize,
+)
+from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
+from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.softmaxes import SOFTMAX
+from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.passes.invariants import invariant_execs
+
+QuantizationMode = Literal["weights", "dynamic"]
+
+# The largest magnitude of symmetric weights: -128 is left out.
+MOST = 127
+# Never negative, whatever they read; where all that they read is never negative; where one operand is.
+POSITIVE: frozenset[Op[Any]] = frozenset((RELU, SIGMOID, SQUARE, ABSOLUTE, EXP, SOFTPLUS, SOFTMAX))
+KEEPING: frozenset[Op[Any]] = frozenset(
+    (ADD, MULTIPLY, MINIMUM, MAX_POOL, AVERAGE_POOL, REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM)
+) | {TRANSPOSE, CONCATENATE, COPY, BROADCAST_TO}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedProduct:
+    """A product of the graph: its weights by name, its result, bytes of weights before and after.
+
+    `skipped` says why it stays as it is. `approximate` is its quantized result, beside the `exact` one where both are
+    asked for.
+    """
+
+    name: str
+    op: str
+    shape: Shape
+    bytes_before: int
+    bytes_after: int
+    skipped: str = ""
+    exact: Symbol | None = None
+    approximate: Symbol | None = None
+
+
+@checked
+def quantize_products(
+    graph: SymbolicGraph,
+    parameters: Iterable[Symbol],
+    mode: QuantizationMode,
+    backend: str = "",
+    *,
+    compare: bool = False,
+) -> tuple[QuantizedProduct, ...]:
+    """Quantize the products and convolutions whose weights depend on `parameters` alone; all products, in order.
+
+    With `compare` nothing is replaced: each product has its quantized result beside its own.
+    """
+    work = _Quantization(graph, [graph.root(graph.own(symbol)) for symbol in parameters], mode, backend, compare)
+    order = [key for key in graph.execs.toposort() if graph.execs[key].command.op in (GEMM, CONVOLUTION)]
+    return tuple(work.visit(key) for key in order)
+
+
+class _Quantization:
+    """`fixed` depends on parameters alone; activations are quantized once for all that read them."""
+
+    def __init__(
+        self, graph: SymbolicGraph, given: Sequence[TensorKey], mode: QuantizationMode, backend: str, compare: bool
+    ) -> None:
+        self.graph, self.mode, self.backend, self.compare = graph, mode, backend, compare
+        self.given = frozenset(given)
+        invariant = invariant_execs(graph, given)
+        self.fixed = self.given | {tensor for key in invariant for tensor in graph.execs[key].outputs}
+        self.never_negative = _never_negative(graph)
+        self.activations: dict[TensorKey, tuple[Symbol, Symbol, Symbol]] = {}
+
+    def visit(self, key: ExecKey) -> QuantizedProduct:
+        """Quantize one product, or say why it stays."""
+        graph, record = self.graph, self.graph.execs[key]
+        weights = graph.symbol(_present(record.inputs[1]))
+        (result,) = record.outputs
+        skipped = self._obstacle(record)
+        before = weights.spec.nbytes
+        channels = graph.tensors[result].spec.shape[-1]
+        after = before if skipped else weights.spec.elements + 4 * channels
+        name, shape = self._name(weights.key), graph.tensors[result].spec.shape
+        row = QuantizedProduct(name, record.command.op.name, shape, before, after, skipped)
+        if skipped:
+            return row
+        with inherited_origin(record.origin):
+            approximate = self._replaced(key, record)
+        return QuantizedProduct(name, row.op, shape, before, after, "", graph.symbol(result), approximate)
+
+    def _replaced(self, key: ExecKey, record: ExecSymbol) -> Symbol:
+        graph = self.graph
+        if not self.compare:
+            graph.remove_exec(key)
+        x, w = (graph.symbol(_present(one)) for one in record.inputs[:2])
+        bias = None if record.inputs[2] is None else graph.symbol(record.inputs[2])
+        rows, scale = self._weights(record, w)
+        if self.mode == "weights":
+            wide = dequantize(rows, scale, _zero(graph, I8))
+            for writer in graph.writers(wide.key):
+                graph.keep(writer)
+            return self._written(record, _plain(record), (x, wide, bias))
+        command = self._integer_command(record, x.spec, rows.spec)
+        given = quads(rows) if command.attrs.quads else rows
+        x_q, x_scale, x_zero = self._activation(x)
+        needs_zero = graph.root(x.key) not in self.never_negative
+        beside = needs_zero and record.command.op is CONVOLUTION and any(map(any, command.attrs.window.padding))
+        sums = graph.apply(command, (x_q, given, x_zero if beside else None, None))[0]
+        zero = _zero(graph, I32)
+        if needs_zero and not beside:
+            axes = tuple(range(rows.spec.rank - 1))
+            zero = multiply(reduce_sum(cast(rows, I32), axes), cast(x_zero, I32))
+        factor = multiply(scale, x_scale)
+        if bias is None:
+            return self._written(record, Command(DEQUANTIZE, NoAttrs()), (sums, factor, zero))
+        return self._written(record, Command(ADD, NoAttrs()), (dequantize(sums, factor, zero), bias))
+
+    def _written(self, record: ExecSymbol, command: Command[Any], inputs: Sequence[Symbol | None]) -> Symbol:
+        """The command's result, in the place of the record's unless both are to be compared."""
+        if self.compare:
+            return self.graph.apply(command, inputs)[0]
+        keys = tuple(None if one is None else one.key for one in inputs)
+        self.graph.add_exec(replace(record, command=command, inputs=keys))
+        return self.graph.symbol(record.outputs[0])
+
+    def _weights(self, record: ExecSymbol, w: Symbol) -> tuple[Symbol, Symbol]:
+        """i8[…, n] and the scale of each column."""
+        if record.command.op is GEMM and record.command.attrs.transpose_b:
+            w = transpose(w, (1, 0))
+        most = reduce_max(abs(w), tuple(range(w.spec.rank - 1)))
+        scale = where(equal(most, scalar_like(most, 0)), scalar_like(most, 1), divide(most, scalar_like(most, MOST)))
+        return quantize(w, scale, _zero(self.graph, I8)), scale
+
+    def _activation(self, x: Symbol) -> tuple[Symbol, Symbol, Symbol]:
+        if x.key not in self.activations:
+            self.activations[x.key] = dynamic_quantize(x)
+        return self.activations[x.key]
+
+    def _obstacle(self, record: ExecSymbol) -> str:
+        graph, attrs = self.graph, record.command.attrs
+        x, w, _ = record.inputs
+        given = graph.tensors[_present(w)].spec
+        if not record.optimize or any(graph.root(one) != one for one in record.outputs):
+            return "it is to stay as it is, or writes a part of a tensor"
+        if graph.root(_present(w)) not in self.fixed:
+            return "its second operand is no weight"
+        if graph.root(_present(x)) in self.fixed:
+            return "it depends on weights alone"
+        if given.dtype is not F32 or graph.tensors[_present(x)].spec.dtype is not F32:
+            return f"it is of {given.dtype}"
+        if record.command.op is GEMM and given.rank != 2:
+            return "its weights are several matrices"
+        if record.command.op is CONVOLUTION and attrs.groups > 1 and self.mode == "dynamic":
+            return f"it has {attrs.groups} groups, of few products each"
+        if given.elements == 0:
+            return "it has no weights"
+        return self._unserved(record) if self.mode == "dynamic" else ""
+
+    def _unserved(self, record: ExecSymbol) -> str:
+        """Sums of bytes by the reference, where floats have a kernel, take longer."""
+        graph = self.graph
+        x, w = (graph.tensors[_present(one)].spec for one in record.inputs[:2])
+        command = self._integer_command(record, x, _rows_of(record, w))
+        specs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
+        outputs = tuple(graph.tensors[one].spec for one in record.outputs)
+        native = DISPATCHER.server(record.command, specs, outputs, self.backend) != "reference"
+        served = self._server(command, x, _rows_of(record, w)) != "reference"
+        return "no backend but the reference sums such bytes" if native and not served else ""
+
+    def _integer_command(self, record: ExecSymbol, x: TensorSpec, w: TensorSpec) -> Command[Any]:
+        """The product of bytes: weights in quads, unless another order is served better."""
+        attrs = record.command.attrs
+        both: list[Command[Any]]
+        if record.command.op is GEMM:
+            both = [
+                Command(INTEGER_PRODUCT, IntegerProductAttrs(attrs.transpose_a, quads=one)) for one in (True, False)
+            ]
+        else:
+            both = [
+                Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups, one))
+                for one in (True, False)
+            ]
+        return next((one for one in both if self._server(one, x, w) != "reference"), both[-1])
+
+    def _server(self, command: Command[Any], x: TensorSpec, w: TensorSpec) -> str:
+        *kernel, inner, columns = w.shape
+        shape = (*kernel, -(-inner // QUAD), columns, QUAD) if command.attrs.quads else w.shape
+        specs = (TensorSpec(x.shape, U8, x.layout, x.device), TensorSpec(shape, I8, w.layout, w.device), None, None)
+        return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), self.backend)
+
+    def _name(self, weights: TensorKey) -> str:
+        """The name of the largest parameter that the weights are made of."""
+        graph, waiting, seen = self.graph, [self.graph.root(weights)], set[TensorKey]()
+        while waiting:
+            key = waiting.pop()
+            if key not in seen:
+                seen.add(key)
+                waiting.extend(
+                    root for writer in graph.writers(key) for root in graph.roots(graph.execs[writer].inputs)
+                )
+        found = [graph.tensors[key] for key in sorted(seen & self.given)] or [graph.tensors[weights]]
+        return max(found, key=lambda one: one.spec.elements).name
+
+
+def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
+    """Roots without an element below 0, by the operators that write them."""
+    found: set[TensorKey] = set()
+    for key in graph.execs.toposort():
+        record = graph.execs[key]
+        op, roots = record.command.op, graph.roots(record.inputs)
+        kept = op in KEEPING and all(root in found for root in roots)
+        one_of = op is MAXIMUM and any(root in found for root in roots)
+        filled = op is FILL and record.command.attrs.value >= 0
+        if (op in POSITIVE or kept or one_of or filled) and all(graph.root(one) == one for one in record.outputs):
+            found.update(record.outputs)
+    return found
+
+
+def _rows_of(record: ExecSymbol, w: TensorSpec) -> TensorSpec:
+    """The weights as the product of bytes reads them, [k, n]."""
+    flipped = record.command.op is GEMM and record.command.attrs.transpose_b
+    return TensorSpec(w.shape[::-1] if flipped else w.shape, w.dtype, w.layout, w.device)
+
+
+def _plain(record: ExecSymbol) -> Command[Any]:
+    """The same product on weights that are not transposed."""
+    attrs = record.command.attrs
+    return Command(GEMM, type(attrs)(attrs.transpose_a)) if record.command.op is GEMM else record.command
+
+
+def _zero(graph: SymbolicGraph, dtype: DType) -> Symbol:
+    return graph.apply(Command(FILL, FillAttrs(0, TensorSpec((), dtype))), ())[0]
+
+
+def _present(key: TensorKey | None) -> TensorKey:
+    assert key is not None
+    return key
