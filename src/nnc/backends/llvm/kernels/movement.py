@@ -6,19 +6,22 @@ y[i...] = x[i...], with strides that say where the elements are: pointwise ident
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, contiguous
-from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory
+from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch
 from nnc.backends.llvm.frame.row import (
     KernelRow,
     Rows,
     Specs,
+    View,
     Views,
     any_type,
+    numeric,
 )
 from nnc.backends.llvm.ir.builder import Module, Number, Scalar
-from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction
+from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction, computed
+from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
@@ -26,9 +29,10 @@ from nnc.ops.copy import COPY, STOP_GRADIENT
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
-from nnc.ops.resize import FLIP, PAD, FlipAttrs, PadAttrs
+from nnc.ops.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
 
 Move = Pointwise | Transposition
+MOST_PHASES = 64
 
 
 def move(shape: Shape, source: StridedAccess, target: StridedAccess, arguments: tuple[int, int] = (0, 1)) -> Move:
@@ -109,16 +113,100 @@ def _flip(attrs: FlipAttrs, inputs: Views, outputs: Views) -> Generator:
     return move(y.shape, StridedAccess(x.scalar, strides, start), y.whole)
 
 
-def _bordered(attrs: PadAttrs, inputs: Specs, outputs: Specs) -> str:
-    return "" if attrs.mode == "constant" else f"mode {attrs.mode}"
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A part of the border along one axis, and the positions that it repeats, inside a padded tensor."""
+
+    shape: Shape
+    border: StridedAccess
+    repeated: StridedAccess
+
+
+def _strips(attrs: PadAttrs, whole: View) -> list[Strip]:
+    """Axis by axis: what lies before and behind the inside, over all of the axes in front, inside of those behind."""
+    strips = []
+    for axis, (before, after, stride) in enumerate(zip(attrs.before, attrs.after, whole.strides, strict=True)):
+        end = whole.shape[axis] - after
+        mirrored = attrs.mode == "reflect"
+        for first, count, source in ((0, before, 2 * before if mirrored else before), (end, after, end - 1 - mirrored)):
+            inner = [size - a - b for size, a, b in zip(whole.shape, attrs.before, attrs.after, strict=True)]
+            shape = (*whole.shape[:axis], count, *inner[axis + 1 :])
+            start = sum(a * s for a, s in zip(attrs.before[axis + 1 :], whole.strides[axis + 1 :], strict=True))
+            back = (*whole.strides[:axis], -stride if mirrored else 0, *whole.strides[axis + 1 :])
+            border = StridedAccess(whole.scalar, whole.strides, start + first * stride)
+            strips.append(Strip(shape, border, StridedAccess(whole.scalar, back, start + source * stride)))
+    return [strip for strip in strips if 0 not in strip.shape]
+
+
+def _inside(attrs: PadAttrs, whole: View) -> StridedAccess:
+    start = sum(before * stride for before, stride in zip(attrs.before, whole.strides, strict=True))
+    return StridedAccess(whole.scalar, whole.strides, start)
 
 
 def _pad(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
-    """The border, then the inside; both are written where they are in y."""
+    """Both are written where they are in y: the constant and the inside, or the inside and what repeats it."""
     (x,), (y,) = inputs, outputs
-    start = sum(before * stride for before, stride in zip(attrs.before, y.strides, strict=True))
-    inside = move(x.shape, x.whole, StridedAccess(y.scalar, y.strides, start), (0, 1))
-    return Moves((fill(y.shape, attrs.value, y.whole, (1,)), inside))
+    inside = move(x.shape, x.whole, _inside(attrs, y), (0, 1))
+    if attrs.mode == "constant":
+        return Moves((fill(y.shape, attrs.value, y.whole, (1,)), inside))
+    return Moves((inside, *(move(one.shape, one.repeated, one.border, (1, 1)) for one in _strips(attrs, y))))
+
+
+@dataclass(frozen=True, slots=True)
+class BorderSums(WithoutScratch):
+    """The adjoint of a border that repeats the inside: strip by strip, a copy of g adds it to what it repeats.
+
+    Operands: g, x, workspace for the copy, of the type that is computed in.
+    """
+
+    g: View
+    attrs: PadAttrs
+
+    @property
+    def copy(self) -> View:
+        """g in the type that is computed in, without gaps."""
+        return View(computed(self.g.scalar), self.g.shape, contiguous(self.g.shape))
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The copy."""
+        return self.copy.elements * self.copy.scalar.size
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """The copy, a phase for each sum, and the inside."""
+        g, copy, add = self.g, self.copy, (Instruction("add", (0, 1)),)
+        inside = _inside(self.attrs, copy)
+        sizes = zip(g.shape, self.attrs.before, self.attrs.after, strict=True)
+        shape = tuple(size - before - after for size, before, after in sizes)
+        x = StridedAccess(g.scalar, contiguous(shape))
+        parts = [Pointwise(g.shape, (g.whole,), (copy.whole,), (), (0,), (0, 2))]
+        for strip in reversed(_strips(self.attrs, copy)):
+            for one in _apart_from(strip):
+                access = one.repeated, one.border
+                parts.append(Pointwise(one.shape, access, (one.repeated,), add, (2,), (2, 2, 2)))
+        parts.append(Pointwise(shape, (inside,), (x,), (), (0,), (2, 1)))
+        return tuple(phase for index, part in enumerate(parts) for phase in part.emit(module, f"{name}_{index}"))
+
+
+def _apart_from(strip: Strip) -> list[Strip]:
+    """The strip in pieces, none of which repeats a position twice."""
+    still = next((axis for axis, stride in enumerate(strip.repeated.strides) if not stride), None)
+    if still is None:
+        return [strip]
+    shape = (*strip.shape[:still], 1, *strip.shape[still + 1 :])
+    stride = strip.border.strides[still]
+    places = (replace(strip.border, offset=strip.border.offset + k * stride) for k in range(strip.shape[still]))
+    return [Strip(shape, place, strip.repeated) for place in places]
+
+
+def _narrow(attrs: PadAttrs, inputs: Specs, outputs: Specs) -> str:
+    """Each position of a repeated edge is a phase of its own."""
+    phases = sum((*attrs.before, *attrs.after)) if attrs.mode == "edge" else 0
+    return "a wide edge" if phases > MOST_PHASES else numeric(attrs, inputs, outputs)
+
+
+def _pad_gradient(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
+    (g,), (x,) = inputs, outputs
+    return move(x.shape, _inside(attrs, g), x.whole) if attrs.mode == "constant" else BorderSums(g, attrs)
 
 
 def _apart(attrs: EmbedAttrs, inputs: Specs, outputs: Specs) -> str:
@@ -139,6 +227,7 @@ ROWS: Rows = {
     CONVERT_LAYOUT: KernelRow(_convert_layout, any_type, strided=True, scattered=True),
     CONCATENATE: KernelRow(_concatenate, any_type, strided=True, scattered=True),
     FLIP: KernelRow(_flip, any_type, strided=True, scattered=True),
-    PAD: KernelRow(_pad, _bordered, strided=True, scattered=True),
+    PAD: KernelRow(_pad, any_type, strided=True, scattered=True),
+    PAD_GRADIENT: KernelRow(_pad_gradient, _narrow, strided=True),
     EMBED: KernelRow(_embed, _apart, strided=True),
 }

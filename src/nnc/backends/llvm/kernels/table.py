@@ -25,6 +25,7 @@ from nnc.backends.llvm.kernels import (
     random,
     recurrent,
     reduction,
+    resize,
     rotary,
     running,
     softmax,
@@ -34,7 +35,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary,
+    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary, resize,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
