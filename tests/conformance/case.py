@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
-from nnc.core.spec import Layout, Shape, TensorSpec
+from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec
 from nnc.graph import Op
 from nnc.ops.rules import NoAttrs
 
@@ -85,7 +85,7 @@ class Argument:
     shape: Shape
     values: Values = uniform
     dtype: DType | None = None
-    layout: Layout = Layout.NHWC
+    layout: AnyLayout = Layout.NHWC
 
     def spec(self, dtype: DType) -> TensorSpec:
         """The spec for an element type under test."""

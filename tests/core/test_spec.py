@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,17 @@ from hypothesis import strategies as st
 
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import BF16, F32, F64
-from nnc.core.spec import Layout, TensorSpec, broadcast_shapes, check_shape, contiguous_strides, spec
-from nnc.errors import DeviceError, ShapeError
+from nnc.core.spec import (
+    AnyLayout,
+    Blocked,
+    Layout,
+    TensorSpec,
+    broadcast_shapes,
+    check_shape,
+    contiguous_strides,
+    spec,
+)
+from nnc.errors import DeviceError, FormatError, LayoutError, ShapeError
 
 examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
@@ -20,6 +31,43 @@ def test_specs_print_as_their_type_and_shape() -> None:
     assert str(spec((4, 3))) == "f32[4, 3]"
     assert str(spec((), "bf16")) == "bf16[]"
     assert str(TensorSpec((1, 2, 3, 4), F64, Layout.NCHW, Device("cuda", 1))) == "f64[1, 2, 3, 4]:NCHW@cuda:1"
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "shape"),
+    [
+        (Blocked((5, 7), 1, 4), "5x7/4", (2, 5, 4)),
+        (Blocked((5, 7), 0, 4), "5/4x7", (2, 7, 4)),
+        (Blocked((3, 3, 5, 8), 3, 3, 2, 2), "3x3x5x8/3k2g2", (4, 23, 3, 2)),
+        (Blocked((0, 7), 1, 8), "0x7/8", (1, 0, 8)),
+    ],
+)
+def test_blocks_are_values_with_a_text(layout: Blocked, text: str, shape: tuple[int, ...]) -> None:
+    made = TensorSpec(shape, BF16, layout)
+    assert (str(layout), str(made)) == (text, f"bf16{list(shape)}:{text}")
+    assert AnyLayout.from_json(text) == layout == pickle.loads(pickle.dumps(layout))
+    assert made.plain == spec(layout.sizes, BF16)
+    assert made.nbytes == 2 * made.elements
+    assert made != spec(shape, BF16) == spec(shape, BF16).plain
+
+
+@pytest.mark.parametrize("text", ["", "nhwc", "5x7", "5x7/", "5/4x7/4", "x5/4", "5/4k", 3, None])
+def test_what_is_no_layout(text: object) -> None:
+    with pytest.raises(FormatError, match="need NHWC, NCHW, or blocks"):
+        AnyLayout.from_json(text)  # type: ignore[arg-type]  # callers without a type checker
+
+
+@pytest.mark.parametrize(
+    "values", [((5, 7), 2, 4), ((5, 7), -1, 4), ((5, 7), 1, 0), ((5, 7), 1, 4, 0), ((5, 7), 1, 4, 1, 2)]
+)
+def test_what_are_no_blocks(values: tuple[tuple[int, int], int, int]) -> None:
+    with pytest.raises(LayoutError, match="blocked layout"):
+        Blocked(*values)
+
+
+def test_blocks_say_their_shape() -> None:
+    with pytest.raises(LayoutError, match=r"shape \[5, 7\], layout 5x7/4; need shape \[2, 5, 4\]"):
+        TensorSpec((5, 7), layout=Blocked((5, 7), 1, 4))
 
 
 def test_specs_are_values() -> None:

@@ -16,7 +16,7 @@ from nnc import ops
 from nnc.concrete import CountBelow
 from nnc.core.command import Command
 from nnc.core.device import Device
-from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.spec import Blocked, Layout, TensorSpec, spec
 from nnc.errors import FormatError
 from nnc.ops.copy import COPY
 from nnc.ops.rules import NoAttrs
@@ -81,6 +81,7 @@ def test_specs_and_names_of_every_kind() -> None:
         ("input", spec(())),
         ("with # and , =", spec((0, 3), "bf16")),
         ("layer1/w.0-b", TensorSpec((1, 2, 3, 4), layout=Layout.NCHW)),
+        ("blocks", TensorSpec((4, 23, 3, 2), layout=Blocked((3, 3, 5, 8), 3, 3, 2, 2))),
         ("größe", TensorSpec((2,), device=Device("cuda", 1))),
         ("last", TensorSpec((2, 1, 1), layout=Layout.NCHW, device=Device("cuda", 0))),
     ):

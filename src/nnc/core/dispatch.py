@@ -17,7 +17,7 @@ from nnc.core.device import CPU
 from nnc.core.recent import TwoGenerations
 from nnc.core.recorder import Labelled, Traced, WorkerTime
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import Blocked, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.errors import BackendError
@@ -184,6 +184,23 @@ class LoopBackend(Protocol):
         """The loop as one program; None where it does not run this one by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class LayoutWish:
+    """A kernel would rather read the operand at this place in `layout`, which saves this share of its time."""
+
+    place: int
+    layout: Blocked
+    share: float
+
+
+@runtime_checkable
+class WishingBackend(Protocol):
+    """A backend with kernels that arrange operands before they read them, and claim those that are so arranged."""
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """The operands that the kernel of a command on plain operands, which `refusal` did not refuse, arranges."""
+
+
 @runtime_checkable
 class TracedBackend(Protocol):
     """A backend that knows what each worker does, and how fast it can be."""
@@ -227,6 +244,11 @@ class DeferredBackend:
         """The loop as one program; None where it does not run this one by itself."""
         made = self._backend()
         return made.loop(calls) if isinstance(made, LoopBackend) else None
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """The operands that its kernel arranges; none where it does not tell."""
+        made = self._backend()
+        return made.wishes(command, inputs, outputs) if isinstance(made, WishingBackend) else ()
 
     def traced(self, calls: Sequence[Call]) -> Traced:
         """`program`, with the times of workers where the backend knows them."""
@@ -351,6 +373,12 @@ class Dispatcher(Uncopied):
         serving = (one.name for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
         return next(serving, "")
 
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> tuple[LayoutWish, ...]:
+        """The operands that the first backend that claims the command would rather read in another layout."""
+        serving = (one for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        first = next(serving, None)
+        return first.wishes(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
+
     def claims(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> list[Claim]:
         """All claims to measure, in order of preference, variants behind the first choice of their backend.
 
@@ -373,6 +401,11 @@ def outside_host(*specs: TensorSpec | None) -> str:
 
 def _is_outside(spec: TensorSpec | None) -> bool:
     return spec is not None and spec.device.kind != CPU.kind
+
+
+def in_blocks(*specs: TensorSpec | None) -> str:
+    """Why a backend that reads axes in order refuses these; empty when it need not."""
+    return "an operand in blocks" if any(spec is not None and spec.plain is not spec for spec in specs) else ""
 
 
 def one_by_one(calls: Sequence[Call]) -> Program:

@@ -4,28 +4,116 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from typing import Self, cast
 
 from nnc.arguments import explained, shown
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import F32, DType, dtype_of
 from nnc.core.exact import Hashed
 from nnc.core.storage import MAX_BYTES
-from nnc.errors import ArgumentError, DTypeError, ShapeError
+from nnc.errors import ArgumentError, DTypeError, FormatError, LayoutError, ShapeError
+from nnc.graph import Json
 
 MAX_DIMENSIONS = 8
 
 Shape = tuple[int, ...]
 
 
-class Layout(Enum):
+_BLOCKED = re.compile(r"((?:\d{1,18}x)*)(\d{1,18})/(\d{1,18})((?:x\d{1,18})*)(?:k(\d{1,9}))?(?:g(\d{1,9}))?")
+
+
+class AnyLayout:
+    """Where the elements of a tensor are: a `Layout` or `Blocked`. In files it is as it prints."""
+
+    __slots__ = ()
+
+    def to_json(self) -> str:
+        """Its text."""
+        return str(self)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Self:
+        """The layout of a text; FormatError for what is none."""
+        found = layout_of(data) if isinstance(data, str) else None
+        if not isinstance(found, cls):
+            raise FormatError("layout", got=shown(data), need="NHWC, NCHW, or blocks, as 768x3072/64")
+        return found
+
+
+def layout_of(text: str) -> AnyLayout | None:
+    """The layout that prints so: `NCHW`, `768x3072/64k2g3`; None for no layout.
+
+    >>> print(layout_of("768x3072/64"))
+    768x3072/64
+    """
+    if text in Layout.__members__:
+        return Layout[text]
+    match = _BLOCKED.fullmatch(text)
+    if match is None:
+        return None
+    before, size, width, behind, steps, parts = match.groups()
+    left, right = ([int(one) for one in part.split("x") if one] for part in (before, behind))
+    return Blocked((*left, int(size), *right), len(left), int(width), int(steps or 1), int(parts or 1))
+
+
+class Layout(AnyLayout, Enum):
     """Where the channels of an activation are: last (`NHWC`) or behind the batch (`NCHW`)."""
 
     NHWC = "NHWC"
     NCHW = "NCHW"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked(AnyLayout):
+    """Blocks of `width` places of one axis of x, whose shape is `sizes`, as kernels of products read weights.
+
+        y[p, k, j] = x[place p · width + j on `axis`, k over all other axes in row-major order], 0 where x has no place
+        y[p, q, j, r] = the same with k = q · steps + r, for more than one of `steps`
+
+    The places are those of `parts` equal parts of the axis, each of which begins with a block of its own. Prints as
+    `768x3072/64`, where the axis of 3072 is in blocks of 64.
+    """
+
+    sizes: Shape
+    axis: int
+    width: int
+    steps: int = 1
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", check_shape(self.sizes, "blocked layout"))
+        fits = 0 <= self.axis < len(self.sizes) and min(self.width, self.steps, self.parts) > 0
+        if not fits or self.sizes[self.axis] % self.parts:
+            got = f"{list(self.sizes)}, axis {self.axis}, width {self.width}, steps {self.steps}, parts {self.parts}"
+            raise LayoutError("blocked layout", got=got, need="an axis of equal parts, and sizes of at least 1")
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return self.parts * -(-(self.sizes[self.axis] // self.parts) // self.width)
+
+    @property
+    def depth(self) -> int:
+        """Elements of all other axes."""
+        return math.prod(size for axis, size in enumerate(self.sizes) if axis != self.axis)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of y."""
+        steps = () if self.steps == 1 else (self.steps,)
+        return (self.blocks, -(-self.depth // self.steps), self.width, *steps)
+
+    def __str__(self) -> str:
+        marks = (f"{size}/{self.width}" if axis == self.axis else f"{size}" for axis, size in enumerate(self.sizes))
+        steps = "" if self.steps == 1 else f"k{self.steps}"
+        return "x".join(marks) + steps + ("" if self.parts == 1 else f"g{self.parts}")
 
 
 def check_shape(shape: Iterable[int], subject: str = "shape") -> Shape:
@@ -76,7 +164,7 @@ class TensorSpec(Hashed):
 
     shape: Shape
     dtype: DType = F32
-    layout: Layout = Layout.NHWC
+    layout: AnyLayout = Layout.NHWC
     device: Device = CPU
 
     def __post_init__(self) -> None:
@@ -85,10 +173,13 @@ class TensorSpec(Hashed):
                 "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
             )
         object.__setattr__(self, "dtype", dtype_of(self.dtype))
-        if not isinstance(cast(object, self.layout), Layout) or not isinstance(cast(object, self.device), Device):
+        if not isinstance(cast(object, self.layout), AnyLayout) or not isinstance(cast(object, self.device), Device):
             got = f"layout={shown(self.layout)}, device={shown(self.device)}"
             raise ArgumentError("TensorSpec", got=got, need="a Layout and a Device")
         object.__setattr__(self, "shape", check_shape(self.shape))
+        if isinstance(self.layout, Blocked) and self.shape != self.layout.shape:
+            got, need = f"shape {list(self.shape)}, layout {self.layout}", f"shape {list(self.layout.shape)}"
+            raise LayoutError("tensor", got=got, need=need, fix="convert_layout() to NHWC first")
         # An empty tensor's other sizes count too: views of it have strides over them.
         if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:
             raise ShapeError("tensor", got=str(self), need="at most 2^62 bytes")
@@ -116,8 +207,14 @@ class TensorSpec(Hashed):
         """Number of dimensions."""
         return len(self.shape)
 
+    @property
+    def plain(self) -> TensorSpec:
+        """The same elements with their axes in order, where they are in blocks."""
+        layout = self.layout
+        return TensorSpec(layout.sizes, self.dtype, device=self.device) if isinstance(layout, Blocked) else self
+
     def __str__(self) -> str:
-        suffix = "" if self.layout is Layout.NHWC else f":{self.layout.value}"
+        suffix = "" if self.layout is Layout.NHWC else f":{self.layout}"
         suffix += "" if self.device == CPU else f"@{self.device}"
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{suffix}"
 
@@ -127,7 +224,7 @@ OptionalSpecs = tuple[TensorSpec | None, ...]
 
 
 @explained
-def spec(shape: Iterable[int] = (), dtype: DType | str = F32, layout: Layout = Layout.NHWC) -> TensorSpec:
+def spec(shape: Iterable[int] = (), dtype: DType | str = F32, layout: AnyLayout = Layout.NHWC) -> TensorSpec:
     """A TensorSpec on the CPU.
 
     >>> print(spec([4, 3], "f64"))

@@ -12,7 +12,7 @@ from nnc.arguments import explained, frequent
 from nnc.core.conversion import check_values
 from nnc.core.dtype import DType, dtype_of
 from nnc.core.pool import Pool
-from nnc.core.spec import Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
+from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
 from nnc.core.storage import Storage
 from nnc.errors import DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
@@ -101,7 +101,7 @@ class Tensor:
         return tensor
 
     @classmethod
-    def from_numpy(cls, value: ArrayLike, dtype: DType | str | None = None, *, layout: Layout = Layout.NHWC) -> Self:
+    def from_numpy(cls, value: ArrayLike, dtype: DType | str | None = None, *, layout: AnyLayout = Layout.NHWC) -> Self:
         """A tensor over `value`'s own memory where NumPy can give it (no copy), else over a copy.
 
         A copy is made of lists, of elements in foreign byte order or off their alignment, and of negative strides.

@@ -43,6 +43,7 @@ from nnc.symbolic.passes import (
     Pass,
     QuantizationMode,
     Report,
+    assign_blocks,
     precompute,
     quantize_products,
     simplify,
@@ -441,6 +442,11 @@ class StepBuilder:
             lower_precision(graph, outputs, precision)
         before = precompute(graph, given.values(), outputs)
         reports += simplify(graph, outputs, self.passes, backend=self.backend)
+        fixed = (*given.values(), *before.results)
+        execs = len(graph.execs)
+        blocked = assign_blocks(graph, outputs, fixed, self.backend)
+        before = before.followed_by(precompute(graph, fixed, outputs))
+        reports += (Report("blocks", execs, len(graph.execs), blocked),)
         frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
         ready = [before.results[symbol] for symbol in frozen if symbol in before.results]
         simplify(before.graph, ready, self.passes, backend=self.backend)

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnc.core.spec import OptionalSpecs, TensorSpec, spec
+from nnc.core.spec import Layout, OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.broadcast import reduce_sum
 from nnc.ops.examples import IMAGE, ROW, Example
+from nnc.ops.layout import convert_layout
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
@@ -78,6 +79,7 @@ def _infer(attrs: ConvolutionAttrs, specs: tuple[TensorSpec | None, ...]) -> Spe
     x, w, bias = specs
     assert x is not None
     assert w is not None
+    w = w.plain
     rank = len(attrs.window.strides)
     _check("convolution", x, w, attrs.groups, rank)
     if bias is not None and (bias.shape != (w.shape[-1],) or bias.dtype is not x.dtype):
@@ -87,7 +89,7 @@ def _infer(attrs: ConvolutionAttrs, specs: tuple[TensorSpec | None, ...]) -> Spe
 
 
 def _infer_data(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
-    g, w = specs
+    g, w = specs[0], specs[1].plain
     _check_ranks("convolution_data_gradient", len(attrs.window.strides) + 2, g, w)
     x = replace(g, shape=(g.shape[0], *attrs.sizes, w.shape[-2] * attrs.groups))
     _check("convolution_data_gradient", x, w, attrs.groups, len(attrs.window.strides))
@@ -106,21 +108,22 @@ def _infer_weight(attrs: ConvolutionGradientAttrs, specs: Specs) -> Specs:
 
 def _gradient(call: Applied[ConvolutionAttrs], gradients: Gradients) -> Gradients:
     g = single(gradients)
-    x, w = call.inputs[:2]
+    x, w = call.inputs[0], convert_layout(call.inputs[1], Layout.NHWC)
     window, groups = call.attrs.window, call.attrs.groups
     data = data_gradient(g, w, window, groups, x.shape[1:-1]) if call.needed[0] else None
     weight = weight_gradient(x, g, window, groups, w.shape[:-2]) if call.needed[1] else None
+    weight = None if weight is None else convert_layout(weight, call.inputs[1].spec.layout)
     bias = reduce_sum(g, tuple(range(g.spec.rank - 1))) if len(call.inputs) > 2 and call.needed[2] else None
     return (data, weight, bias)
 
 
 def _data_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
     h = single(gradients)
-    g, w = call.inputs
+    g, w = call.inputs[0], convert_layout(call.inputs[1], Layout.NHWC)
     window, groups = call.attrs.window, call.attrs.groups
     back = apply(CONVOLUTION, ConvolutionAttrs(window, groups), h, w, None) if call.needed[0] else None
     weight = weight_gradient(h, g, window, groups, w.shape[:-2]) if call.needed[1] else None
-    return (back, weight)
+    return (back, None if weight is None else convert_layout(weight, call.inputs[1].spec.layout))
 
 
 def _weight_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients: Gradients) -> Gradients:
@@ -133,11 +136,11 @@ def _weight_gradient_gradient(call: Applied[ConvolutionGradientAttrs], gradients
 
 
 def _work(attrs: ConvolutionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
-    return _products(outputs[0], present(inputs[1]))
+    return _products(outputs[0], present(inputs[1]).plain)
 
 
 def _data_work(attrs: ConvolutionGradientAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
-    return _products(present(inputs[0]), present(inputs[1]))
+    return _products(present(inputs[0]), present(inputs[1]).plain)
 
 
 def _weight_work(attrs: ConvolutionGradientAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:

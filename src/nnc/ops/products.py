@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnc.arguments import explained
-from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes
+from nnc.core.spec import Layout, OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.examples import MATRIX, ROW, Example
+from nnc.ops.layout import convert_layout
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.pointwise import add
 from nnc.ops.precision import LOW
@@ -39,6 +40,7 @@ def _infer(attrs: GemmAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
     assert a is not None
     assert b is not None
     shown = f"a={a}, b={b}" + (f", bias={bias}" if bias else "")
+    b = b.plain
     check_kinds(ARITHMETIC, a)
     if a.rank < 2 or b.rank < 2:
         raise ShapeError("gemm", got=shown, need="at least two dimensions each", fix="reshape vectors to matrices")
@@ -64,6 +66,7 @@ def _as_rows(x: Operand) -> Operand:
 def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
     g = single(gradients)
     a, b, *rest = call.inputs
+    b = convert_layout(b, Layout.NHWC)
     flip_a, flip_b = call.attrs.transpose_a, call.attrs.transpose_b
     left: Operand | None = None
     right: Operand | None = None
@@ -76,7 +79,7 @@ def _gradient(call: Applied[GemmAttrs], gradients: Gradients) -> Gradients:
             product = gemm(seeds, rows, transpose_a=True, transpose_b=flip_a)
         else:
             product = gemm(rows, seeds, transpose_a=not flip_a)
-        right = sum_to(product, b.shape)
+        right = convert_layout(sum_to(product, b.shape), call.inputs[1].spec.layout)
     bias = reduce_sum(g, tuple(range(g.spec.rank - 1))) if rest and call.needed[2] else None
     return (left, right, bias)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
+from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, one_by_one, outside_host
 from nnc.core.dtype import F32, F64
 from nnc.core.tensor import Tensor
 from nnc.ops.products import GEMM, GemmAttrs
@@ -65,7 +65,7 @@ class BlasBackend:
         if command.op is not GEMM:
             return "no product"
         present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if reason := outside_host(*present):
+        if reason := outside_host(*present) or in_blocks(*present):
             return reason
         return next((f"element type {spec.dtype}" for spec in present if spec.dtype not in (F32, F64)), "")
 

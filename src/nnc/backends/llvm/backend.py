@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from nnc.backends.llvm.frame.access import contiguous
 from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned, words_of
-from nnc.backends.llvm.frame.row import KernelRow, View, view_of
+from nnc.backends.llvm.frame.row import KernelRow, View, Wishes, view_of
+from nnc.backends.llvm.frame.tile import nanoseconds
 from nnc.backends.llvm.ir import library
 from nnc.backends.llvm.ir.builder import SCALARS
+from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.kernels.movement import move
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.measure import measure
@@ -23,14 +25,27 @@ from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Kernel, LoopCalls, LoopProgram, Program, Relocation, Specs, Tensors, outside_host
+from nnc.core.dispatch import (
+    Call,
+    Kernel,
+    LayoutWish,
+    LoopCalls,
+    LoopProgram,
+    Program,
+    Relocation,
+    Specs,
+    Tensors,
+    outside_host,
+)
 from nnc.core.dtype import F16
 from nnc.core.recorder import Traced, WorkerTime
 from nnc.core.settings import SETTINGS
+from nnc.core.spec import Blocked, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.errors import IndexRangeError
 from nnc.ops.rules import infer
+from nnc.ops.work import work
 
 measure_by(measure)
 
@@ -51,12 +66,12 @@ def operand_of(tensor: Tensor) -> LaunchOperand:
     size = base.scalar.size
     reach = sum((length - 1) * stride for length, stride in zip(base.shape, strides, strict=True) if length)
     extent = AddressRange(tensor.address, tensor.address + (reach + 1) * size if base.elements else tensor.address)
-    return LaunchOperand(View(base.scalar, base.shape, strides), tensor.address, extent)
+    return LaunchOperand(replace(base, strides=strides), tensor.address, extent)
 
 
 def memory_operand(view: View, memory: ZeroedMemory) -> LaunchOperand:
     """Fresh contiguous memory as an operand of the shape of `view`."""
-    return LaunchOperand(View(view.scalar, view.shape, contiguous(view.shape)), memory.address, memory.extent)
+    return LaunchOperand(view.dense, memory.address, memory.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,7 @@ class Assembly:
             self._unwanted(view) if tensor is None else operand_of(tensor)
             for tensor, view in zip(call.outputs, kernel.results, strict=True)
         ]
-        results = [self._dense(out) if not row.scattered and not is_dense(out.view) else out for out in outputs]
+        results = [out if is_dense(out.view) or _goes(row, out.view) else self._dense(out) for out in outputs]
         views = [operand.view for operand in inputs], [operand.view for operand in results]
         generator = row.generator(kernel.variant, kernel.command.attrs, *views, self.engine.target)
         self._launch(generator, inputs, results, None if row.checked else own)
@@ -159,7 +174,8 @@ class Assembly:
         self.used.clear()
 
     def _read(self, row: KernelRow, index: int, operand: LaunchOperand) -> LaunchOperand:
-        if is_dense(operand.view) or (row.strided and index not in row.dense):
+        strided = row.strided and index not in row.dense and operand.view.blocked is None
+        if strided or is_dense(operand.view):
             return operand
         dense = self._dense(operand)
         self._copy(operand, dense)
@@ -175,9 +191,7 @@ class Assembly:
         size = view.elements * view.scalar.size
         if self.planned is not None and self.planned.end - self.planned.begin >= aligned(size):
             begin, self.planned = self.planned.begin, AddressRange(self.planned.begin + aligned(size), self.planned.end)
-            return LaunchOperand(
-                View(view.scalar, view.shape, contiguous(view.shape)), begin, AddressRange(begin, begin + size)
-            )
+            return LaunchOperand(view.dense, begin, AddressRange(begin, begin + size))
         fitting = [memory for memory in self.spare if memory.nbytes >= size]
         found = min(fitting, key=lambda memory: memory.nbytes, default=None)
         if found is None:
@@ -244,6 +258,11 @@ def _extent(tensor: Tensor) -> AddressRange:
     """The memory of a contiguous tensor."""
     address = tensor.address
     return AddressRange(address, address + tensor.spec.nbytes)
+
+
+def _goes(row: KernelRow, result: View) -> bool:
+    """True when a kernel of the row writes this with gaps; blocks have none."""
+    return row.scattered and result.blocked is None
 
 
 def is_dense(view: View) -> bool:
@@ -322,9 +341,11 @@ class LlvmKernel(Uncopied):
     def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
         """Bytes of the copies that the launches of a call make of operands with gaps, where they cannot be used."""
         row = self.row
-        read = [self.inputs[place] for place in inputs if not row.strided or place in row.dense]
-        sizes = [spec.nbytes for spec in read if spec is not None]
-        written = [self.results[place] for place in outputs if not row.scattered]
+        given = [(place, spec) for place in inputs if (spec := self.inputs[place]) is not None]
+        sizes = [
+            spec.nbytes for place, spec in given if not row.strided or place in row.dense or spec.plain is not spec
+        ]
+        written = [self.results[place] for place in outputs if not _goes(row, self.results[place])]
         sizes += [view.elements * view.scalar.size for view in written]
         return sum(map(aligned, sizes))
 
@@ -444,7 +465,28 @@ class LlvmBackend:
             return f"element type {unknown}"
         if not engine().target.half and any(spec.dtype is F16 for spec in (*present, *results)):
             return "f16 on a processor that cannot convert it"
-        return row.refuse(command.attrs, present, results)
+        return row.refuse(command.attrs, present, results) or self._refused_blocks(command, present, results)
+
+    def _refused_blocks(self, command: AnyCommand, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+        """What results in blocks is computed as they lie; other kernels read the blocks alone that they wish for."""
+        blocked = {place: spec.layout for place, spec in enumerate(inputs) if isinstance(spec.layout, Blocked)}
+        if not blocked or any(isinstance(spec.layout, Blocked) for spec in outputs):
+            return ""
+        wishes = self._wishes(command, [spec.plain for spec in inputs], outputs)
+        fits = all(place in wishes and wishes[place][0] == layout for place, layout in blocked.items())
+        return "" if fits else "an operand in blocks"
+
+    def _wishes(self, command: AnyCommand, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Wishes:
+        views = [view_of(spec) for spec in inputs], [view_of(spec) for spec in outputs]
+        return ROWS[command.op].wishes(command.attrs, *views, engine().target)
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """Operands that the kernel packs, as it packs them."""
+        present, results = [one for one in inputs if one is not None], [one for one in outputs if one is not None]
+        target, products = engine().target, work(command, inputs, results) / 2
+        computing = nanoseconds(target, computed(SCALARS[results[0].dtype.name]), products)
+        found = self._wishes(command, present, results)
+        return tuple(LayoutWish(place, layout, saved / (saved + computing)) for place, (layout, saved) in found.items())
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
         """The kernel of a command that `refusal` did not refuse."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
 from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, outside_host
+from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
 from nnc.core.dtype import F32
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -85,7 +85,7 @@ class OnednnBackend:
         if command.op is not GEMM:
             return "no product"
         present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if reason := outside_host(*present):
+        if reason := outside_host(*present) or in_blocks(*present):
             return reason
         if not all(spec.elements for spec in present):
             return "an empty operand"

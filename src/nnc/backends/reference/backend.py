@@ -9,11 +9,14 @@ import numpy as np
 
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.kernels import KERNELS
+from nnc.backends.reference.layout import out_of_blocks
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import Blocked, TensorSpec
 from nnc.core.tensor import Tensor
+from nnc.ops.copy import COPY
 from nnc.ops.custom import KERNEL
+from nnc.ops.layout import CONVERT_LAYOUT
 from nnc.ops.rules import infer
 
 
@@ -24,6 +27,7 @@ class NumpyKernel(WithoutWorkspace):
     command: AnyCommand
     function: ReferenceKernel
     results: tuple[TensorSpec, ...]
+    blocks: Mapping[int, Blocked]
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning.
@@ -31,6 +35,10 @@ class NumpyKernel(WithoutWorkspace):
         An absent output is computed into memory that is thrown away.
         """
         arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
+        for place, layout in self.blocks.items():
+            given = arrays[place]
+            assert given is not None
+            arrays[place] = out_of_blocks(given, layout)
         results = [
             np.empty(spec.shape, spec.dtype.numpy) if tensor is None else tensor.numpy()
             for tensor, spec in zip(outputs, self.results, strict=True)
@@ -59,7 +67,13 @@ class ReferenceBackend:
         """The kernel of a command that `refusal` did not refuse."""
         function = KERNELS.get(command.op)
         results = infer(command.op, command.attrs, inputs)
-        return NumpyKernel(command, KERNEL[command.op] if function is None else function, results)
+        # What results in blocks is computed element by element, as blocks lie.
+        elementwise = any(isinstance(one.layout, Blocked) for one in results)
+        blocks = {place: one.layout for place, one in enumerate(inputs) if one and isinstance(one.layout, Blocked)}
+        function = KERNEL[command.op] if function is None else function
+        if command.op is CONVERT_LAYOUT and blocks:
+            function = KERNELS[COPY]
+        return NumpyKernel(command, function, results, {} if elementwise else blocks)
 
     def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, NumpyKernel]:
         """None: the oracle has one way."""

@@ -1,5 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
+from nnc.symbolic.passes.blocks import assign_blocks
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
@@ -18,6 +19,7 @@ __all__ = [
     "QuantizationMode",
     "QuantizedProduct",
     "Report",
+    "assign_blocks",
     "assign_layouts",
     "eliminate_common",
     "fuse",

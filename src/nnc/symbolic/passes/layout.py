@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import inherited_origin
-from nnc.core.spec import Layout, TensorSpec
+from nnc.core.spec import AnyLayout, Layout, TensorSpec
 from nnc.ops.broadcast import reshape
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.layout import CONVERT_LAYOUT, conversion, permutation_of
@@ -158,7 +158,7 @@ class _Region:
         spec = self.graph.tensors[key].spec
         return len(self.graph.writers(key)) < 2 and conversion(spec, order, self._target(spec)) is not None
 
-    def _target(self, spec: TensorSpec) -> Layout:
+    def _target(self, spec: TensorSpec) -> AnyLayout:
         other = Layout.NCHW if spec.layout is Layout.NHWC else Layout.NHWC
         return other if self.tagged else spec.layout
 
@@ -272,10 +272,11 @@ def _meeting(match: Match) -> Replacement | None:
             continue
         x, y = match.graph.symbol(inner.inputs[0]), match.input(0)
         first, second = permutation_of(inner.command, x.spec), permutation_of(match.command, y.spec)
-        assert first is not None
-        assert second is not None
-        whole = compose(first, second)
         result = match.graph.tensors[match.record.outputs[0]].spec
+        if first is None or second is None:
+            # To blocks and back.
+            return (x,) if result == x.spec else None
+        whole = compose(first, second)
         if whole == identity(len(whole)) and result == x.spec:
             return (x,)
         command = conversion(x.spec, whole, result.layout)

@@ -28,6 +28,18 @@ class Beforehand:
     parameters: Mapping[Symbol, Symbol]
     results: Mapping[Symbol, Symbol]
 
+    def followed_by(self, later: Beforehand) -> Beforehand:
+        """Both: what `later` took out of the graph that this was taken out of works on these results.
+
+        The graph of this one grows by that of the other; results that nobody needs by now stay until it is pruned.
+        """
+        made = {**self.parameters, **self.results}
+        mapped = {inner.key: made[symbol].key for symbol, inner in later.parameters.items() if symbol in made}
+        execs = later.graph.execs.toposort()
+        self.graph.graft(later.graph, execs, (one.key for one in later.results.values()), mapped)
+        results = {symbol: self.graph.symbol(mapped[inner.key]) for symbol, inner in later.results.items()}
+        return Beforehand(self.graph, self.parameters, {**self.results, **results})
+
 
 @checked
 def precompute(graph: SymbolicGraph, parameters: Iterable[Symbol], wanted: Sequence[Symbol]) -> Beforehand:

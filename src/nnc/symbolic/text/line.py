@@ -7,7 +7,7 @@ import re
 
 from nnc.core.device import CPU, Device
 from nnc.core.dtype import dtype_of
-from nnc.core.spec import Layout, TensorSpec
+from nnc.core.spec import AnyLayout, Layout, TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.graph import Json
 
@@ -125,7 +125,7 @@ class Line:
         try:
             dtype = dtype_of(self.match(r"\w+", "an element type")[0])
             shape = self.integers()
-            layout = Layout[self.match(r":(NHWC|NCHW)\b", "a layout")[1]] if self._next(":") else Layout.NHWC
+            layout = self._layout() if self._next(":") else Layout.NHWC
             place = self.match(r"@(\w+):(\d{1,9})\b", "a device, as @cuda:0") if self._next("@") else None
             device = CPU if place is None else Device(place[1], int(place[2]))
             return TensorSpec(shape, dtype, layout, device)
@@ -133,6 +133,10 @@ class Line:
             raise
         except UsageError as error:
             raise FormatError(self.where, got=error.got, need=error.need) from None
+
+    def _layout(self) -> AnyLayout:
+        """`:NCHW`, or `:768x3072/64k2g3`"""
+        return AnyLayout.from_json(self.match(r":([\w/]+)", "a layout")[1])
 
     def _next(self, sign: str) -> bool:
         return self.text.startswith(sign, self.at)

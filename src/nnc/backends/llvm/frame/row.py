@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, broadcast, contiguous
 from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Scalar
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import Blocked, TensorSpec
 from nnc.graph import Op
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An operand as generators see it; strides in elements."""
+    """An operand as generators see it; strides in elements. One in blocks has the shape of these."""
 
     scalar: Scalar
     shape: Shape
     strides: Shape
+    blocked: Blocked | None = None
 
     @property
     def elements(self) -> int:
         """prod(shape)"""
         return math.prod(self.shape)
+
+    @property
+    def plain(self) -> View:
+        """The same elements with their axes in order."""
+        if self.blocked is None:
+            return self
+        return View(self.scalar, self.blocked.sizes, contiguous(self.blocked.sizes))
+
+    @property
+    def dense(self) -> View:
+        """The same without gaps."""
+        return replace(self, strides=contiguous(self.shape))
 
     def access(self, rank: int) -> StridedAccess:
         """This operand inside an iteration of `rank` axes, broadcast where its size is 1."""
@@ -47,6 +60,15 @@ Variations = Mapping[str, Generator]
 Variants = Callable[[Any, Views, Views, TargetDescription], Variations]
 
 
+# By the place of an operand: the layout in which a kernel would rather read it, and the nanoseconds that this saves.
+Wishes = Mapping[int, tuple[Blocked, float]]
+Wishing = Callable[[Any, Views, Views, TargetDescription], Wishes]
+
+
+def _no_wishes(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+    return {}
+
+
 def _no_variants(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Variations:
     return {}
 
@@ -58,7 +80,7 @@ class KernelRow:
     `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
     `scattered`: so are outputs with any strides written. `checked`: the first word of the kernel's workspace becomes 1
     when an index lies outside its axis. `variants`: other generators by name, for autotune to measure; one that is
-    equal to that of `generate` is none.
+    equal to that of `generate` is none. `wishes`: which operands it would rather read in blocks; it reads no others.
     """
 
     generate: Generate
@@ -68,6 +90,7 @@ class KernelRow:
     dense: tuple[int, ...] = ()
     checked: bool = False
     variants: Variants = _no_variants
+    wishes: Wishing = _no_wishes
 
     def others(self, attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> dict[str, Generator]:
         """The variants that differ from the first choice and from each other."""
@@ -93,7 +116,8 @@ Rows = Mapping[Op[Any], KernelRow]
 
 def view_of(spec: TensorSpec) -> View:
     """The contiguous operand of a spec."""
-    return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape))
+    blocked = spec.layout if isinstance(spec.layout, Blocked) else None
+    return View(SCALARS[spec.dtype.name], spec.shape, contiguous(spec.shape), blocked)
 
 
 def any_type(attrs: object, inputs: Specs, outputs: Specs) -> str:

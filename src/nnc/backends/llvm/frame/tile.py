@@ -52,22 +52,22 @@ class Tile:
 
 
 @lru_cache(maxsize=64)
-def candidates(target: TargetDescription, scalar: Scalar) -> tuple[Tile, ...]:
-    """Every tile that fits the registers, largest first."""
+def candidates(target: TargetDescription, scalar: Scalar, width: int = 0) -> tuple[Tile, ...]:
+    """Every tile that fits the registers, largest first; with a `width`, those with so many columns."""
     lanes = target.lanes(8 * scalar.size)
     tiles = [
         Tile(rows, vectors, lanes)
         for vectors in range(1, MAX_VECTORS + 1)
         for rows in range(1, target.vector_registers)
-        if rows * vectors + vectors + 1 <= target.vector_registers
+        if rows * vectors + vectors + 1 <= target.vector_registers and width in (0, vectors * lanes)
     ]
     return tuple(sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors, tile.vectors)))
 
 
 @lru_cache(maxsize=1024)
-def choose_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int) -> Tile:
-    """The tile that covers rows x columns in fewest cycles."""
-    return min(candidates(target, scalar), key=lambda tile: tile.covering(rows, columns))
+def choose_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int, width: int = 0) -> Tile:
+    """The tile that covers rows x columns in fewest cycles; with a `width`, of those with so many columns."""
+    return min(candidates(target, scalar, width), key=lambda tile: tile.covering(rows, columns))
 
 
 def alternatives(tiles: Iterable[Tile], cost: Callable[[Tile], float]) -> tuple[Tile, ...]:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnc.backends.llvm.frame.access import Shape
 from nnc.backends.llvm.frame.kernel import Generator, ceiling
+from nnc.backends.llvm.frame.row import Wishes
 from nnc.backends.llvm.frame.tile import alternatives, candidates
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -26,6 +28,17 @@ from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS
+from nnc.core.spec import Blocked
+
+
+def wishes_of(generator: Generator, weights: Shape, axis: int, target: TargetDescription) -> Wishes:
+    """The blocks of `axis` in which a product or convolution reads its weights without packing them first."""
+    found = generator.packing(target) if isinstance(generator, Gemm | Correlation) else None
+    if found is None:
+        return {}
+    packing, saved = found
+    parts = generator.problem.groups if isinstance(generator, Correlation) else 1
+    return {1: (Blocked(weights, axis, packing.width, packing.steps, parts), saved)}
 
 
 def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]:
@@ -33,7 +46,9 @@ def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]
     if matrix_times_vector(product) is not None:
         return {"matrix": product}
     work = computed(product.scalar)
-    tiles = alternatives(candidates(target, work), lambda tile: tile.covering(product.rows, product.columns))
+    tiles = alternatives(
+        candidates(target, work, product.width), lambda tile: tile.covering(product.rows, product.columns)
+    )
     found: dict[str, Generator] = {f"tile-{tile}": replace(product, tile=tile) for tile in tiles}
     # Sums of 16 bits are computed in one part.
     half = ceiling(product.depth(target), 2)
@@ -52,7 +67,9 @@ def of_convolution(algorithms: Algorithms, target: TargetDescription) -> dict[st
     direct, problem = algorithms.written_out, algorithms.problem
     found["direct"] = direct
     if isinstance(direct, Correlation):
-        tiles = alternatives(candidates(target, problem.work), lambda tile: fold_pixels(problem, tile)[0])
+        tiles = alternatives(
+            candidates(target, problem.work, problem.panel), lambda tile: fold_pixels(problem, tile)[0]
+        )
         found.update({f"direct-{tile}": Correlation(replace(problem, tile=tile)) for tile in tiles})
     return found
 

@@ -11,7 +11,7 @@ channels are large enough for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import F32, Scalar
@@ -23,6 +23,7 @@ from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import TAPS
 from nnc.backends.llvm.kernels.winograd_plan import Tiles, choose
+from nnc.core.spec import Blocked
 
 Pair = tuple[int, int]
 
@@ -84,6 +85,14 @@ class Algorithms:
         if self.tiles is not None and (algorithm := choose(self.tiles)) is not None:
             return Winograd(self.tiles, algorithm.outputs)
         return self.written_out
+
+    def in_blocks(self, layout: Blocked | None) -> Algorithms:
+        """The same with weights that lie in this layout, if there is one: tiles read no blocks."""
+        if layout is None:
+            return self
+        weights = replace(self.problem.weights, depth_stride=layout.width, lane_stride=1)
+        problem = replace(self.problem, weights=weights, panel=layout.width)
+        return Algorithms(problem, None, self.product and self.product.in_blocks(layout))
 
     @property
     def written_out(self) -> Correlation | Depthwise:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Variations, View, Views, filled
+from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Variations, View, Views, Wishes, filled
 from nnc.backends.llvm.frame.widened import in_f32, with_wide_results
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.alternatives import of_convolution, of_weight_gradient
+from nnc.backends.llvm.kernels.alternatives import of_convolution, of_weight_gradient, wishes_of
 from nnc.backends.llvm.kernels.convolution_algorithms import (
     Algorithms,
     Convolution,
@@ -35,7 +35,8 @@ def _lift(values: Sequence[int], filler: int) -> tuple[int, int]:
     return first, second
 
 
-def _problem(window: Window, groups: int, x: View, w: View, y: View) -> Convolution:
+def _problem(window: Window, groups: int, x: View, weights: View, y: View) -> Convolution:
+    w = weights.plain
     return Convolution(
         scalar=x.scalar,
         batch=x.shape[0],
@@ -52,7 +53,8 @@ def _problem(window: Window, groups: int, x: View, w: View, y: View) -> Convolut
 
 
 def _forward(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Algorithms:
-    return forward(_problem(attrs.window, attrs.groups, inputs[0], inputs[1], outputs[0]), len(inputs) == 3)
+    made = forward(_problem(attrs.window, attrs.groups, inputs[0], inputs[1], outputs[0]), len(inputs) == 3)
+    return made.in_blocks(inputs[1].blocked)
 
 
 def _convolution(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -66,7 +68,8 @@ def _other_convolutions(
 
 
 def _backward(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Algorithms:
-    return data_gradient(_problem(attrs.window, attrs.groups, outputs[0], inputs[1], inputs[0]))
+    made = data_gradient(_problem(attrs.window, attrs.groups, outputs[0], inputs[1], inputs[0]))
+    return made.in_blocks(inputs[1].blocked)
 
 
 def _data_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -77,6 +80,19 @@ def _other_data_gradients(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
     return of_convolution(_backward(attrs, inputs, outputs), target)
+
+
+def _wishes(attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+    shape = inputs[1].shape
+    return wishes_of(_convolution(attrs, inputs, outputs), shape, len(shape) - 1, target)
+
+
+def _gradient_wishes(
+    attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
+) -> Wishes:
+    """Groups divide the sum, not the axis of the blocks."""
+    shape = inputs[1].shape
+    return wishes_of(_data_gradient(attrs, inputs, outputs), shape, len(shape) - 2, target) if attrs.groups == 1 else {}
 
 
 def _weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -105,7 +121,9 @@ def _any_weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs
 
 
 ROWS: Rows = {
-    ops.CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions),
-    ops.CONVOLUTION_DATA_GRADIENT: KernelRow(_data_gradient, _planar, variants=_other_data_gradients),
+    ops.CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions, wishes=_wishes),
+    ops.CONVOLUTION_DATA_GRADIENT: KernelRow(
+        _data_gradient, _planar, variants=_other_data_gradients, wishes=_gradient_wishes
+    ),
     ops.CONVOLUTION_WEIGHT_GRADIENT: replace(_WIDENED, generate=_any_weight_gradient),
 }

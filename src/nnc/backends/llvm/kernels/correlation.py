@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.backends.llvm.frame.packing import words_of
+from nnc.backends.llvm.frame.packing import Packing, words_of
 from nnc.backends.llvm.frame.tile import Accumulators, column_masks, load_row, nanoseconds
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -44,6 +44,11 @@ class Correlation:
         """A strip of one image, and a piece of packed weights."""
         plan = CorrelationPlan.of(self.problem, target)
         return plan.strip_bytes + plan.piece_bytes
+
+    def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
+        """How tiles read weights, and how many nanoseconds packing takes in each run; None where it is not done."""
+        plan = CorrelationPlan.of(self.problem, target)
+        return None if plan.packed else (plan.packing, self.problem.weight_elements * plan.packing.nanoseconds)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, if the weights need it, and the correlation."""
@@ -78,7 +83,7 @@ def _pack(module: Module, name: str, plan: CorrelationPlan, workspace: int) -> P
             depth = b.constant(p.depth)
             plan.packing.pack(b, b.offset(source, start, p.scalar), p.filters - first, depth, place)
     elements = float(p.groups * p.filters * p.depth * taps)
-    return Phase(name, items, elements * (0.5 if plan.packing.transposes else 0.15))
+    return Phase(name, items, elements * plan.packing.nanoseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +177,7 @@ class _CorrelationWriter:
             panel, rest = item % plan.panels, item // plan.panels
             group, place = rest % p.groups, rest // p.groups
             filled = (group * plan.panels + panel) * plan.panel_elements
-            found = self._item(group, panel, place, b.offset(panels, filled, p.work))
+            found = self._item(group, panel, place, b.offset(panels, filled, plan.stored))
             with b.loop(0, len(p.cores)) as number:
                 core = self._core(number)
                 self._tiles(found, core, _CorrelationPart(core.low, core.high, b.constant(0), b.constant(p.depth)))
@@ -192,15 +197,24 @@ class _CorrelationWriter:
                     b.loop(0, p.depth, plan.piece) as first,
                 ):
                     depth = b.least(p.depth - first, plan.piece)
-                    source = self._pack_piece(group, panel, tap, first, depth, panel_room)
-                    following = b.offset(source, p.weights.depth_stride * plan.piece, p.scalar)
+                    if plan.packed:
+                        packed, following = self._piece(group, panel, tap, first), None
+                    else:
+                        source, packed = self._pack_piece(group, panel, tap, first, depth, panel_room), panel_room
+                        following = b.offset(source, p.weights.depth_stride * plan.piece, p.scalar)
                     later = b.either(b.compare(">", tap, core.low), b.compare(">", first, 0))
                     whole = b.both(b.compare(">=", tap + 1, core.high), b.compare(">=", first + depth, p.depth))
                     part = _CorrelationPart(
-                        tap, b.least(tap + 1, core.high), first, depth, later, panel_room, following, whole
+                        tap, b.least(tap + 1, core.high), first, depth, later, packed, following, whole
                     )
                     with b.loop(low, high) as place:
-                        self._tiles(self._item(group, panel, place, panel_room), core, part)
+                        self._tiles(self._item(group, panel, place, packed), core, part)
+
+    def _piece(self, group: Value, panel: Value, tap: Value, first: Value) -> Value:
+        """Where the weights of a piece lie that are panels already."""
+        b, plan = self.b, self.plan
+        start = (group * plan.panels + panel) * plan.panel_elements + b.load(self.tap_weights, tap, INDEX)
+        return b.offset(self.w.argument(self.position["weights"]), start + first * plan.tile.columns, plan.stored)
 
     def _pack_piece(self, group: Value, panel: Value, tap: Value, first: Value, depth: Value, packed: Value) -> Value:
         """packed[k][lane] = w[tap, first + k, panel * columns + lane]; where these weights begin"""
@@ -288,19 +302,21 @@ class _CorrelationWriter:
         self, item: _Item, acc: Accumulators, pixels: Sequence[Value], part: _CorrelationPart, tile: Value
     ) -> None:
         """acc[i][j] += p[pixel(i) + tap + k] * w[tap, k, j] over the part"""
-        b, p, plan = self.b, self.p, self.plan
+        b, plan = self.b, self.plan
         places = [b.offset(item.image, pixel, plan.read) for pixel in pixels]
         word = plan.packing.scalar
         none: list[Value | None] = [None] * plan.tile.vectors
         with b.loop(part.low, part.high) as tap:
             moved = b.load(self.tap_offsets, tap, INDEX) + part.first
-            filled = part.panel or b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), p.work)
+            filled = part.panel or b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), plan.stored)
             left = [b.offset(place, moved, plan.read) for place in places]
             words = words_of(part.depth, plan.packing.steps)
 
             def step(k: Value) -> None:
                 self._ask(part, tile, k)
-                vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, word, none)
+                vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, plan.stored, none)
+                if plan.stored != word:
+                    vectors = [b.cast(vector, word) for vector in vectors]
                 acc.multiply([b.load(place, k, Type(word)) for place in left], vectors)
 
             if words.constant is not None and words.constant <= SHORT_DEPTH:

@@ -51,7 +51,8 @@ class CorrelationProblem:
     """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
 
     `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
-    when there is one, y. `tile` takes the place of the one that the plan would choose.
+    when there is one, y. `tile` takes the place of the one that the plan would choose. With a `panel` the weights lie
+    in panels of so many filters as tiles read them: w[group, panel, t, k, f].
     """
 
     scalar: Scalar
@@ -76,6 +77,7 @@ class CorrelationProblem:
     y_column: int
     bias: bool = False
     tile: Tile | None = None
+    panel: int = 0
 
     @property
     def work(self) -> Scalar:
@@ -191,15 +193,24 @@ class CorrelationPlan:
     @property
     def piece_bytes(self) -> int:
         """Bytes of scratch that hold a piece of a panel."""
-        return aligned(self.packing.elements(self.piece) * self.problem.work.size) if self.piece else 0
+        needed = self.piece and not self.packed
+        return aligned(self.packing.elements(self.piece) * self.problem.work.size) if needed else 0
 
     @property
     def packed(self) -> bool:
-        """True when the weights are one panel as they are."""
+        """True when the weights are panels as they are."""
         p, w = self.problem, self.problem.weights
+        if p.panel:
+            return True
         order = tuple(t * p.depth * p.filters for t in range(len(w.bases)))
         exact = p.filters == self.tile.columns == w.depth_stride
         return p.work == p.scalar and p.groups == 1 and w.lane_stride == 1 and exact and w.bases == order
+
+    @property
+    def stored(self) -> Scalar:
+        """The element type of panels."""
+        narrow = self.problem.panel and not self.packing.pairs
+        return self.problem.scalar if narrow else self.packing.scalar
 
     @property
     def panels(self) -> int:
@@ -241,7 +252,7 @@ class CorrelationPlan:
 @lru_cache(maxsize=1024)
 def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
-    tiles = candidates(target, problem.work) if problem.tile is None else (problem.tile,)
+    tiles = candidates(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
     tile = min(tiles, key=lambda one: fold_pixels(problem, one)[0])
     _, height, width = fold_pixels(problem, tile)
     return tile, height, width

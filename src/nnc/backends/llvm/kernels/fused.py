@@ -7,7 +7,7 @@ from dataclasses import replace
 from nnc.backends.llvm.frame.epilogue import MOST_WORK, Epilogue
 from nnc.backends.llvm.frame.fused import rounds_on_the_way, translate
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.frame.row import KernelRow, Refuse, Rows, Specs, View, Views, view_of
+from nnc.backends.llvm.frame.row import KernelRow, Refuse, Rows, Specs, View, Views, Wishes, view_of
 from nnc.backends.llvm.ir.expression import work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.correlation import Correlation
@@ -30,7 +30,7 @@ def fused_rows(rows: OpAttr[KernelRow]) -> Rows:
     return {
         FUSED_POINTWISE: KernelRow(_pointwise, _steps(rows), strided=True, scattered=True),
         FUSED_REDUCTION: KernelRow(_reduction, _reduced(rows), strided=True),
-        FUSED_OUTPUT: KernelRow(output.generate, output.refuse, variants=output.variants),
+        FUSED_OUTPUT: KernelRow(output.generate, output.refuse, variants=output.variants, wishes=output.wishes),
     }
 
 
@@ -125,6 +125,11 @@ class _Output:
         others = row.variants(head.command.attrs, given, outputs, target)
         epilogue = self._epilogue(attrs, inputs, outputs[0])
         return {name: replace(one, epilogue=epilogue) for name, one in others.items() if isinstance(one, Product)}
+
+    def wishes(self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+        """Those of the product."""
+        head = attrs.steps[0]
+        return self.rows[head.command.op].wishes(head.command.attrs, inputs[: len(head.operands)], outputs, target)
 
     def _epilogue(self, attrs: FusedAttrs, inputs: Views, y: View) -> Epilogue:
         count = len(attrs.steps[0].operands)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnc.backends.llvm.frame.access import Shape, locate
 from nnc.backends.llvm.frame.epilogue import Epilogue
@@ -21,6 +21,7 @@ from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column
 from nnc.backends.llvm.ir.builder import BF16, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.spec import Blocked
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128
@@ -44,7 +45,8 @@ class Gemm:
     """Sizes, and strides in elements: `*_batch` along the batch axes, `*_rows` etc. along the matrix axes.
 
     c's columns are contiguous. Operands: a, b, bias when there is one, extras of the epilogue, c. `tile` and
-    `most_depth`, the most steps of k in a block, take the place of what the plan would choose.
+    `most_depth`, the most steps of k in a block, take the place of what the plan would choose. With a `width` b lies in
+    panels of so many columns as tiles read it, `b_inner` apart for each k, the first of each where `b_columns` says.
     """
 
     scalar: Scalar
@@ -64,6 +66,7 @@ class Gemm:
     epilogue: Epilogue | None = None
     tile: Tile | None = None
     most_depth: int = 0
+    width: int = 0
 
     def workspace(self, target: TargetDescription) -> int:
         """None: every worker packs for itself."""
@@ -77,6 +80,18 @@ class Gemm:
     def depth(self, target: TargetDescription) -> int:
         """Steps of k in a block."""
         return _Blocks(self, target).depth
+
+    def in_blocks(self, layout: Blocked) -> Gemm:
+        """The product with a b that lies in this layout."""
+        return replace(self, width=layout.width, b_inner=layout.width, b_columns=layout.shape[1] * layout.steps)
+
+    def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
+        """How tiles read b, and how many nanoseconds packing takes in each run; None where b is read in place."""
+        blocks = _Blocks(self, target)
+        if blocks.b_direct:
+            return None
+        elements = float(math.prod(self.batch) * self.inner * self.columns)
+        return blocks.b_packing, elements * blocks.b_packing.nanoseconds
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is one panel of one matrix of the batch."""
@@ -94,17 +109,18 @@ class _Blocks:
     def __init__(self, problem: Gemm, target: TargetDescription) -> None:
         self.problem = problem
         work = computed(problem.scalar)
-        self.tile = tile = problem.tile or choose_tile(target, work, problem.rows, problem.columns)
+        self.tile = tile = problem.tile or choose_tile(target, work, problem.rows, problem.columns, problem.width)
         size, narrow = work.size, work != problem.scalar
         pairs = target.pairs and problem.scalar == BF16
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
         apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
-        beside = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
-        self.a_direct = (beside or column_tiles <= FEW_TILES) and not narrow
+        in_order = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
+        self.a_direct = (in_order or column_tiles <= FEW_TILES) and not narrow
         whole = target.in_place and (not self.ragged_columns or target.vector_bits == MASKED_BITS)
-        self.b_direct = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
+        beside = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
+        self.b_direct = beside or problem.width > 0
         # Items along the longer side; by columns, a worker packs no more of b than it uses.
         packs_b = self.a_direct and not self.b_direct
         self.by_columns = column_tiles >= (min(row_tiles, MANY_PANELS) if packs_b else row_tiles)
@@ -127,7 +143,7 @@ class _Blocks:
         # What fits the cache is there after its first use; beside packed panels, asking costs more than it brings.
         large = target.level_two_bytes // size
         self.asks_a = target.in_place and self.a_direct and problem.rows * problem.inner > large
-        in_order = problem.b_columns == 1 or problem.b_inner == 1
+        in_order = (problem.b_columns == 1 or problem.b_inner == 1) and not problem.width
         self.asks_b = target.in_place and in_order and problem.inner * problem.columns > large
         self.a_packing = Packing(
             problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
@@ -324,14 +340,17 @@ class _GemmWriter:
             panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, scalar)
             left = [b.offset(panel, i, scalar) for i in range(s.tile.rows)]
             left_step = s.tile.rows
+        kind = stored = scalar if s.a_direct else s.a_packing.scalar
         if s.b_direct:
-            right = b.offset(m.b, block.k * problem.b_inner + block.column + column, scalar)
+            right = b.offset(m.b, block.k * problem.b_inner + (block.column + column) * problem.b_columns, self.scalar)
             right_step, right_masks = problem.b_inner, masks
+            if problem.width:
+                stored = kind if s.a_packing.pairs else self.scalar
+                right_masks = [None] * s.tile.vectors
         else:
             right = self._panel(column)
             right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
         asked = self._asked(m, block, row, column)
-        kind = scalar if s.a_direct else s.a_packing.scalar
         steps = words_of(block.depth, s.a_packing.steps)
         # One line of c a step: all at once would hold up what the tile reads.
         fetching = b.least(steps, s.tile.rows * s.tile.vectors) if s.depth >= FETCHING_DEPTH else b.constant(0)
@@ -342,7 +361,9 @@ class _GemmWriter:
                 for place, step in asked:
                     for half in range(s.a_packing.steps):
                         b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
-                vectors = load_row(b, right, k * right_step, s.tile, kind, right_masks)
+                vectors = load_row(b, right, k * right_step, s.tile, stored, right_masks)
+                if stored != kind:
+                    vectors = [b.cast(vector, kind) for vector in vectors]
                 factors = [b.load(place, k * left_step, Type(kind)) for place in left]
                 acc.multiply(factors, vectors)
 

@@ -53,7 +53,7 @@ class Gemv(WithoutMemory):
 
 def matrix_times_vector(product: Gemm) -> Gemv | None:
     """The product with one row or one column as a Gemv; None for products that are none."""
-    if product.batch or product.epilogue is not None:
+    if product.batch or product.epilogue is not None or product.width:
         return None
     if product.rows == 1:
         made = Gemv(

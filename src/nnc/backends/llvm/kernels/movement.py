@@ -5,10 +5,12 @@ y[i...] = x[i...], with strides that say where the elements are: pointwise ident
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
-from nnc.backends.llvm.frame.access import Shape, StridedAccess, contiguous
+from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, contiguous
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch
 from nnc.backends.llvm.frame.row import (
     KernelRow,
@@ -24,6 +26,7 @@ from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction, co
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
+from nnc.core.spec import Blocked, Layout
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
 from nnc.ops.copy import COPY, STOP_GRADIENT
 from nnc.ops.fill import FILL, FillAttrs
@@ -75,6 +78,32 @@ def embed(scalar: Scalar, shape: Shape, strides: Shape, whole: Shape, offset: in
     return Moves((clear, move(shape, StridedAccess(scalar, strides), StridedAccess(scalar, inside, offset), (0, 1))))
 
 
+def in_blocks(x: View, layout: Blocked) -> Moves:
+    """y = 0 where blocks are not full; whole blocks; what is left of each part, in steps and without"""
+    count, words, size = layout.sizes[layout.axis] // layout.parts, layout.shape[1], layout.steps * layout.width
+    lane, block = x.strides[layout.axis], words * size
+    others = [axis for axis in range(len(layout.sizes)) if axis != layout.axis]
+    sizes, (inner,) = collapse(tuple(x.shape[axis] for axis in others), [tuple(x.strides[axis] for axis in others)])
+    *outer, last = sizes or (1,)
+    inner = inner or (0,)
+    moves: list[Move] = []
+    if count % layout.width or last % layout.steps:
+        moves.append(fill(layout.shape, 0, StridedAccess(x.scalar, contiguous(layout.shape)), (1,)))
+    # Steps of the sum that fill words, and the rest.
+    depths = [(0, last // layout.steps, layout.steps), (last // layout.steps * layout.steps, 1, last % layout.steps)]
+    widths = [(0, count // layout.width, layout.width), (count // layout.width * layout.width, 1, count % layout.width)]
+    for (k, groups, steps), (place, blocks, lanes) in product(depths, widths):
+        shape = (layout.parts, blocks, *outer, groups, steps, lanes)
+        apart = [stride // layout.steps * size for stride in contiguous((*outer, last))[:-1]]
+        source = (count * lane, layout.width * lane, *inner[:-1], layout.steps * inner[-1], inner[-1], lane)
+        target = (layout.blocks // layout.parts * block, block, *apart, size, 1, layout.steps)
+        begin = place // layout.width * block + k // layout.steps * size
+        start = place * lane + k * inner[-1]
+        if math.prod(shape):
+            moves.append(move(shape, StridedAccess(x.scalar, source, start), StridedAccess(x.scalar, target, begin)))
+    return Moves(tuple(moves))
+
+
 def _fill(attrs: FillAttrs, inputs: Views, outputs: Views) -> Generator:
     """The value is read when it runs."""
     value = Instruction(PARAMETER, numbers=(0,), result=outputs[0].scalar.name)
@@ -96,8 +125,15 @@ def _transpose(attrs: TransposeAttrs, inputs: Views, outputs: Views) -> Generato
 
 
 def _convert_layout(attrs: LayoutAttrs, inputs: Views, outputs: Views) -> Generator:
+    if isinstance(attrs.target, Blocked):
+        return in_blocks(inputs[0], attrs.target)
+    assert isinstance(attrs.target, Layout)
     permutation = layout_permutation(attrs.target, len(outputs[0].shape))
     return _transpose(TransposeAttrs(permutation), inputs, outputs)
+
+
+def _unblocked(attrs: LayoutAttrs, inputs: Specs, outputs: Specs) -> str:
+    return "an operand in blocks" if isinstance(inputs[0].layout, Blocked) else ""
 
 
 def _concatenate(attrs: ConcatenateAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -224,7 +260,7 @@ ROWS: Rows = {
     STOP_GRADIENT: KernelRow(_copy, any_type, strided=True, scattered=True),
     BROADCAST_TO: KernelRow(_broadcast, any_type, strided=True, scattered=True),
     TRANSPOSE: KernelRow(_transpose, any_type, strided=True, scattered=True),
-    CONVERT_LAYOUT: KernelRow(_convert_layout, any_type, strided=True, scattered=True),
+    CONVERT_LAYOUT: KernelRow(_convert_layout, _unblocked, strided=True, scattered=True),
     CONCATENATE: KernelRow(_concatenate, any_type, strided=True, scattered=True),
     FLIP: KernelRow(_flip, any_type, strided=True, scattered=True),
     PAD: KernelRow(_pad, any_type, strided=True, scattered=True),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from nnc.backends.llvm.frame.access import broadcast, collapse
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.frame.row import KernelRow, Rows, Variations, Views, floating
+from nnc.backends.llvm.frame.row import KernelRow, Rows, Variations, Views, Wishes, floating
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.alternatives import of_product
+from nnc.backends.llvm.kernels.alternatives import of_product, wishes_of
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.ops.products import GEMM, GemmAttrs
 
 
 def _product(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Gemm:
-    a, b, *bias = inputs
+    a, right, *bias = inputs
     (c,) = outputs
-    rank = len(c.shape)
+    rank, b = len(c.shape), right.plain
     a_steps, b_steps = (broadcast(view.shape[:-2], view.strides[:-2], rank - 2) for view in (a, b))
     a_rows, a_inner = reversed(a.strides[-2:]) if attrs.transpose_a else a.strides[-2:]
     b_inner, b_columns = reversed(b.strides[-2:]) if attrs.transpose_b else b.strides[-2:]
@@ -25,10 +25,11 @@ def _product(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Gemm:
     rows_merged = bool(sizes) and not b_all[-1]
     if not rows_merged:
         sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
-    return Gemm(
+    product = Gemm(
         c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
         b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
     )  # fmt: skip
+    return product if right.blocked is None else product.in_blocks(right.blocked)
 
 
 def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
@@ -40,4 +41,9 @@ def _other_gemms(attrs: GemmAttrs, inputs: Views, outputs: Views, target: Target
     return of_product(_product(attrs, inputs, outputs), target)
 
 
-ROWS: Rows = {GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms)}
+def _wishes(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+    generator, b = _gemm(attrs, inputs, outputs), inputs[1]
+    return wishes_of(generator, b.shape, 0 if attrs.transpose_b else 1, target) if len(b.shape) == 2 else {}
+
+
+ROWS: Rows = {GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms, wishes=_wishes)}

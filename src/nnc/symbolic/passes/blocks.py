@@ -1,0 +1,83 @@
+"""Blocks: what stays the same from run to run is kept as the kernels that read it want it.
+
+    y = f(x, w)        becomes        v = convert_layout(w, L);  y = f(x, v)
+
+for a `fixed` w whose readers all have kernels that would arrange w themselves in each run (`Dispatcher.wishes`), and
+say that this is a share of their time worth saving. `precompute` then takes the conversion out of the graph, and w
+with it: nobody reads it any more. Values keep their bits, as kernels add in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from nnc.arguments import checked
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.origin import inherited_origin
+from nnc.core.spec import Blocked
+from nnc.ops.layout import convert_layout
+from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+
+# A conversion has to save this share of a command's time.
+LEAST_SHARE = 0.005
+# Blocks of what one tensor holds take at most so many times its bytes: they are never there beside it.
+MOST_BYTES = 1.25
+
+# Where a tensor is read: an exec, and the place among its operands.
+Reading = tuple[ExecKey, int]
+
+
+@checked
+def assign_blocks(
+    graph: SymbolicGraph, wanted: Sequence[Symbol], fixed: Iterable[Symbol], backend: str = ""
+) -> Counter[str]:
+    """Convert `fixed` symbols for the kernels of the backends in order of preference, the caller's `backend` first.
+
+    How many are `blocked`, and the `readings` of them. A symbol that somebody wants, or reads in order, stays.
+    """
+    kept = {graph.root(graph.own(symbol)) for symbol in wanted}
+    fired: Counter[str] = Counter()
+    for root in dict.fromkeys(graph.root(graph.own(symbol)) for symbol in fixed):
+        wishes = {} if root in kept else _wishes(graph, root, backend)
+        if wishes:
+            _convert(graph, wishes)
+            fired += Counter(blocked=1, readings=len(wishes))
+    return fired
+
+
+def _wishes(graph: SymbolicGraph, root: TensorKey, backend: str) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
+    """What each reading of a root is to become; nothing unless that serves them all, in about as many bytes."""
+    found: dict[Reading, tuple[TensorKey, Blocked]] = {}
+    for key in graph.readers(root):
+        record = graph.execs[key]
+        inputs, outputs = (
+            tuple(None if one is None else graph.tensors[one].spec for one in keys)
+            for keys in (record.inputs, record.outputs)
+        )
+        wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
+        layouts = {wish.place: wish.layout for wish in wishes if wish.share >= LEAST_SHARE}
+        for place, tensor in enumerate(record.inputs):
+            if tensor is not None and graph.root(tensor) == root:
+                if place not in layouts:
+                    return {}
+                found[key, place] = (tensor, layouts[place])
+    nbytes = sum(
+        replace(spec, shape=layout.shape, layout=layout).nbytes
+        for tensor, layout in dict.fromkeys(found.values())
+        for spec in (graph.tensors[tensor].spec,)
+    )
+    return found if nbytes <= MOST_BYTES * graph.tensors[root].spec.nbytes else {}
+
+
+def _convert(graph: SymbolicGraph, wishes: Mapping[Reading, tuple[TensorKey, Blocked]]) -> None:
+    """Each tensor once for each layout."""
+    made: dict[tuple[TensorKey, Blocked], TensorKey] = {}
+    for (key, place), wish in wishes.items():
+        record = graph.execs[key]
+        if wish not in made:
+            with inherited_origin(record.origin):
+                made[wish] = convert_layout(graph.symbol(wish[0]), wish[1]).key
+        inputs = (*record.inputs[:place], made[wish], *record.inputs[place + 1 :])
+        graph.replace_exec(key, replace(record, inputs=inputs))
