@@ -1,4 +1,4 @@
-"""Elementary functions that generated kernels do not have: y[i…] = f(x[i…]) and f(a[i…], b[i…]), by NumPy.
+"""Elementary functions beyond those of `pointwise`: y[i…] = f(x[i…]) and f(a[i…], b[i…]).
 
 Domains and edges are those of IEEE 754 and of the array API standard. Functions of complex numbers are holomorphic:
 the gradient by z is g · f'(z).

@@ -45,15 +45,27 @@ WANTED = {
     "sin": np.sin,
     "cos": np.cos,
     "atan": np.arctan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "log2": np.log2,
+    "log10": np.log10,
+    "trunc": np.trunc,
 }
+PAIRS = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign}
 # Differences of rounded values, so a little more than the others.
-ROUNDINGS = {"expm1": 4.0, "log1p": 4.0}
+ROUNDINGS = dict.fromkeys(("expm1", "log1p", "asin", "sinh", "cosh", "asinh", "acosh", "atanh"), 4.0)
 
 
-def apply(operation: str, x: Array) -> Array:
-    y = np.empty_like(x)
-    operand = StridedAccess(scalar_of(x), (1,))
-    run(Pointwise((x.size,), (operand,), (operand,), (Instruction(operation, (0,)),), (1,)), [x], [y])
+def apply(operation: str, *operands: Array) -> Array:
+    y, count = np.empty_like(operands[0]), len(operands)
+    access = StridedAccess(scalar_of(y), (1,))
+    instruction = Instruction(operation, tuple(range(count)))
+    run(Pointwise((y.size,), (access,) * count, (access,), (instruction,), (count,)), operands, [y])
     return y
 
 
@@ -98,6 +110,40 @@ def test_gelu_is_within_one_ulp_in_its_left_tail_too() -> None:
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         assert largest_error(apply("gelu", x), wide * 0.5 * ERFC(wide * -math.sqrt(0.5))) <= 1.0
+
+
+def pairs(dtype: type[np.generic]) -> tuple[Array, Array]:
+    """Numbers of all sizes, and all pairs of values at the edges."""
+    x, edges = arguments(dtype), np.array([*EDGES, -1.0, 0.5]).astype(dtype)
+    left, right = np.repeat(edges, len(edges)), np.tile(edges, len(edges))
+    return np.concatenate([x, left]), np.concatenate([np.roll(x, 4321), right])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("operation", PAIRS)
+def test_results_of_pairs_are_within_two_ulps_and_have_their_signs(operation: str, dtype: type[np.generic]) -> None:
+    left, right = pairs(dtype)
+    with np.errstate(all="ignore"):
+        exact = PAIRS[operation](left.astype(np.longdouble), right.astype(np.longdouble))
+        got = apply(operation, left, right)
+        assert largest_error(got, exact) <= 2.0
+        numbers = ~np.isnan(got)
+        np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(exact.astype(dtype)[numbers]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quotients_rounded_down_and_remainders_are_those_of_numpy(dtype: type[np.generic]) -> None:
+    left, right = pairs(dtype)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(apply("floor_divide", left, right), np.floor_divide(left, right))
+        np.testing.assert_array_equal(apply("remainder", left, right), np.remainder(left, right))
+        sums = np.logaddexp(left, right)
+    np.testing.assert_allclose(apply("logaddexp", left, right), sums, rtol=1e-6, atol=1e-6)
+
+
+def test_powers_of_two_have_whole_logarithms() -> None:
+    exponents = np.arange(-140, 128).astype(np.float32)
+    np.testing.assert_array_equal(apply("log2", np.exp2(exponents)), exponents)
 
 
 def test_denormal_results_are_kept() -> None:

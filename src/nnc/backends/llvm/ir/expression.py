@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from nnc.backends.llvm.ir import activation, integers, mathematics
+from nnc.backends.llvm.ir import activation, elementary, integers, mathematics
 from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Number, Scalar, Type, Value
 
 Numbers = tuple[Number, ...]
@@ -100,7 +100,21 @@ OPERATIONS: dict[str, Operation] = {
     "erfc": _row(activation.erfc, 80.0, FLOATS),
     "sin": _row(mathematics.sine, 30.0, FLOATS),
     "cos": _row(mathematics.cosine, 30.0, FLOATS),
-    "atan": _library("atan"),
+    "atan": _row(elementary.atan, 30.0, FLOATS),
+    "atan2": _row(elementary.atan2, 45.0, FLOATS),
+    "asin": _row(elementary.asin, 30.0, FLOATS),
+    "acos": _row(elementary.acos, 30.0, FLOATS),
+    "sinh": _row(elementary.sinh, 75.0, FLOATS),
+    "cosh": _row(elementary.cosh, 35.0, FLOATS),
+    "asinh": _row(elementary.asinh, 100.0, FLOATS),
+    "acosh": _row(elementary.acosh, 100.0, FLOATS),
+    "atanh": _row(elementary.atanh, 60.0, FLOATS),
+    "log2": _row(elementary.log2, 30.0, FLOATS),
+    "log10": _row(elementary.log10, 30.0, FLOATS),
+    "hypot": _row(elementary.hypot, 45.0, FLOATS),
+    "logaddexp": _row(elementary.logaddexp, 80.0, FLOATS),
+    "copysign": _row(mathematics.copy_sign, takes=FLOATS),
+    "trunc": _row(elementary.trunc, takes=FLOATS),
     "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), takes=FLOATS),
     "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), takes=FLOATS),
     "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), takes=FLOATS),
@@ -122,12 +136,12 @@ OPERATIONS: dict[str, Operation] = {
     "preference": _row(_preference, 4.0, FLOATS),
     "equal": _comparison("==", ANYTHING),
     "not_equal": _comparison("!=", ANYTHING),
-    "less": _comparison("<"),
-    "less_equal": _comparison("<="),
-    "greater": _comparison(">"),
-    "greater_equal": _comparison(">="),
-    "floor_divide": _row(integers.floor_divide, 60.0, INTEGERS),
-    "remainder": _row(integers.remainder, 60.0, INTEGERS),
+    "less": _comparison("<", ANYTHING),
+    "less_equal": _comparison("<=", ANYTHING),
+    "greater": _comparison(">", ANYTHING),
+    "greater_equal": _comparison(">=", ANYTHING),
+    "floor_divide": _row(elementary.floor_divide, 60.0),
+    "remainder": _row(elementary.remainder, 60.0),
     "shift_left": _row(integers.shift_left, 5.0, INTEGERS),
     "shift_right": _row(integers.shift_right, 6.0, INTEGERS),
     "bitwise_and": _row(Builder.both, takes=INTEGERS),

@@ -216,7 +216,17 @@ def _at_least(b: Builder, x: Value, limit: float) -> Value:
 
 
 def logarithm(b: Builder, x: Value) -> Value:
-    """ln x = e ln2 + ln(1 + f) with x = 2^e (1 + f) and sqrt(1/2) <= 1 + f < sqrt(2)"""
+    """ln x"""
+    form = FORMATS[x.type.scalar.name]
+    return logarithm_in(b, x, (form.ln2_high, form.ln2_low))
+
+
+def logarithm_in(b: Builder, x: Value, doubling: tuple[float, float], scale: float = 1.0) -> Value:
+    """log x = e · doubling + ln(1 + f) · scale with x = 2^e (1 + f) and sqrt(1/2) <= 1 + f < sqrt(2)
+
+    `doubling` is the logarithm of 2 in two parts, the first of so few bits that its product with e is exact, and
+    `scale` is that of Euler's number.
+    """
     scalar = x.type.scalar
     form = FORMATS[scalar.name]
     tiny = b.compare("<", x, 2.0 ** (1 - form.bias))
@@ -227,7 +237,11 @@ def logarithm(b: Builder, x: Value) -> Value:
     fraction = b.reinterpret(bits - b.shift_left(exponent, form.mantissa), scalar) - 1.0
     count = b.cast(exponent, scalar) - b.choose(tiny, b.constant(form.mantissa, x.type), 0.0)
     tail = _logarithm_tail_32(b, fraction) if scalar == F32 else _logarithm_tail_64(b, fraction)
-    result = b.fma(count, form.ln2_high, b.fma(count, form.ln2_low, tail) + fraction)
+    high, low = doubling
+    if scale == 1.0:
+        result = b.fma(count, high, b.fma(count, low, tail) + fraction)
+    else:
+        result = b.fma(count, high, b.fma(count, low, (tail + fraction) * scale))
     result = b.choose(b.compare("<", x, math.inf), result, x)
     result = b.choose(b.compare(">", x, 0.0), result, b.constant(-math.inf, x.type))
     return b.choose(b.either(b.compare("<", x, 0.0), b.unordered(x)), b.constant(math.nan, x.type), result)

@@ -28,7 +28,7 @@ from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Number,
 from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.graph import Op
-from nnc.ops import integers
+from nnc.ops import elementary, integers
 from nnc.ops import pointwise as ops
 from nnc.ops.pointwise import AffineAttrs, CastAttrs
 
@@ -230,6 +230,10 @@ REFUSALS = {
 }  # fmt: skip
 ROWS: Rows = {
     ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
-    **{op: pointwise_row(op) for op in (*ops.OPERATORS, *integers.OPERATORS) if op.name in OPERATIONS},
+    **{
+        op: pointwise_row(op)
+        for op in (*ops.OPERATORS, *elementary.OPERATORS, *integers.OPERATORS)
+        if op.name in OPERATIONS
+    },
     ops.AFFINE: KernelRow(_affine, numeric, strided=True, scattered=True),
 }
