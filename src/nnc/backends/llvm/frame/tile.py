@@ -12,10 +12,9 @@ from functools import lru_cache
 
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import I32, Builder, LocalVariable, Scalar, Type, Value
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import USUAL_CLOCK, TargetDescription
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
-CYCLES_PER_NANOSECOND = 3.0
 MAX_VECTORS = 16
 # What a broadcast adds to a step of k, wherever its operand lies; a vector, which is a cache line, adds twice that.
 LOADING_CYCLES = 0.05
@@ -80,8 +79,8 @@ def alternatives(tiles: Iterable[Tile], cost: Callable[[Tile], float]) -> tuple[
 
 
 def nanoseconds(target: TargetDescription, scalar: Scalar, products: float) -> float:
-    """About how long one worker needs for so many multiply-adds."""
-    return products / (target.lanes(8 * scalar.size) * FMA_PER_CYCLE * CYCLES_PER_NANOSECOND)
+    """About how long one worker of the usual clock needs for so many multiply-adds."""
+    return products / (target.lanes(8 * scalar.size) * target.machine.multiply_adds * USUAL_CLOCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,40 @@ from nnc.errors import UsageError
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
 
 
+# Sums are cut into parts as for a second-level cache of so many bytes, whatever it has: all machines have their bits.
+SUM_BYTES = 512 * 1024
+# Costs of phases are nanoseconds of a processor with so many cycles in one, whose workers meet in so many.
+USUAL_CLOCK, USUAL_MEETING = 3.0, 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What blocks and costs follow; results have the same bits whatever stands here (docs/design/0026).
+
+    Ways and bytes of caches and their lines, cycles in a nanosecond, vector multiply-adds in a cycle, nanoseconds for a
+    byte of memory, and nanoseconds for two workers to meet where one reads what the other wrote.
+    """
+
+    level_one_bytes: int = 32 * 1024
+    level_one_ways: int = 8
+    level_two_bytes: int = 512 * 1024
+    line_bytes: int = 64
+    clock: float = USUAL_CLOCK
+    multiply_adds: float = 2.0
+    byte: float = 0.03
+    meeting: float = USUAL_MEETING
+
+    @property
+    def way_bytes(self) -> int:
+        """Lines so far apart fall on one set of the first-level cache."""
+        return self.level_one_bytes // self.level_one_ways
+
+    @property
+    def pace(self) -> float:
+        """What a cost is multiplied with, so that it compares with a meeting as it does here."""
+        return USUAL_CLOCK / self.clock * (USUAL_MEETING / self.meeting)
+
+
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
     """One processor as the generators see it.
@@ -23,7 +57,7 @@ class TargetDescription:
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
     whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
     of bf16 can be summed in pairs (AVX-512 BF16). `in_place` tells whether products read their operands where they are
-    rather than packed, of which the bits are the same (docs/design/0009).
+    rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
     """
 
     triple: str
@@ -35,8 +69,7 @@ class TargetDescription:
     half: bool = True
     pairs: bool = False
     in_place: bool = True
-    level_one_bytes: int = 32 * 1024
-    level_two_bytes: int = 512 * 1024
+    machine: Machine = Machine()
 
     def lanes(self, bits: int) -> int:
         """lanes = vector_bits / bits: how many elements of `bits` bits one register holds."""

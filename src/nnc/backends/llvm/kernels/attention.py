@@ -36,7 +36,6 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64
-LINE_BYTES = 64
 NANOSECONDS_PER_MOVE = 0.15
 
 
@@ -152,7 +151,7 @@ class _AttentionWriter:
 
     def ask(self, matrix: Matrix, rows: Value, features: int) -> None:
         """Ask for the cache lines of some rows."""
-        b, line = self.b, LINE_BYTES // self.scalar.size
+        b, line = self.b, self.b.target.machine.line_bytes // self.scalar.size
         with b.loop(0, rows) as row, b.loop(0, features, line) as feature:
             b.prefetch(matrix.base, row * matrix.row + feature, self.scalar)
 

@@ -25,7 +25,6 @@ from nnc.backends.llvm.kernels.correlation_plan import CorrelationPlan, Correlat
 
 SHORT_DEPTH = 4
 CORE_SLOTS = 5
-LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +333,7 @@ class _CorrelationWriter:
         b, p, plan = self.b, self.p, self.plan
         if part.following is None or plan.packing.transposes:
             return
-        line = LINE_BYTES // p.scalar.size
+        line = self.b.target.machine.line_bytes // p.scalar.size
         tiles = ceiling(plan.block_rows, plan.tile_rows) * ceiling(p.cores[0].columns, plan.tile_columns)
         each = ceiling(ceiling(plan.tile.columns, line), tiles)
         start = k * p.weights.depth_stride + b.least(tile * (each * line), plan.tile.columns)

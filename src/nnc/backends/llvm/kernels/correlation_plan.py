@@ -16,12 +16,12 @@ from nnc.backends.llvm.frame.strip import Strip
 from nnc.backends.llvm.frame.tile import Tile, candidates
 from nnc.backends.llvm.ir.builder import BF16, U16, Scalar
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.
 PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
-# A piece is this part of the second-level cache: its rows are far apart in memory, so they fall on few of its sets.
+# A piece is this part of a second-level cache: its rows are far apart in memory, so they fall on few of its sets.
 PIECE_SHARE = 16
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 
@@ -155,10 +155,10 @@ class CorrelationPlan:
         in_pieces = problem.work == problem.scalar and packed_bytes > max(
             PIECES_BYTES, PIECES_RATIO * problem.data_elements * size
         )
-        pieces = ceiling(problem.depth * tile.columns * size, target.level_two_bytes // PIECE_SHARE)
+        pieces = ceiling(problem.depth * tile.columns * size, SUM_BYTES // PIECE_SHARE)
         piece = ceiling(problem.depth, pieces) if in_pieces else 0
         row_bytes = problem.padded * problem.channels * computed(stored).size
-        cache_bytes = target.level_two_bytes // (1 if in_pieces else 4)
+        cache_bytes = target.machine.level_two_bytes // (1 if in_pieces else 4)
         fitting = (cache_bytes // row_bytes - problem.reach) // problem.row_step + 1
         most = ceiling(problem.rows, tile_rows) * tile_rows
         largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows

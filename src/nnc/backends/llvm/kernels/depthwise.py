@@ -59,7 +59,7 @@ class Depthwise:
         """Strips that fit a quarter of the second-level cache, and the output rows of each."""
         p = self.problem
         row_bytes = p.padded * p.channels * p.work.size
-        fitting = (target.level_two_bytes // 4 // row_bytes - p.reach) // p.row_step + 1
+        fitting = (target.machine.level_two_bytes // 4 // row_bytes - p.reach) // p.row_step + 1
         rows = min(p.rows, max(fitting, 1))
         lanes = target.lanes(8 * p.work.size)
         height = (rows - 1) * p.row_step + p.reach

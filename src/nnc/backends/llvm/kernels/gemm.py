@@ -20,22 +20,19 @@ from nnc.backends.llvm.frame.packing import Packing, words_of
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
 from nnc.backends.llvm.ir.builder import BF16, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.spec import Blocked
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128
 PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
 FEW_TILES, MANY_PANELS = 2, 16
-# Rows of a tile that fall on one set of the first-level cache, and are more than it holds there, are packed.
-CACHE_WAYS, CACHE_WAY_BYTES = 8, 4096
 # Where registers have this many bits, reading part of one takes no longer than reading it whole.
 MASKED_BITS = 512
 # Columns that one tile asks for where each has cache lines of its own.
 MOST_ASKED = 4
 # Steps of k that take long enough to fetch a tile of c meanwhile.
 FETCHING_DEPTH = 64
-LINE_BYTES = 64
 # Steps of k that are packed of all panels in turn: lines of so many rows of a stay in a set of the nearest cache.
 FEW_STEPS = 8
 
@@ -115,7 +112,9 @@ class _Blocks:
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
-        apart = tile.rows <= CACHE_WAYS or problem.a_rows * size % CACHE_WAY_BYTES != 0
+        # Rows of a tile that fall on one set of the first-level cache, and are more than it holds there, are packed.
+        machine = target.machine
+        apart = tile.rows <= machine.level_one_ways or problem.a_rows * size % machine.way_bytes != 0
         in_order = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
         self.a_direct = (in_order or column_tiles <= FEW_TILES) and not narrow
         whole = target.in_place and (not self.ragged_columns or target.vector_bits == MASKED_BITS)
@@ -127,8 +126,8 @@ class _Blocks:
         self.panels = (column_tiles if self.by_columns else row_tiles) if min(row_tiles, column_tiles) else 0
         self.items = math.prod(problem.batch) * self.panels
         # A block of a and a panel of b have half of the second-level cache each.
-        cache_bytes = target.level_two_bytes // 2
-        limit = min(MAX_DEPTH, cache_bytes // (tile.columns * size))
+        cache_bytes = machine.level_two_bytes // 2
+        limit = min(MAX_DEPTH, SUM_BYTES // 2 // (tile.columns * size))
         limit = min(limit, problem.most_depth or limit)
         # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
         parts = 1 if narrow else ceiling(max(problem.inner, 1), limit)
@@ -141,7 +140,7 @@ class _Blocks:
         one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
         self.streams = one_block and not self.b_direct
         # What fits the cache is there after its first use; beside packed panels, asking costs more than it brings.
-        large = target.level_two_bytes // size
+        large = machine.level_two_bytes // size
         self.asks_a = target.in_place and self.a_direct and problem.rows * problem.inner > large
         in_order = (problem.b_columns == 1 or problem.b_inner == 1) and not problem.width
         self.asks_b = target.in_place and in_order and problem.inner * problem.columns > large
@@ -304,7 +303,7 @@ class _GemmWriter:
             found.append((b.offset(m.a, start, self.scalar), problem.a_inner))
         if s.asks_b:
             # Each tile of rows asks for some lines of the panel after this one, or for some of its columns.
-            apart = LINE_BYTES // self.scalar.size if problem.b_columns == 1 else problem.b_columns
+            apart = b.target.machine.line_bytes // self.scalar.size if problem.b_columns == 1 else problem.b_columns
             count = ceiling(s.tile.columns, apart) if problem.b_columns == 1 else s.tile.columns
             each = min(ceiling(count, ceiling(s.block_rows, s.tile.rows)), MOST_ASKED)
             start = self._following(block, column) + b.least(row // s.tile.rows * each, count - each) * apart

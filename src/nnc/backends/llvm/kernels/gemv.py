@@ -17,7 +17,6 @@ from nnc.backends.llvm.kernels.gemm import Gemm
 
 ROWS, ACCUMULATORS = 4, 2
 COLUMN_VECTORS, COLUMN_STEPS = 8, 8
-NANOSECONDS_PER_BYTE = 0.03
 
 _Vector = Callable[[Value, Value | None], None]
 
@@ -47,7 +46,7 @@ class Gemv(WithoutMemory):
             if self.outputs:
                 made = _GemvWriter(self, writer)
                 made.write_rows() if along_inner else made.write_columns(block)
-        cost = NANOSECONDS_PER_BYTE * self.outputs * self.inner * self.scalar.size
+        cost = module.target.machine.byte * self.outputs * self.inner * self.scalar.size
         return (Phase(name, ceiling(self.outputs, block), cost),)
 
 

@@ -94,7 +94,7 @@ class _Line:
     def bring(self, pointer: Value, index: Value) -> None:
         """Ask for what follows this line, while this one is written, if it is short enough to be kept."""
         size = self.stored.size
-        if self.length * size <= self.b.target.level_two_bytes // 8:
+        if self.length * size <= self.b.target.machine.level_two_bytes // 8:
             self.b.prefetch(pointer, index + max(self.length, AHEAD_BYTES // size), self.stored)
 
     def spread(self, value: Value) -> Value:

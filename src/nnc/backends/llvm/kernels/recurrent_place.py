@@ -15,8 +15,6 @@ from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 
-LINE_BYTES = 64
-
 
 @dataclass(frozen=True, slots=True)
 class CellStep:
@@ -64,12 +62,13 @@ class CellMemory:
 
     def ask(self, step: CellStep, row: Value, unit: Value, units: int) -> None:
         """Ask for the cache lines of units [unit, unit + units) of a row of all sequences."""
-        count = ceiling(units * self.stored.size, LINE_BYTES)
+        elements = self.b.target.machine.line_bytes // self.stored.size
+        count = ceiling(units, elements)
         for name, parts in self.parts.items():
             start = self.start(name, step.moment, row) + unit
             for part in range(parts):
                 for line in range(count):
-                    place = part * self.sizes[1] + line * (LINE_BYTES // self.stored.size)
+                    place = part * self.sizes[1] + line * elements
                     self.b.prefetch(self.operands[name], start + place, self.stored)
 
 

@@ -123,7 +123,7 @@ class _Row:
         """
         shift = self.b.splat(largest, self.lanes)
         ahead = max(self.problem.columns, AHEAD_BYTES // self.stored.size)
-        fits = self.problem.columns * self.stored.size <= self.b.target.level_two_bytes // 8
+        fits = self.problem.columns * self.stored.size <= self.b.target.machine.level_two_bytes // 8
 
         def value(index: Value, mask: Value | None) -> Value:
             if fits:

@@ -15,7 +15,7 @@ from nnc.backends.llvm.frame.strip import Strip
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, candidates, column_masks, load_row, nanoseconds
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 
 Pair = tuple[int, int]
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each
@@ -109,10 +109,10 @@ class WeightGradientPlan:
 
     @classmethod
     def of(cls, p: WeightGradient, target: TargetDescription) -> WeightGradientPlan:
-        """The tile with fewest cycles; blocks of output rows whose strip fits a quarter of the second-level cache."""
+        """The tile with fewest cycles; blocks of output rows whose strip fits a quarter of `SUM_BYTES`."""
         tile = p.tile or min(candidates(target, p.work), key=p.cost)
         row_bytes = p.padded * p.channels * p.work.size
-        fitting = (target.level_two_bytes // 4 // row_bytes - p.reach) // p.strides[0] + 1
+        fitting = (SUM_BYTES // 4 // row_bytes - p.reach) // p.strides[0] + 1
         block_rows = min(p.outputs[0], max(fitting, 1))
         rows = (block_rows - 1) * p.strides[0] + p.reach
         strip = Strip(p.scalar, tile.lanes, *p.sizes, p.channels, p.before[1], p.padded, rows)

@@ -19,8 +19,6 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.winograd_algorithm import TAPS, Grid, transform
 from nnc.backends.llvm.kernels.winograd_plan import Tiles, WinogradPlan, cost
 
-LINE = 64 // F32.size  # elements of a cache line
-
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
@@ -201,13 +199,14 @@ class _WinogradWriter:
     def _ask(self, following: Value, number: Value, k: Value) -> None:
         """Ask for step k of the weights after these: each product for some cache lines of some tap."""
         b, t = self.b, self.t
-        lines = ceiling(self.plan.tile.columns, LINE)
+        line = b.target.machine.line_bytes // F32.size
+        lines = ceiling(self.plan.tile.columns, line)
         total = TAPS * TAPS * lines
         each = ceiling(total, self.algorithm.products)
         for index in range(each):
             wanted = b.least(number * each + index, total - 1)
             base = b.load(self.bases, wanted // lines, INDEX)
-            b.prefetch(following, base + k * t.weights.depth_stride + wanted % lines * LINE, F32)
+            b.prefetch(following, base + k * t.weights.depth_stride + wanted % lines * line, F32)
 
     def _products(self, part: Value, depth: Value, count: Value, following: Value | None) -> None:
         """m[p] += v[p] · u[p] over `depth` channels, for each product p; `following` is asked for meanwhile"""

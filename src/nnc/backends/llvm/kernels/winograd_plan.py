@@ -8,7 +8,7 @@ from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.frame.packing import Packing
 from nnc.backends.llvm.frame.tile import Tile, choose_tile
 from nnc.backends.llvm.ir.builder import F32
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 from nnc.backends.llvm.kernels.correlation_plan import Weights
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
 
@@ -117,11 +117,11 @@ class WinogradPlan:
         algorithm = ALGORITHMS[size]
         division = Division.of(t, algorithm)
         tile = choose_tile(target, F32, division.tiles, min(t.filters, division.filters))
-        fitting = target.level_two_bytes // 2 // (algorithm.products * tile.columns * F32.size)
+        fitting = SUM_BYTES // 2 // (algorithm.products * tile.columns * F32.size)
         vectors = t.channels // tile.lanes
         depths = ceiling(vectors, max(1, fitting // tile.lanes))
         depth = ceiling(vectors, depths) * tile.lanes
-        is_large = TAPS * TAPS * t.channels * t.filters * F32.size > target.level_two_bytes
+        is_large = TAPS * TAPS * t.channels * t.filters * F32.size > target.machine.level_two_bytes
         panels, group_panels = ceiling(t.filters, tile.columns), ceiling(division.filters, tile.columns)
         lane_stride, depth_stride = t.weights.lane_stride, t.weights.depth_stride
         packing = Packing(F32, tile.lanes, tile.columns, lane_stride, depth_stride, t.filters % tile.columns != 0)

@@ -179,7 +179,8 @@ class Jit(Uncopied):
             for exact, (key, phases) in drafts.items():
                 generator, code = asked[exact], self._loaded[key]
                 workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
-                made[exact] = NativeKernel(phases, code.addresses, workspace, scratch, key, code)
+                paced = tuple(replace(phase, cost=phase.cost * self.target.machine.pace) for phase in phases)
+                made[exact] = NativeKernel(paced, code.addresses, workspace, scratch, key, code)
                 self._kernels[exact] = made[exact]
             return tuple(made[exact] for exact in asked)
 
