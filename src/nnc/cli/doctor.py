@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.engine import engine
-from nnc.backends.llvm.run.profile import MachineProfile, host_processor, keep_profile, kept_profile
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
@@ -96,13 +96,16 @@ def examine(*, measured: bool = False) -> Findings:
 
 
 def _profile(measured: bool) -> MachineProfile | None:
-    """What was measured of this machine, if it was."""
+    """What was measured of this machine; the whole of it is measured here, as no plan needs it."""
     if DISPATCHER.backends["llvm"].absence():
         return None
     machine = engine()
-    if measured:
-        keep_profile(machine.target, SETTINGS.cache_folder, measure_machine(machine))
-    return kept_profile(machine.target, SETTINGS.cache_folder)
+    kept = kept_profile(machine.target, SETTINGS.cache_folder)
+    if not measured and (kept is None or kept.peaks):
+        return kept
+    found = measure_machine(machine, whole=True)
+    keep_profile(machine.target, SETTINGS.cache_folder, found)
+    return found
 
 
 def _facts(found: Findings) -> dict[str, Json]:
@@ -132,19 +135,28 @@ def _machine(found: Findings) -> Table:
 
 
 def _measured(profile: MachineProfile) -> dict[str, str]:
-    levels = {
-        f"level {one.level}": f"{size(one.nbytes)}, {one.ways} ways, {one.loads:.0f} B/ns" for one in profile.caches
-    }
-    pages = ", ".join(f"{each:.2f} ns of {pages}" for pages, each in profile.page_touches)
     return {
         "clock": f"{profile.clock:.2f} GHz",
         "multiply-adds in f32": f"{profile.multiply_adds:.0f} GFLOP/s",
-        **levels,
+        **{f"{name}, {bits} bits": f"{rate:.0f} GFLOP/s" for name, bits, rate in profile.peaks},
+        **{f"level {one.level}": _cache(one) for one in profile.caches},
         "memory": f"reads {profile.memory_loads:.1f} B/ns, writes {profile.memory_stores:.1f} B/ns",
-        "a line of a page": pages,
-        "two workers meet": f"{profile.meeting:.0f} ns, one that slept begins after {profile.waking / 1000:.0f} us",
+        "a line of a page": _touches(profile.page_touches),
+        "of huge pages": f"{_touches(profile.huge_touches)} (the system: {profile.huge_pages or 'does not tell'})",
+        "two workers meet": f"{profile.meeting:.0f} ns, {profile.handing:.0f} ns where they read each other's results",
+        "a worker that slept": f"begins after {profile.waking / 1000:.0f} us",
         "products": "read their operands in place" if profile.in_place else "pack their operands",
     }
+
+
+def _cache(one: CacheLevel) -> str:
+    rates = f"{one.loads:.0f} B/ns inside" + (f", {one.beyond:.0f} B/ns beyond" if one.beyond else "")
+    seen = "" if one.is_seen else "; no such size was measured, so plans do not follow it"
+    return f"{size(one.nbytes)}, {one.ways} ways, lines of {one.line} B, {rates}{seen}"
+
+
+def _touches(touches: Sequence[tuple[int, float]]) -> str:
+    return ", ".join(f"{each:.2f} ns of {pages}" for pages, each in touches)
 
 
 def _pairs(title: str, pairs: Mapping[str, str]) -> Table:

@@ -1,19 +1,19 @@
-"""The machine's profile, measured in half a second."""
+"""The machine's profile, measured in a second or two."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from nnc.backends.llvm.ir.builder import F32
-from nnc.backends.llvm.ir.target import FEW_REGISTERS
+from nnc.backends.llvm.ir.builder import F32, F64
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.peak import peak
-from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor, huge_pages
 from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core.disk_cache import DiskCache
@@ -21,6 +21,7 @@ from nnc.core.settings import SETTINGS
 
 # What no cache of a core holds, and what is there for all measurements.
 MEMORY_BYTES = 64 << 20
+WIDTHS = (128, 256, 512)
 PAGES = (16, 64, 256, 1024, 4096)
 # A product whose rows are a power of two, and the runs of each plan, in turn.
 SIDE, ROUNDS = 512, 15
@@ -28,28 +29,47 @@ SIDE, ROUNDS = 512, 15
 CLEARLY = 0.95
 
 
-def measure(engine: Engine) -> MachineProfile:
-    """Of one worker, and of two for meetings where they may be used. What else runs makes the machine look slower."""
+def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
+    """Of one worker, and of two for meetings where they may be used. What else runs makes the machine look slower.
+
+    What plans and costs follow; the `whole` of it has peaks and pages as well.
+    """
     several = SETTINGS.worker_count() > 1
     watch = Stopwatch(engine, MEMORY_BYTES + (4 << 20))
     return MachineProfile(
         processor=host_processor(),
         clock=watch.clock(),
         multiply_adds=peak(engine) / 1e9,
+        peaks=tuple(_peaks(engine)) if whole else (),
         caches=tuple(_timed_level(watch, level) for level in caches()),
         memory_loads=watch.bytes_per_nanosecond(Loads, MEMORY_BYTES, runs=2),
         memory_stores=watch.bytes_per_nanosecond(Stores, MEMORY_BYTES, runs=2),
-        page_touches=tuple((pages, watch.touch(pages)) for pages in PAGES),
+        page_touches=watch.touches(PAGES, huge=False) if whole else (),
+        huge_touches=watch.touches(PAGES, huge=True) if whole else (),
+        huge_pages=huge_pages(),
         meeting=watch.meeting() if several else 0.0,
+        handing=watch.handing() if several else 0.0,
         waking=watch.waking() if several else 0.0,
         in_place=_in_place(engine),
     )
 
 
 def _timed_level(watch: Stopwatch, level: CacheLevel) -> CacheLevel:
-    """With the rate of loads of an array that fills half of it."""
-    nbytes = min(level.nbytes // 2, MEMORY_BYTES) // 4096 * 4096
-    return replace(level, loads=watch.bytes_per_nanosecond(Loads, nbytes)) if nbytes else level
+    """With the rates of loads of an array that fills half of it, and of one that is twice as large."""
+    inside, beyond = min(level.nbytes // 2, MEMORY_BYTES) // 4096 * 4096, 2 * level.nbytes
+    if not inside:
+        return level
+    found = replace(level, loads=watch.bytes_per_nanosecond(Loads, inside, runs=3))
+    if beyond > MEMORY_BYTES:
+        return found
+    return replace(found, beyond=watch.bytes_per_nanosecond(Loads, beyond, runs=3))
+
+
+def _peaks(engine: Engine) -> Iterator[tuple[str, int, float]]:
+    """Operations per nanosecond of one worker by element type and bits of a register."""
+    for scalar in (F32, F64):
+        for bits in (bits for bits in WIDTHS if bits <= engine.target.vector_bits):
+            yield scalar.name, bits, peak(engine, 3, scalar, bits) / 1e9
 
 
 def _in_place(engine: Engine) -> bool:
@@ -65,5 +85,4 @@ def _in_place(engine: Engine) -> bool:
         programs.append(NativeProgram(engine.pool, [launch], 1))
     taken = [tuple(timed(program) for program in programs) for _ in range(ROUNDS)]
     there, packed = (min(each) for each in zip(*taken, strict=True))
-    usual = engine.target.vector_registers > FEW_REGISTERS
-    return bool(there * CLEARLY <= packed if usual else there < CLEARLY * packed)
+    return bool(there * CLEARLY <= packed if engine.target.in_place else there < CLEARLY * packed)

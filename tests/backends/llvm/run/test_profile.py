@@ -12,8 +12,11 @@ from nnc.backends.llvm.run import profile as profiles
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile, profile_of
 from nnc.core.settings import SETTINGS
 
-LEVELS = (CacheLevel(1, 1 << 15, 8, 64, 100.0), CacheLevel(2, 1 << 20, 16, 64, 50.0))
-PROFILE = MachineProfile("some", 3.0, 90.0, LEVELS, 20.0, 10.0, ((16, 0.5), (4096, 8.0)), 50.0, 60_000.0, False)
+LEVELS = (CacheLevel(1, 3 << 14, 12, 128, 100.0, 50.0), CacheLevel(2, 1 << 20, 16, 128, 50.0, 10.0))
+PROFILE = MachineProfile(
+    "some", 3.0, 90.0, (("f32", 256, 90.0),), LEVELS, 20.0, 10.0, ((16, 0.5), (4096, 8.0)), ((16, 0.5),), "madvise",
+    50.0, 2000.0, 60_000.0, False,
+)  # fmt: skip
 
 
 def test_a_profile_is_kept_by_processor_and_level(tmp_path: Path) -> None:
@@ -65,3 +68,50 @@ def test_an_engine_follows_the_profile_that_is_kept_and_measures_once(
     monkeypatch.setattr(SETTINGS, "cache_folder", None)
     assert engines.made.__wrapped__().target.in_place == usual
     assert len(measured) == 1
+
+
+def test_blocks_and_costs_follow_what_was_measured() -> None:
+    target = host_target()
+    found = replace(PROFILE, clock=6.0, multiply_adds=2 * 12.0 * target.lanes(32)).followed(target)
+    machine = found.machine
+    assert (machine.level_one_bytes, machine.level_one_ways, machine.level_two_bytes) == (3 << 14, 12, 1 << 20)
+    assert (machine.line_bytes, machine.clock, machine.multiply_adds, machine.meeting) == (128, 6.0, 2.0, 2000.0)
+    assert machine.near_byte == machine.far_byte == 0.04
+    assert machine.pace == 0.25
+    assert not found.in_place
+
+
+def test_a_second_level_cache_that_was_not_seen_is_not_followed() -> None:
+    target = host_target()
+    unseen = replace(LEVELS[1], beyond=LEVELS[1].loads)
+    assert replace(PROFILE, caches=(LEVELS[0], unseen)).followed(target).machine.level_two_bytes == 512 << 10
+    assert replace(PROFILE, caches=()).followed(target).machine.level_one_bytes == 32 << 10
+
+
+def test_what_is_measured_beside_other_work_is_believed_within_limits() -> None:
+    slow = replace(
+        PROFILE, clock=0.0, multiply_adds=0.0, handing=1e9, caches=(LEVELS[0], replace(LEVELS[1], loads=1e-9))
+    )
+    machine = slow.followed(host_target()).machine
+    assert (machine.clock, machine.multiply_adds, machine.meeting) == (0.5, 0.25, 20_000.0)
+
+
+@pytest.mark.parametrize("family", ["znver3", "znver4", "sapphirerapids", "emeraldrapids"])
+def test_what_is_shipped_of_a_family_is_followed_where_nothing_is_kept(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: family)
+    target = replace(host_target(), vector_bits=256, in_place=True)
+    found = profiles.shipped(target)
+    assert not found.in_place
+    assert found.machine.level_two_bytes >= 512 << 10
+    monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: "another")
+    assert profiles.shipped(target) == target
+
+
+def test_the_system_tells_when_pages_are_huge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "enabled"
+    monkeypatch.setattr(profiles, "HUGE_PAGES", place)
+    assert profiles.huge_pages() == ""
+    place.write_text("always [madvise] never\n")
+    assert profiles.huge_pages() == "madvise"

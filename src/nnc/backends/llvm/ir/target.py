@@ -26,8 +26,8 @@ USUAL_CLOCK, USUAL_MEETING = 3.0, 1000.0
 class Machine:
     """What blocks and costs follow; results have the same bits whatever stands here (docs/design/0026).
 
-    Ways and bytes of caches and their lines, cycles in a nanosecond, vector multiply-adds in a cycle, nanoseconds for a
-    byte of memory, and nanoseconds for two workers to meet where one reads what the other wrote.
+    Bytes and ways of caches and their lines, cycles in a nanosecond, vector multiply-adds in a cycle, nanoseconds for a
+    byte from the second-level cache and from beyond, and for two workers to meet where one reads what the other wrote.
     """
 
     level_one_bytes: int = 32 * 1024
@@ -36,13 +36,18 @@ class Machine:
     line_bytes: int = 64
     clock: float = USUAL_CLOCK
     multiply_adds: float = 2.0
-    byte: float = 0.03
+    near_byte: float = 0.03
+    far_byte: float = 0.03
     meeting: float = USUAL_MEETING
 
     @property
     def way_bytes(self) -> int:
         """Lines so far apart fall on one set of the first-level cache."""
         return self.level_one_bytes // self.level_one_ways
+
+    def reading(self, nbytes: float) -> float:
+        """About how many nanoseconds one worker needs to read so many bytes once."""
+        return nbytes * (self.near_byte if nbytes <= self.level_two_bytes else self.far_byte)
 
     @property
     def pace(self) -> float:

@@ -46,7 +46,7 @@ class Gemv(WithoutMemory):
             if self.outputs:
                 made = _GemvWriter(self, writer)
                 made.write_rows() if along_inner else made.write_columns(block)
-        cost = module.target.machine.byte * self.outputs * self.inner * self.scalar.size
+        cost = module.target.machine.reading(float(self.outputs * self.inner * self.scalar.size))
         return (Phase(name, ceiling(self.outputs, block), cost),)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile
+from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
 from nnc.core.disk_cache import DiskCache, can_write
 from nnc.core.recorder import CLOCK
@@ -27,9 +27,7 @@ class Engine:
 
     def following(self, profile: MachineProfile) -> Engine:
         """With the plans that are the faster ones on this machine."""
-        if profile.in_place == self.target.in_place:
-            return self
-        target = replace(self.target, in_place=profile.in_place)
+        target = profile.followed(self.target)
         return Engine(target, Jit(target, self.jit.cache), self.pool)
 
 
@@ -57,7 +55,7 @@ def traced_pool() -> WorkerPool:
 def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
-        target, folder = runnable_target(), SETTINGS.cache_folder
+        target, folder = shipped(runnable_target()), SETTINGS.cache_folder
         jit = Jit(target, DiskCache(folder))
         machine = Engine(target, jit, make_pool(jit))
         known = kept_profile(target, folder)
@@ -68,5 +66,5 @@ def made() -> Engine:
 
 
 def measure_by(measure: Measure) -> None:
-    """Measure a machine so, once, when its engine is made and its profile is not kept (half a second)."""
+    """Measure a machine so, once, when its engine is made and its profile is not kept (a second or two)."""
     _MEASURES[:] = [measure]

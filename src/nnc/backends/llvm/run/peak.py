@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
-from nnc.backends.llvm.ir.builder import F32, Module
+from nnc.backends.llvm.ir.builder import F32, Module, Scalar, Type
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.rates import Stopwatch
@@ -16,19 +16,25 @@ MOST_CHAINS = 16
 
 @dataclass(frozen=True, slots=True)
 class MultiplyAdds(WithoutMemory):
-    """Nothing but fused multiply-adds on registers: the peak that products are compared with."""
+    """Nothing but fused multiply-adds on registers of `bits` bits, all by default: what products are compared with."""
 
     chains: int
     steps: int = 100_000
+    scalar: Scalar = F32
+    bits: int = 0
 
     def operations(self, target: TargetDescription) -> float:
         """Floating-point operations of a run."""
-        return 2.0 * target.lanes(32) * self.chains * self.steps
+        return 2.0 * self.lanes(target) * self.chains * self.steps
+
+    def lanes(self, target: TargetDescription) -> int:
+        """Elements of a register."""
+        return (self.bits or target.vector_bits) // (8 * self.scalar.size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One chain a register."""
         with phase(module, name) as w:
-            kind = w.b.vector(F32)
+            kind = Type(self.scalar, self.lanes(module.target))
             factor = w.b.load(w.argument(0), 0, kind)
             starts = [w.b.load(w.argument(0), index * kind.lanes, kind) for index in range(self.chains)]
             slots = [w.b.variable(start) for start in starts]
@@ -45,7 +51,7 @@ def chains(target: TargetDescription) -> int:
     return min(MOST_CHAINS, target.vector_registers - 2)
 
 
-def peak(engine: Engine, repeats: int = 6) -> float:
+def peak(engine: Engine, repeats: int = 6, scalar: Scalar = F32, bits: int = 0) -> float:
     """Operations per second of one worker that does nothing but fused multiply-adds: the best of some runs."""
-    generator = MultiplyAdds(chains(engine.target))
+    generator = MultiplyAdds(chains(engine.target), scalar=scalar, bits=bits)
     return generator.operations(engine.target) / (Stopwatch(engine, 1 << 14).best(generator, repeats) * 1e-9)

@@ -1,7 +1,7 @@
 """What was measured of this machine, kept beside the object cache: once, or again by `nnc doctor --measure`.
 
-Plans follow it only where their bits stay the same: `in_place` (docs/design/0009). Without a cache they follow what is
-known of the processor's family (`TargetDescription`).
+Blocks and costs follow it, and nothing that would change bits (docs/design/0026). Where nothing is kept, they follow
+what is shipped of the processor's family, if it was tried (`machines.json`).
 """
 
 from __future__ import annotations
@@ -9,52 +9,96 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from nnc.backends.llvm.ir.library import VERSION
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.library import VERSION, llvm
+from nnc.backends.llvm.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.disk_cache import DiskCache
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-FORM = 1  # of the profile: another one is measured anew
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+SHIPPED = Path(__file__).with_name("machines.json")
+# A cache is as large as the system tells if arrays of half its size are read so much faster than those of twice.
+FASTER = 1.05
+# What is measured beside other work is not believed beyond these.
+CLOCKS, MULTIPLY_ADDS, BYTES = (0.5, 8.0), (0.25, 4.0), (0.005, 0.5)
+# Nor is it believed that workers meet in less than usual, as one that sleeps has to be woken.
+MEETINGS = (USUAL_MEETING, 20_000.0)
+FORM = 2  # of the profile: another one is measured anew
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLevel:
-    """A cache for data as the system tells of it, and bytes per nanosecond that one worker reads of it, as measured."""
+    """A cache for data as the system tells of it, and bytes per nanosecond that one worker reads, as measured.
+
+    `loads` of an array of half its size, `beyond` of one of twice its size; 0 where that was not measured.
+    """
 
     level: int
     nbytes: int
     ways: int
     line: int
     loads: float = 0.0
+    beyond: float = 0.0
+
+    @property
+    def is_seen(self) -> bool:
+        """True when what is measured agrees with the system."""
+        return self.loads > FASTER * self.beyond
 
 
 @dataclass(frozen=True, slots=True)
 class MachineProfile:
     """Of one worker: operations, bytes and nanoseconds, measured.
 
-    `multiply_adds` is the most floating-point operations per nanosecond in f32, `memory_loads` and `memory_stores` are
-    bytes per nanosecond of arrays that no cache holds, `page_touches` nanoseconds for a line of each of so many pages
-    in turn, `meeting` nanoseconds for two workers to wait for each other, `waking` for one that slept to begin.
-    `in_place` tells whether products that read their operands in place were faster than packed ones.
+    `multiply_adds` is the most floating-point operations per nanosecond in f32, `peaks` those by type and bits of a
+    register, `memory_loads` and `memory_stores` are bytes per nanosecond of arrays that no cache holds, `page_touches`
+    nanoseconds for a line of each of so many pages in turn, `huge_touches` where pages may be huge, as the system's
+    word on `huge_pages` allows, `meeting` nanoseconds for two workers to wait for each other, `handing` the same where
+    they read what the other wrote, `waking` for one that slept to begin. `in_place` tells whether products that read
+    their operands in place were faster than packed ones.
     """
 
     processor: str
     clock: float
     multiply_adds: float
+    peaks: tuple[tuple[str, int, float], ...]
     caches: tuple[CacheLevel, ...]
     memory_loads: float
     memory_stores: float
     page_touches: tuple[tuple[int, float], ...]
+    huge_touches: tuple[tuple[int, float], ...]
+    huge_pages: str
     meeting: float
+    handing: float
     waking: float
     in_place: bool
 
     def text(self) -> str:
         """As JSON."""
         return json.dumps({"form": FORM, **asdict(self)})
+
+    def followed(self, target: TargetDescription) -> TargetDescription:
+        """The target whose blocks and costs are those of this machine; what was not seen is as it was."""
+        known, levels = target.machine, {one.level: one for one in self.caches}
+        one, two = levels.get(1), levels.get(2)
+        per_cycle = self.multiply_adds / (2 * target.lanes(32) * max(self.clock, CLOCKS[0]))
+        # Costs are of the usual clock.
+        usual = self.clock / USUAL_CLOCK
+        machine = replace(
+            known,
+            clock=_within(self.clock, CLOCKS),
+            multiply_adds=_within(per_cycle, MULTIPLY_ADDS),
+            near_byte=_within(usual / two.loads, BYTES) if two and two.loads else known.near_byte,
+            far_byte=_within(usual / self.caches[-1].loads, BYTES) if two and two.loads else known.far_byte,
+            meeting=_within(self.handing, MEETINGS) if self.handing else known.meeting,
+        )
+        if one and one.nbytes and one.ways and one.line:
+            machine = replace(machine, level_one_bytes=one.nbytes, level_one_ways=one.ways, line_bytes=one.line)
+        if two and two.nbytes and two.is_seen:
+            machine = replace(machine, level_two_bytes=two.nbytes)
+        return replace(target, machine=machine, in_place=self.in_place)
 
 
 def profile_of(text: str) -> MachineProfile:
@@ -63,8 +107,29 @@ def profile_of(text: str) -> MachineProfile:
     if found.pop("form") != FORM:
         raise ValueError("another form")
     found["caches"] = tuple(CacheLevel(**one) for one in found["caches"])
-    found["page_touches"] = tuple((int(pages), float(each)) for pages, each in found["page_touches"])
+    for name in ("page_touches", "huge_touches"):
+        found[name] = tuple((int(pages), float(each)) for pages, each in found[name])
+    found["peaks"] = tuple((str(name), int(bits), float(rate)) for name, bits, rate in found["peaks"])
     return MachineProfile(**{field.name: found[field.name] for field in fields(MachineProfile)})
+
+
+def shipped(target: TargetDescription) -> TargetDescription:
+    """The target with what was measured of this processor's family, where it was tried."""
+    family = json.loads(SHIPPED.read_text(encoding="utf-8")).get(llvm.get_host_cpu_name())
+    if family is None:
+        return target
+    in_place = family["in_place"].get(str(target.vector_bits), target.in_place)
+    return replace(target, machine=Machine(**family["machine"]), in_place=in_place)
+
+
+def huge_pages() -> str:
+    """When the system makes pages huge: always, madvise or never; nothing where it does not tell."""
+    _, _, chosen = _told(HUGE_PAGES).partition("[")
+    return chosen.partition("]")[0]
+
+
+def _within(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])
 
 
 def kept_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:

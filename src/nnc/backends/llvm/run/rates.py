@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import mmap as mmap_module
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from mmap import mmap
 from time import perf_counter_ns, sleep
+
+import numpy as np
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.backends.llvm.ir.builder import F32, INDEX, Module
+from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 
@@ -103,34 +109,64 @@ class Meetings(WithoutMemory):
         return (Phase(name, 2, LARGE_COST),)
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange(WithoutMemory):
+    """Two items, of which each reads what the other one wrote."""
+
+    nbytes: int = 4096
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """y[item] = x[1 - item]"""
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
+            b, kind, half = w.b, w.b.vector(F32), self.nbytes // F32.size
+            with b.loop(0, half, kind.lanes) as place:
+                value = b.load(w.argument(0), (b.constant(1) - item) * half + place, kind)
+                b.store(value, w.argument(1), item * half + place)
+        return (Phase(name, 2, LARGE_COST),)
+
+
 class Stopwatch:
     """Runs kernels on memory of its own and tells the best of some runs, in nanoseconds."""
 
     def __init__(self, engine: Engine, nbytes: int) -> None:
         self._engine = engine
         self._memory = ZeroedMemory.allocate(nbytes)
+        # Pages that nobody wrote are one and the same.
+        self._memory.data.fill(0)
         self._results = ZeroedMemory.allocate(1 << 14)
 
-    def program(self, generators: Sequence[Generator], workers: int = 1) -> NativeProgram:
-        """One launch of each, behind each other."""
+    def program(self, generators: Sequence[Generator], workers: int = 1, source: int = 0) -> NativeProgram:
+        """One launch of each, behind each other, on memory at `source`, if that is not our own."""
         kernels = [self._engine.jit.kernel(generator) for generator in generators]
-        addresses, extent = (self._memory.address, self._results.address), self._results.extent
+        addresses, extent = (source or self._memory.address, self._results.address), self._results.extent
         launches = [Launch(kernel, addresses, (extent,), (extent,)) for kernel in kernels]
         return NativeProgram(self._engine.pool, launches, workers)
 
-    def best(self, generator: Generator, runs: int = 5) -> float:
+    def best(self, generator: Generator, runs: int = 5, source: int = 0) -> float:
         """Of one worker."""
-        return best(self.program([generator]), runs)
+        return best(self.program([generator], source=source), runs)
 
     def bytes_per_nanosecond(self, kind: type[Loads] | type[Stores], nbytes: int, runs: int = 5) -> float:
         """How fast an array of this size is read or written again and again."""
         repeats = max(1, LEAST_NANOSECONDS * 16 // nbytes)
         return nbytes * repeats / self.best(kind(nbytes, repeats), runs)
 
-    def touch(self, pages: int) -> float:
-        """Nanoseconds for one of so many pages."""
+    def touches(self, counts: Sequence[int], *, huge: bool) -> tuple[tuple[int, float], ...]:
+        """For so many pages nanoseconds of each; `huge`: the system may put 2 MB into one page of its own."""
+        with mmap(-1, (max(counts) + 1) * (PAGE_BYTES + LINE_BYTES)) as memory:
+            advice = getattr(mmap_module, "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE", None)
+            if advice is not None:
+                with suppress(OSError):
+                    memory.madvise(advice)
+            data = np.frombuffer(memory, np.uint8)
+            data.fill(0)
+            source = int(data.ctypes.data)
+            del data
+            return tuple((pages, self._touch(pages, source)) for pages in counts)
+
+    def _touch(self, pages: int, source: int) -> float:
         repeats = max(1, LEAST_NANOSECONDS // pages)
-        return self.best(Touches(pages, repeats)) / (pages * repeats)
+        return self.best(Touches(pages, repeats), source=source) / (pages * repeats)
 
     def clock(self, steps: int = 200_000) -> float:
         """Cycles per nanosecond, if a product of integers takes three."""
@@ -139,6 +175,15 @@ class Stopwatch:
     def meeting(self, count: int = 200) -> float:
         """What each of so many meetings of two workers takes."""
         return best(self.program([Meetings()] * count, workers=2), 7) / count
+
+    def handing(self, count: int = 200) -> float:
+        """What a launch takes two workers longer than its half, if each reads what the other one wrote."""
+        kernel, half = self._engine.jit.kernel(Exchange()), Exchange().nbytes
+        places = [AddressRange(start, start + 2 * half) for start in (self._memory.address, self._results.address)]
+        turns = [places if turn % 2 else places[::-1] for turn in range(count)]
+        launches = [Launch(kernel, (x.begin, y.begin), (x,), (y,)) for x, y in turns]
+        one, two = (best(NativeProgram(self._engine.pool, launches, workers), 7) / count for workers in (1, 2))
+        return max(two - one / 2, 0.0)
 
     def waking(self, pause: float = 0.02) -> float:
         """What a run of two workers takes longer where one of them has been asleep: the middle one of some."""
