@@ -366,11 +366,10 @@ def test_what_was_recorded_is_shown_by_signature() -> None:
 
 def test_a_call_is_one_node_that_keeps_what_its_gradient_reads() -> None:
     compiled = nnc.compile(layer)
-    record = default_graph().record
     weights = {name: nnc.variable(value) for name, value in PARAMETERS.items()}
-    before = len(record.execs)
+    before = len(default_graph().record.execs)
     y = compiled(weights, nnc.tensor(X))
-    assert len(record.execs) == before + 1
+    assert len(default_graph().record.execs) == before + 1
     kept = sum(1 for spec, _, is_held, _ in default_graph().alive() if not is_held and spec.shape == (2, 2))
     assert kept
     slopes = default_graph().backward([y], list(weights.values()))
@@ -378,7 +377,7 @@ def test_a_call_is_one_node_that_keeps_what_its_gradient_reads() -> None:
     for slope, other in zip(slopes, want.values(), strict=True):
         np.testing.assert_allclose(slope, other, rtol=1e-5)
     del y
-    assert len(record.execs) == before
+    assert len(default_graph().record.execs) == before
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])

@@ -10,6 +10,8 @@ from tests.together import in_threads
 
 from nnc import ops
 from nnc.dynamic import DynamicGraph, Variable
+from nnc.symbolic import ExecSymbol, SymbolicGraph, verify
+from nnc.symbolic.ir import ExecKey
 
 
 def descend(graph: DynamicGraph, seed: int, steps: int) -> bytes:
@@ -32,24 +34,27 @@ def test_threads_share_a_graph(backend: str) -> None:
     in_threads(*[lambda seed=seed: found.update({seed: descend(graph, seed, 15)}) for seed in range(4)])  # type: ignore[misc]  # bound by default
     assert [found[seed] for seed in range(4)] == wanted
     gc.collect()
-    assert (len(graph.record.execs), len(graph.record.tensors), graph._known) == (0, 0, {})
+    assert (len(graph.record.execs), len(graph.record.tensors), graph.alive()) == (0, 0, [])
 
 
-def test_handles_that_go_in_an_edit_of_the_record_wait_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_go_while_the_record_is_looked_at_leave_at_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     graph = DynamicGraph("reference")
     waste: list[Variable] = [graph.variable([1.0]) * 2.0]
     x = graph.variable([3.0])
-    add, seen = graph.record.add_exec, []
-
-    def interrupted(record: object) -> object:
-        waste.clear()
-        seen.append(len(graph.record.execs))
-        return add(record)  # type: ignore[arg-type]  # as it came
-
-    monkeypatch.setattr(graph.record, "add_exec", interrupted)
     y = x * x
-    assert seen == [1]
+    add = SymbolicGraph.add_exec
+
+    def interrupted(record: SymbolicGraph, symbol: ExecSymbol) -> ExecKey:
+        waste.clear()
+        return add(record, symbol)
+
+    monkeypatch.setattr(SymbolicGraph, "add_exec", interrupted)
+    assert len(graph.record.execs) == 2
+    assert not waste
     assert len(graph.record.execs) == 1
+    verify(graph.record)
     (slope,) = graph.backward([y], [x])
     assert slope.item() == 6.0
     del y, slope, x

@@ -170,7 +170,7 @@ RECEIVERS: Mapping[str, Draw] = {
 }
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
-    "DynamicGraph.release": "called when a variable dies",
+    "DynamicGraph.hold": "called when a variable gets a place in the record",
     "SymbolicGraph.add_exec": "appends a record as it is: `apply` is the checked way",
     "SymbolicGraph.replace_exec": "the caller keeps the graph free of cycles",
     "Registry.meet": "called by attributes",

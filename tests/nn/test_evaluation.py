@@ -62,14 +62,14 @@ def test_statistics_are_renewed_in_training_alone() -> None:
 def test_the_batch_may_change_at_each_step_and_nothing_stays() -> None:
     """Case 44 of the reference: batches of 1 and 2 in turns, two models in a row."""
     first, second = small(), nn.Model(nn.Dense(1), (2,), seed=1)
-    record, counts = default_graph().record, []
+    graph, counts = default_graph(), []
     for step in range(6):
         x = nnc.variable(X[: 1 + step % 2])
         y = nn.dynamic_evaluate(second, nn.dynamic_evaluate(first, x))
         (slope,) = default_graph().backward([y.sum()], [x])
         assert slope.shape == x.shape
         del x, y, slope
-        counts.append((len(record.execs), len(record.tensors)))
+        counts.append((len(graph.record.execs), len(graph.record.tensors)))
     assert len(set(counts)) == 1
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INHERITED: ContextVar[str | None] = ContextVar("inherited", default=None)
@@ -28,14 +29,16 @@ def caller_origin() -> str:
     inherited = _INHERITED.get()
     if inherited is not None:
         return inherited
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        if frame.f_back is None:
-            return ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = _outside(frame.f_code.co_filename)
+        if name:
+            return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
-    return f"{_base_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return ""
 
 
 @cache
-def _base_name(path: str) -> str:
-    return os.path.basename(path)
+def _outside(path: str) -> str:
+    """The name of a file without its folder; empty for those of the package."""
+    return "" if path.startswith(_PACKAGE) else os.path.basename(path)

@@ -45,6 +45,11 @@ class RecordedCall(ABC):
     specs: tuple[TensorSpec, ...]
     keeps: bool = False
 
+    @property
+    def command(self) -> Command[CallAttrs]:
+        """The command that runs it as a whole."""
+        return Command(CALL, CallAttrs(self))
+
     @abstractmethod
     def run(self, inputs: Arrays, outputs: Arrays) -> None:
         """Write the outputs."""
@@ -71,7 +76,7 @@ def _gradient(applied: Applied[CallAttrs], gradients: Gradients) -> Gradients:
     ]
     kept = applied.outputs if call.keeps else ()
     given = [*applied.inputs[: call.own], *seeds, *applied.inputs[call.own :], *kept]
-    found = given[0].apply(Command(CALL, CallAttrs(call.pullback(wanted))), given)
+    found = given[0].apply(call.pullback(wanted).command, given)
     slopes = dict(zip(wanted, found, strict=True))
     return tuple(slopes.get(place) for place in range(len(applied.inputs)))
 

@@ -133,7 +133,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if len(program.inputs) > len(arrays):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
-        if graph.recording and any(type(one) is Variable and one.key is not None for one in arrays):
+        if graph.recording and any(type(one) is Variable and one.place is not None for one in arrays):
             values = self._run_recorded(graph, program, arrays)
         else:
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
@@ -389,7 +389,7 @@ def _names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
 
 def _result(trace: FunctionTrace, value: Tree) -> Tree:
     """The symbol of a traced value, in memory that a command of the program writes; anything else as it is."""
-    if isinstance(value, Variable) and value.key is not None:
+    if isinstance(value, Variable) and value.place is not None:
         trace.lift(value)
     if isinstance(value, np.ndarray | Tensor):
         return default_graph().constant(value)

@@ -235,7 +235,7 @@ class _EagerWorld(_World):
 
     def backward(self, outputs: Sequence[Any], inputs: Sequence[Any], *, again: bool = False) -> Sequence[Any]:
         """Recorded where they are to be differentiated once more."""
-        recorded = [output for output in outputs if output.key is not None]
+        recorded = [output for output in outputs if output.place is not None]
         again = again or any(map(self._lasts, recorded))
         return self.graph.backward(recorded, inputs, create_graph=again, constant=not again)
 
@@ -254,7 +254,7 @@ class _EagerWorld(_World):
 
     def settled(self, value: Tree) -> Tree:
         """Recorded where it depends on what was recorded before, else constant."""
-        if not isinstance(value, Variable) or value.key is None or self._lasts(value):
+        if not isinstance(value, Variable) or value.place is None or self._lasts(value):
             return value
         return value.detach()
 

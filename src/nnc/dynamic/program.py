@@ -1,111 +1,291 @@
 """Gradient programs: a part of the record, differentiated and compiled once, run again whenever it comes again.
 
-Tensors of a computation are numbered by first appearance. Two computations with the same commands on the same
-numbers have the same signature, so the steps of a training loop share one program.
+Places of a computation are numbered by first appearance. Two computations with the same commands on the same numbers
+have the same signature, so the steps of a training loop share one program. What is older than the inputs does not
+depend on them, and is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from operator import attrgetter
+from typing import TypeAlias
 
+from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.tensor import Tensor
 from nnc.dynamic.calls import CALL
+from nnc.dynamic.prepared import PreparedCommand
+from nnc.dynamic.record import (
+    Place,
+    RecordedAssembly,
+    RecordedNode,
+    RecordedOutput,
+    RecordedView,
+    appended,
+    node_of,
+    outputs_of,
+    root_of,
+    symbol_of,
+)  # fmt: skip
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
-# Canonical form of a recorded computation: commands with numbered tensors, which are known, and what is asked for.
+# Canonical form of a recorded computation: what its nodes run on numbered places, and what is asked for.
 Signature = tuple[object, ...]
+# Where a view lies: the number of its root, its spec, offset and strides.
+Part: TypeAlias = tuple[int, TensorSpec, int, Shape]
+ABSENT = -1
+
+
+class Computation:
+    """The nodes that lead from what is at least as old as `inputs` to `outputs`, in order, and their places by number.
+
+    A row is a node, the numbers of what it reads, and the number of its first output.
+    """
+
+    def __init__(self, outputs: Sequence[Place], inputs: Sequence[Place]) -> None:
+        self.rows: list[tuple[RecordedNode, list[int], int]] = []
+        self.places: list[Place] = []
+        self.parts: dict[int, Part] = {}
+        self._numbers: dict[object, int] = {None: ABSENT}
+        # What its nodes run on which numbers, views where they appear first, and what is asked for.
+        found: list[object] = []
+        places, numbers = self.places, self._numbers
+        for node in _nodes_between(outputs, min((node_of(place).number for place in inputs), default=0)):
+            read = []
+            for place in node.inputs:
+                number = numbers.get(place)
+                read.append(self._number(place, found) if number is None else number)  # type: ignore[arg-type]  # None has a number
+            first = len(places)
+            self.rows.append((node, read, first))
+            found.append(node.source)
+            found += read
+            if len(node.outputs) == 1:
+                numbers[node] = first
+                places.append(node)
+            else:
+                for index, output in enumerate(outputs_of(node)):
+                    numbers[node, index] = first + index
+                    places.append(output)
+            if type(node.source) is not PreparedCommand and not node.is_known:
+                found.append(tuple([type(output) is TensorSpec for output in node.outputs]))
+        self.outputs = [self._asked(place, found) for place in outputs]
+        self.inputs = [self._asked(place, found) for place in inputs]
+        self.signature: Signature = (*found, tuple(self.outputs), tuple(self.inputs))
+
+    def _number(self, place: Place, found: list[object]) -> int:
+        """The number of a place that has none under its own name."""
+        numbers = self._numbers
+        if isinstance(place, RecordedOutput):
+            same = numbers.get((place.node, place.index))
+            if same is not None:
+                numbers[place] = same
+                return same
+        elif isinstance(place, RecordedView):
+            part = (self._asked(place.root, found), place.spec, place.offset, place.strides)
+            self.parts[len(self.places)] = part
+            found.append(part)
+        number = numbers[place] = len(self.places)
+        self.places.append(place)
+        return number
+
+    def _asked(self, place: Place, found: list[object]) -> int:
+        """The number of a place that may be none of any node's inputs: then its spec belongs to the signature."""
+        number = self._numbers.get(place)
+        if number is None:
+            before = len(self.places)
+            number = self._number(place, found)
+            if number >= before:
+                found.append(place.spec)
+        return number
+
+    def memory(self, number: int) -> Tensor:
+        """That of a root which is known."""
+        place = self.places[number]
+        memory = place.outputs[0] if type(place) is RecordedNode else root_of(place).memory
+        assert isinstance(memory, Tensor)
+        return memory
+
+
+def _nodes_between(outputs: Iterable[Place], oldest: int) -> list[RecordedNode]:
+    """The nodes that lead to `outputs`, by number: those that are not older, or whose values nobody knows."""
+    found: set[RecordedNode] = set()
+    waiting = [node_of(place) for place in outputs]
+    while waiting:
+        node = waiting.pop()
+        if node.source is None or node in found or (node.number < oldest and node.is_known):
+            continue
+        found.add(node)
+        for place in node.inputs:
+            if type(place) is RecordedNode:
+                waiting.append(place)
+            elif place is not None:
+                waiting.append(node_of(place))
+    return sorted(found, key=attrgetter("number"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Computation:
-    """The recorded execs that lead to `outputs`, in order, and all tensors with their numbers."""
+class Result:
+    """A gradient: root number `root` of those that a program is given and writes, or with `part` a view of that."""
 
-    execs: tuple[ExecKey, ...]
-    numbers: Mapping[TensorKey, int]
-    outputs: tuple[TensorKey, ...]
-    inputs: tuple[TensorKey, ...]
+    root: int
+    slot: int
+    part: tuple[TensorSpec, int, Shape] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientProgram:
-    """A compiled gradient over symbols of its own `graph`.
+    """A compiled gradient, which reads the known roots with the numbers `given` and writes others.
 
-    `numbers` tells which symbols are tensors of the computation. The program is `given` some of them and writes
-    `fresh` roots; `results` are these or aliases of them. `execs` are the backward execs, for whoever records them.
+    `execs` are the backward execs. `grafts` record them: each makes a slot for every place of its own, behind the slots
+    of the places that have numbers.
     """
 
-    graph: SymbolicGraph
     compiled: MovingProgram
-    numbers: Mapping[TensorKey, int]
-    given: tuple[Symbol, ...]
-    fresh: tuple[Symbol, ...]
-    results: tuple[Symbol, ...]
+    given: tuple[int, ...]
+    written: tuple[tuple[TensorSpec, int, Shape], ...]
+    results: tuple[Result, ...]
     execs: tuple[ExecKey, ...]
+    grafts: tuple[Graft, ...]
 
-
-def computation_of(record: SymbolicGraph, outputs: Sequence[TensorKey], inputs: Sequence[TensorKey]) -> Computation:
-    """What `outputs` depend on, numbered by first appearance; each alias comes behind its root."""
-    execs = record.needed_for(outputs)
-    numbers: dict[TensorKey, int] = {}
-    for tensor in (*_named(record, execs), *outputs, *inputs):
-        numbers.setdefault(record.root(tensor), len(numbers))
-        numbers.setdefault(tensor, len(numbers))
-    return Computation(execs, numbers, tuple(outputs), tuple(inputs))
-
-
-def signature_of(record: SymbolicGraph, computation: Computation, known: Collection[TensorKey]) -> Signature:
-    """Equal for computations that one gradient program serves."""
-    numbers = computation.numbers
-    records = [record.execs[key] for key in computation.execs]
-    commands = tuple(
-        (exec_.command, tuple(None if key is None else numbers[key] for key in (*exec_.inputs, *exec_.outputs)))
-        for exec_ in records
-    )
-    tensors = tuple(
-        (record.tensors[key].spec, numbers[record.root(key)], record.region(key), key in known) for key in numbers
-    )
-    asked = tuple(numbers[key] for key in computation.outputs), tuple(numbers[key] for key in computation.inputs)
-    return (commands, tensors, asked)
+    def grafted(self, places: Sequence[Place], roots: Sequence[Tensor], numbers: count[int]) -> list[Place]:
+        """All slots, with fresh nodes for the execs; `roots` are those that it was given and has written."""
+        slots = [*places]
+        for graft in self.grafts:
+            if isinstance(graft, GraftedView):
+                root = root_of(slots[graft.root])
+                slots.append(RecordedView(root, graft.spec, graft.offset, graft.strides, next(numbers), graft.origin))
+                continue
+            inputs = tuple([None if slot == ABSENT else slots[slot] for slot in graft.inputs])
+            outputs = tuple([roots[one] if isinstance(one, int) else one for one in graft.outputs])
+            number = next(numbers)
+            oldest = min([one.oldest for one in inputs if one is not None], default=number)
+            slots += outputs_of(RecordedNode(graft.source, inputs, outputs, number, oldest, graft.origin))
+        return slots
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """A computation in a graph of its own: where each of its tensors is there, and those that are known."""
+class GraftedExec:
+    """An exec to be recorded: the slots that it reads; per output the number of a root, or the spec of no root."""
 
-    graph: SymbolicGraph
-    mapped: Mapping[TensorKey, TensorKey]
-    known: tuple[TensorKey, ...]
-
-
-def part_of(record: SymbolicGraph, computation: Computation, known: Collection[TensorKey]) -> Part:
-    """A copy of the computation, apart from the record."""
-    graph, mapped = record.subgraph(computation.execs, computation.numbers)
-    return Part(graph, mapped, tuple(mapped[key] for key in computation.numbers if key in known))
+    source: ExecSymbol | RecordedAssembly
+    inputs: tuple[int, ...]
+    outputs: tuple[int | TensorSpec, ...]
+    origin: str
 
 
-def gradient_program(part: Part, computation: Computation, backend: str, arena: Arena) -> GradientProgram:
+@dataclass(frozen=True, slots=True, eq=False)
+class GraftedView:
+    """A view of the place in a slot."""
+
+    root: int
+    spec: TensorSpec
+    offset: int
+    strides: Shape
+    origin: str
+
+
+Graft: TypeAlias = GraftedExec | GraftedView
+
+
+def part_of(computation: Computation) -> tuple[SymbolicGraph, list[TensorKey]]:
+    """The computation in a graph of its own, and the symbols of its places."""
+    graph, keys = SymbolicGraph("record"), list[TensorKey]()
+    for number, place in enumerate(computation.places):
+        part = computation.parts.get(number)
+        alias = None if part is None else AliasOf(keys[part[0]], *part[2:])
+        keys.append(graph.add_tensor(symbol_of(place, alias)))
+    for node, read, first in computation.rows:
+        inputs = tuple([None if number == ABSENT else keys[number] for number in read])
+        appended(graph, node, inputs, tuple(keys[first : first + len(node.outputs)]))
+    return graph, keys
+
+
+def gradient_program(computation: Computation, backend: str, arena: Arena) -> GradientProgram:
     """Differentiate a computation; compile the gradients alone, from the roots that are known."""
-    graph, mapped = part.graph, part.mapped
-    results = backward(
-        graph,
-        [graph.symbol(mapped[key]) for key in computation.outputs],
-        [graph.symbol(mapped[key]) for key in computation.inputs],
-    )
-    given = tuple(map(graph.symbol, part.known))
-    roots = dict.fromkeys(graph.symbol(graph.root(symbol.key)) for symbol in results)
-    fresh = tuple(root for root in roots if root not in given)
-    compiled = compile(graph, results, given=dict.fromkeys(given), bind=dict.fromkeys(fresh), backend=backend)
-    numbers = {mapped[key]: number for key, number in computation.numbers.items()}
-    execs = graph.needed_for([symbol.key for symbol in results], numbers)
+    graph, keys = part_of(computation)
+    sources = [graph.symbol(keys[number]) for number in computation.inputs]
+    results = backward(graph, [graph.symbol(keys[number]) for number in computation.outputs], sources)
+    known = {
+        keys[number]: number
+        for number, place in enumerate(computation.places)
+        if number not in computation.parts and root_of(place).memory is not None
+    }
+    roots = dict.fromkeys(graph.root(symbol.key) for symbol in results)
+    needed = graph.needed_for(roots, known)
+    read = dict.fromkeys(root for key in needed for root in graph.roots(graph.execs[key].inputs))
+    given = [key for key in known if key in read or key in roots]
+    fresh = [key for key in roots if key not in known]
+    symbols, written = [*map(graph.symbol, given)], [*map(graph.symbol, fresh)]
+    compiled = compile(graph, results, given=dict.fromkeys(symbols), bind=dict.fromkeys(written), backend=backend)
     # A call may run gradient programs of its own meanwhile.
-    has_calls = any(graph.execs[key].command.op is CALL for key in execs)
-    program = MovingProgram(compiled.in_arena_of(Arena(0) if has_calls else arena), given, fresh)
-    return GradientProgram(graph, program, numbers, given, fresh, results, execs)
+    has_calls = any(graph.execs[key].command.op is CALL for key in needed)
+    program = MovingProgram(compiled.in_arena_of(Arena(0) if has_calls else arena), symbols, written)
+    places = {key: place for place, key in enumerate((*given, *fresh))}
+    execs = graph.needed_for(roots, {graph.root(key) for key in keys})
+    grafts, slots = _grafts(graph, execs, keys, results, places)
+    return GradientProgram(
+        program,
+        tuple(known[key] for key in given),
+        tuple((one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in written),
+        tuple(_result(graph, symbol, places, slots) for symbol in results),
+        execs,
+        grafts,
+    )
 
 
-def _named(record: SymbolicGraph, execs: Sequence[ExecKey]) -> list[TensorKey]:
-    """The tensors that execs name, in order, with repetitions."""
-    records = [record.execs[key] for key in execs]
-    return [key for exec_ in records for key in (*exec_.inputs, *exec_.outputs) if key is not None]
+def _result(graph: SymbolicGraph, symbol: Symbol, places: dict[TensorKey, int], slots: dict[TensorKey, int]) -> Result:
+    root, region = graph.root(symbol.key), graph.region(symbol.key)
+    part = None if root == symbol.key else (symbol.spec, region.offset, region.strides)
+    return Result(places[root], slots[symbol.key], part)
+
+
+def _grafts(
+    graph: SymbolicGraph,
+    execs: Sequence[ExecKey],
+    keys: Sequence[TensorKey],
+    results: Sequence[Symbol],
+    places: dict[TensorKey, int],
+) -> tuple[tuple[Graft, ...], dict[TensorKey, int]]:
+    """How execs are recorded behind the places of a computation, whose symbols are `keys`; the slots of all symbols."""
+    slots = {key: slot for slot, key in enumerate(keys)}
+    found: list[Graft] = []
+
+    def slot(key: TensorKey) -> int:
+        if key not in slots:
+            record = graph.tensors[key]
+            alias = record.alias
+            assert alias is not None
+            found.append(GraftedView(slots[alias.root], record.spec, alias.offset, alias.strides, record.origin))
+            slots[key] = len(slots)
+        return slots[key]
+
+    for key in execs:
+        record = graph.execs[key]
+        source: ExecSymbol | RecordedAssembly = record
+        roots = graph.roots(record.outputs)
+        if roots != record.outputs:
+            # The last one that writes a part of the root stands for all.
+            source, writers = _assembly(graph, roots[0]), graph.writers(roots[0])
+            if key != writers[-1]:
+                continue
+            record = replace(record, inputs=tuple([graph.execs[one].inputs[0] for one in writers]))
+        inputs = tuple([ABSENT if one is None else slot(one) for one in record.inputs])
+        outputs = tuple([places.get(one, graph.tensors[one].spec) for one in roots])
+        found.append(GraftedExec(source, inputs, outputs, record.origin))
+        slots.update({one: len(slots) + index for index, one in enumerate(roots)})
+    for symbol in results:
+        slot(symbol.key)
+    return tuple(found), slots
+
+
+def _assembly(graph: SymbolicGraph, root: TensorKey) -> RecordedAssembly:
+    """What writes a root part by part."""
+    execs = tuple([graph.execs[key] for key in graph.writers(root)])
+    assert all(len(one.inputs) == len(one.outputs) == 1 for one in execs)
+    regions = [(graph.tensors[one.outputs[0]].spec, graph.region(one.outputs[0])) for one in execs]
+    places = tuple([(spec, region.offset, region.strides) for spec, region in regions])
+    return RecordedAssembly(execs, places, graph.tensors[root].fill)

@@ -302,7 +302,7 @@ def _recording_graph(leaves: Sequence[Any]) -> DynamicGraph | None:
     """The graph that a call is to be recorded on, if it is."""
     if active_trace() is not None or active_levels():
         return None
-    recorded = [one for one in leaves if isinstance(one, Variable) and one.key is not None]
+    recorded = [one for one in leaves if isinstance(one, Variable) and one.place is not None]
     graph = recorded[0].graph if recorded else default_graph()
     assert isinstance(graph, DynamicGraph)
     return graph if recorded and graph.recording else None

@@ -132,7 +132,7 @@ class FunctionTrace:
         """A constant of the function for an array or an eager value; SymbolError for a recorded one."""
         if isinstance(value, TracedValue):
             return value
-        if isinstance(value, Variable) and value.key is not None:
+        if isinstance(value, Variable) and value.place is not None:
             raise SymbolError(
                 "compile",
                 got=f"a recorded variable {value.spec} that is no argument",

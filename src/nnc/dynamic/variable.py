@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.record import Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
@@ -43,8 +43,11 @@ class Recorder(Protocol):
     def is_leaf(self, variable: Variable) -> bool:
         """True for a recorded variable that nothing computed."""
 
-    def release(self, key: TensorKey) -> None:
-        """The last handle of a variable is gone."""
+    def key_of(self, variable: Variable) -> TensorKey | None:
+        """The symbol of a variable in the record."""
+
+    def hold(self, variable: Variable) -> None:
+        """Keep what leads to a variable that is recorded from now on."""
 
     def constant(self, value: ArrayLike | Tensor) -> Variable:
         """A value that is not recorded."""
@@ -55,22 +58,22 @@ class Recorder(Protocol):
 
 @explained
 class Variable(ArrayOperand, Uncopied):
-    """An eager value that never changes. `key` is its symbol in the record, None for constants and under `no_grad`."""
+    """An eager value that never changes. `place` is where the record has it, None for constants and under `no_grad`."""
 
-    __slots__ = ("__weakref__", "graph", "key", "root", "tensor")
+    __slots__ = ("__weakref__", "graph", "place", "root", "tensor")
     instead: ClassVar[str] = "pickle its numpy(), and make a variable() of that"
 
     @frequent
-    def __init__(self, graph: Recorder, tensor: Tensor, key: TensorKey | None, root: Tensor | None = None) -> None:
+    def __init__(self, graph: Recorder, tensor: Tensor, place: Place | None, root: Tensor | None = None) -> None:
         self.graph = graph
         self.tensor = tensor
         self.root = tensor if root is None else root
-        self.key = key
+        self.place = place
 
-    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # A finalizer of `weakref` would do the same in five times the time of a small kernel.
-        if self.key is not None and not _ending():
-            self.graph.release(self.key)
+    @property
+    def key(self) -> TensorKey | None:
+        """Its symbol in the record, which is brought up to date; None where there is none."""
+        return self.graph.key_of(self)
 
     @property
     def spec(self) -> TensorSpec:
@@ -135,9 +138,9 @@ class Variable(ArrayOperand, Uncopied):
             raise UsageError(
                 "x[index] = value", got=f"a variable, {self.spec}", need=need, fix="y = x.at[index].set(value)"
             )
-        # The old symbol goes with `new`.
-        self.key, new.key = new.key, self.key
-        self.tensor, self.root = new.tensor, new.root
+        self.place, self.tensor, self.root = new.place, new.tensor, new.root
+        if self.place is not None:
+            self.graph.hold(self)
 
     def numpy(self) -> NDArray[np.generic]:
         """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them."""
@@ -188,7 +191,7 @@ class Variable(ArrayOperand, Uncopied):
         return self.tensor.__dlpack_device__()
 
     def __repr__(self) -> str:
-        kind = "constant" if self.key is None else "recorded"
+        kind = "constant" if self.place is None else "recorded"
         return fitted(f"Variable({self.spec}, {kind})\n{self.numpy()}")
 
     def _repr_html_(self) -> str:

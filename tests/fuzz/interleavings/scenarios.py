@@ -145,7 +145,7 @@ def records(random: Random, backend: str) -> Scenario:
 
     def check() -> str:
         gc.collect()
-        left = (len(graph.record.execs), len(graph.record.tensors), len(graph._known))
+        left = (len(graph.record.execs), len(graph.record.tensors), len(graph.alive()))
         return _unlike([*wanted, (0, 0, 0)], [*(found[seed] for seed in range(3)), left])
 
     return Scenario(works, check)
