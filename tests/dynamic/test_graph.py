@@ -571,3 +571,37 @@ def test_what_one_thread_does_not_record_another_one_does() -> None:
         thread.join()
     assert recorded == [True]
     assert graph.recording
+
+
+def test_a_long_chain_is_recorded_and_forgotten(graph: DynamicGraph) -> None:
+    x = scalar(graph, 1.0)
+    y = x
+    for _ in range(20_000):
+        y = y * 1.0
+    assert counts(graph) == (20_000, 20_001)
+    del y
+    assert counts(graph) == (0, 1)
+
+
+def test_a_variable_that_is_assigned_to_is_in_the_record_once(graph: DynamicGraph) -> None:
+    """A constant gets a place, loses it and gets one again; what depended on the first goes."""
+    x, y = graph.variable(np.ones(2)), graph.constant(np.zeros(2))
+    for _ in range(2):
+        y[:] = ops.exp(x)
+        assert y.key is not None
+        assert counts(graph)[0] > 0
+        y._assign(graph.constant(np.zeros(2)))
+        assert counts(graph) == (0, 1)
+    assert len(graph._held) == 2
+
+
+def test_older_history_is_given_and_not_walked(graph: DynamicGraph, compilations: list[int]) -> None:
+    w = scalar(graph, 0.5)
+    for length in (1, 3):
+        state = w
+        for _ in range(length):
+            state = ops.sin(state)
+        x = scalar(graph, 2.0)
+        (slope,) = graph.backward([x * state], [x])
+        assert slope.item() == state.item()
+    assert len(compilations) == 1

@@ -66,14 +66,24 @@ class Pool:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
         size = -(-nbytes // ALIGNMENT) * ALIGNMENT
         with self._lock:
-            self._take_back()
-            piece = self._fitting(size)
-            self._lent += 0 if piece is None else piece.nbytes
+            piece = self._just_returned(size) if len(self._returned) == 1 else None
+            if piece is None:
+                self._take_back()
+                piece = self._fitting(size)
+                self._lent += 0 if piece is None else piece.nbytes
         if piece is None:
             piece = Storage.allocate(size)
             with self._lock:
                 self._lent += piece.nbytes
         return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
+
+    def _just_returned(self, size: int) -> Storage | None:
+        """The one piece that came back since the last time, if it is just so large, as in a loop it is."""
+        piece = self._returned.pop()
+        if piece.nbytes == size:
+            return piece
+        self._returned.append(piece)
+        return None
 
     def _fitting(self, size: int) -> Storage | None:
         place = bisect_left(self._sizes, size)

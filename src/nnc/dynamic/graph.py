@@ -134,10 +134,15 @@ class DynamicGraph(Uncopied):
         origin = caller_origin()
         places: list[Place | None] = []
         for variable in inputs:
-            place = None if variable is None else variable.place
-            if place is None and variable is not None:
-                place = self._leaf_node(_contiguous(variable.tensor), origin)
-            places.append(place)
+            if variable is None:
+                places.append(None)
+            elif variable.place is None:
+                tensor = variable.tensor
+                kept = tensor if tensor.is_contiguous else tensor.clone()
+                number = next(self._numbers)
+                places.append(RecordedNode(None, (), (kept,), number, number, origin))
+            else:
+                places.append(variable.place)
         return RecordedNode(source, tuple(places), outputs, next(self._numbers), oldest, origin)
 
     # ---- variables
@@ -258,7 +263,13 @@ class DynamicGraph(Uncopied):
                     raise _foreign(command, variable)
         except TypeError:
             raise ArgumentError("execute", got=f"inputs={shown(inputs)}", need="several operands") from None
-        ready = self._prepared(command, tuple(specs))
+        try:
+            ready = self._ready.get((command, *specs))
+        except TypeError:
+            _check_command(command)
+            raise
+        if ready is None:
+            ready = self._prepared(command, tuple(specs))
         queue, cache = QUEUES.get().get(self._number), CACHES.get().get(self._number)
         if ready.writes_over:
             if queue is not None:
@@ -274,16 +285,11 @@ class DynamicGraph(Uncopied):
 
     def _prepared(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> PreparedCommand:
         """The command on these specs: the same object as long as the table keeps it."""
-        key = (command, *specs)
-        try:
-            ready = self._ready.get(key)
-        except TypeError:
-            _check_command(command)
-            raise
-        if ready is None:
-            _check_command(command)
-            ready = self._ready.put(key, prepare_command(command, specs, self.backend))
-        return ready
+        ready = self._ready.get((command, *specs))
+        if ready is not None:
+            return ready
+        _check_command(command)
+        return self._ready.put((command, *specs), prepare_command(command, specs, self.backend))
 
     @contextmanager
     def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> Iterator[LazyReport]:
