@@ -74,20 +74,16 @@ def _explicit(equation: str, operands: Sequence[Operand]) -> str:
     return ",".join(terms) + "->" + spread + "".join(named)
 
 
-def _kernel(w: Operand) -> Operand:
+def kernel_of(w: Operand) -> Operand:
     """[k…, c, f] of ONNX's [f, c, k…]."""
     return ops.transpose(w, (*range(2, w.spec.rank), 1, 0))
 
 
 def _conv(call: NodeCall) -> Results:
-    return convolution(call, call[0], call[1], call.maybe(2))
-
-
-def convolution(call: NodeCall, x: Operand, w: Operand, bias: Operand | None) -> Operand:
-    """The node's convolution of these operands."""
+    x, w, bias = call[0], call[1], call.maybe(2)
     kernel = call.integers("kernel_shape", w.shape[2:])
     window = window_of(call, x.shape[2:], kernel)
-    y = ops.convolution(channels_last(x), _kernel(w), bias, window=window, groups=call.integer("group", 1))
+    y = ops.convolution(channels_last(x), kernel_of(w), bias, window=window, groups=call.integer("group", 1))
     return channels_first(y)
 
 
@@ -101,7 +97,7 @@ def _conv_transpose(call: NodeCall) -> Results:
     window = Window(strides, tuple(pads), dilations)
     groups = call.integer("group", 1)
     y = ops.convolution_transpose(
-        channels_last(x), _kernel(w), bias, window=window, groups=groups, output_padding=extra
+        channels_last(x), kernel_of(w), bias, window=window, groups=groups, output_padding=extra
     )  # fmt: skip
     return channels_first(y)
 

@@ -1,4 +1,4 @@
-"""Quantization: integers with a scale and a zero point, as arithmetic in f32."""
+"""Quantization: integers with a scale and a zero point; products of bytes are sums of integers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import F32, I32, U8
+from nnc.core.command import Command
+from nnc.core.dtype import F32, I8, I16, I32, U8, DType
+from nnc.core.spec import TensorSpec
 from nnc.onnx.file import dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import convolution, matmul
+from nnc.onnx.rows.products import kernel_of
+from nnc.onnx.rows.window import channels_first, channels_last, window_of
+from nnc.ops.fill import FILL, FillAttrs
 
 LIMITS = {
     f"{sign}int{bits}": (0 if sign else -(1 << (bits - 1)), (1 << (bits - (0 if sign else 1))) - 1)
     for sign in ("", "u")
     for bits in (2, 4, 8, 16)
 }
-RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0), "i16": (-32768.0, 32767.0)}
+# Types of results and of operands that a graph has; others run by value.
+QUANTIZED = (U8, I8, I16)
 
 
 def _along(value: Operand, x: Operand, axis: int, block: int) -> Operand:
@@ -33,53 +38,99 @@ def _along(value: Operand, x: Operand, axis: int, block: int) -> Operand:
     return ops.slice_axis(flat, axis, 0, x.shape[axis])
 
 
+def _filled(x: Operand, value: int, dtype: DType) -> Operand:
+    return x.apply(Command(FILL, FillAttrs(value, TensorSpec((), dtype))), ())[0]
+
+
 def _quantize(call: NodeCall) -> Results:
     x, scale, zero = call[0], call[1], call.maybe(2)
     target = zero.spec.dtype if zero is not None else U8
     if zero is None and call.integer("output_dtype", 0):
         target = dtype_named(call.integer("output_dtype"), call.node.label)
-    if target.name not in RANGES:
+    if target not in QUANTIZED:
         raise call.refuse(f"quantization to {target}")
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    ratio = ops.cast(x, F32) / _along(ops.cast(scale, F32), x, axis, block)
-    y = ops.round(ratio)
-    if zero is not None:
-        y = y + _along(ops.cast(zero, F32), x, axis, block)
-    return ops.cast(ops.clamp(y, *RANGES[target.name]), target)
+    point = _filled(x, 0, target) if zero is None else _along(zero, x, axis, block)
+    return ops.quantize(ops.cast(x, F32), _along(ops.cast(scale, F32), x, axis, block), point)
 
 
 def _dequantize(call: NodeCall) -> Results:
     x, scale, zero = call[0], call[1], call.maybe(2)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    y = ops.cast(x, F32)
-    if zero is not None:
-        y = y - _along(ops.cast(zero, F32), x, axis, block)
-    y = y * _along(ops.cast(scale, F32), x, axis, block)
+    if x.spec.dtype not in (*QUANTIZED, I32):
+        raise call.refuse(f"quantization of {x.spec.dtype}")
+    point = _filled(x, 0, x.spec.dtype) if zero is None else _along(zero, x, axis, block)
+    y = ops.dequantize(x, _along(ops.cast(scale, F32), x, axis, block), point)
     return y if scale.spec.dtype is F32 else ops.cast(y, scale.spec.dtype)
 
 
-def _shifted(x: Operand, zero: Operand | None, axis: int = -1) -> Operand:
-    wide = ops.cast(x, F32)
-    if zero is None:
-        return wide
+def _dynamic_quantize(call: NodeCall) -> Results:
+    return ops.dynamic_quantize(call[0])
+
+
+def _point(call: NodeCall, place: int, *, is_left: bool = False) -> Operand | None:
+    """A zero point as products take it: none where it is known to be 0, [m, 1] for one per row of the left operand."""
+    zero, known = call.maybe(place), call.known[place] if place < len(call.known) else None
+    if zero is None or (known is not None and not np.any(known)):
+        return None
     if zero.spec.elements == 1:
-        return wide - ops.reshape(ops.cast(zero, F32), ())
-    shape = [1] * x.spec.rank
-    shape[axis] = zero.spec.elements
-    return wide - ops.reshape(ops.cast(zero, F32), shape)
+        return ops.reshape(zero, ())
+    return ops.reshape(zero, (-1, 1)) if is_left and zero.spec.rank == 1 else zero
+
+
+def _product(a: Operand, b: Operand, a_zero: Operand | None, b_zero: Operand | None) -> Operand:
+    """NumPy's rule for one axis, as `matmul`."""
+    rows, columns = a.spec.rank > 1, b.spec.rank > 1
+    left, right = a if rows else ops.reshape(a, (1, -1)), b if columns else ops.reshape(b, (-1, 1))
+    y = ops.integer_product(left, right, a_zero, b_zero)
+    return ops.reshape(y, (*y.shape[:-2], *y.shape[-2 : -1 if rows else -2], *(y.shape[-1:] if columns else ())))
 
 
 def _matmul_integer(call: NodeCall) -> Results:
-    a = _shifted(call[0], call.maybe(2), -2)
-    return ops.cast(matmul(a, _shifted(call[1], call.maybe(3))), I32)
+    return _product(call[0], call[1], _point(call, 2, is_left=True), _point(call, 3))
 
 
 def _q_linear_matmul(call: NodeCall) -> Results:
-    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (call[place] for place in range(8))
-    y = matmul(_shifted(a, a_zero, -2), _shifted(b, b_zero))
-    ratio = y * (ops.cast(a_scale, F32) * ops.cast(b_scale, F32)) / ops.cast(scale, F32)
-    whole = ops.round(ratio) + ops.cast(zero, F32)
-    return ops.cast(ops.clamp(whole, *RANGES[zero.spec.dtype.name]), zero.spec.dtype)
+    a, a_scale, _, b, b_scale, _, scale, zero = (call[place] for place in range(8))
+    sums = _product(a, b, _point(call, 2, is_left=True), _point(call, 5))
+    if a_scale.spec.elements > 1 and a_scale.spec.rank == 1:
+        a_scale = ops.reshape(a_scale, (-1, 1))
+    return _requantized(sums, _scalar(a_scale) * _scalar(b_scale), _filled(a, 0, I32), scale, zero)
+
+
+def _requantized(sums: Operand, factor: Operand, shift: Operand, scale: Operand, zero: Operand) -> Operand:
+    """Sums in i32 as bytes of another scale."""
+    return ops.quantize(ops.dequantize(sums, factor, shift), _scalar(scale), ops.reshape(zero, ()))
+
+
+def _scalar(scale: Operand) -> Operand:
+    wide = ops.cast(scale, F32)
+    return ops.reshape(wide, ()) if wide.spec.elements == 1 else wide
+
+
+def _sums(call: NodeCall, x: int, w: int, x_zero: int, w_zero: int) -> Operand:
+    """The node's convolution of bytes, with channels last."""
+    window = window_of(call, call[x].shape[2:], call.integers("kernel_shape", call[w].shape[2:]))
+    return ops.integer_convolution(
+        channels_last(call[x]),
+        kernel_of(call[w]),
+        _point(call, x_zero),
+        _point(call, w_zero),
+        window=window,
+        groups=call.integer("group", 1),
+    )
+
+
+def _conv_integer(call: NodeCall) -> Results:
+    return channels_first(_sums(call, 0, 1, 2, 3))
+
+
+def _q_linear_conv(call: NodeCall) -> Results:
+    """The bias is in units of the product of both scales: it is taken off with its sign turned."""
+    _, x_scale, _, _, w_scale, _, scale, zero = (call[place] for place in range(8))
+    sums, bias = _sums(call, 0, 3, 2, 5), call.maybe(8)
+    shift = _filled(sums, 0, I32) if bias is None else ops.affine(bias, -1, 0)
+    return channels_first(_requantized(sums, _scalar(x_scale) * _scalar(w_scale), shift, scale, zero))
 
 
 def _host_along(value: Array, x: Array, axis: int, block: int) -> Array:
@@ -119,28 +170,12 @@ def _host_quantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = 
     return np.asarray(onnx.numpy_helper.saturate_cast(y, twin))
 
 
-def _conv_integer(call: NodeCall) -> Results:
-    """Sums of products of integers below 2^24 are exact in f32."""
-    x, w = _shifted(call[0], call.maybe(2)), _shifted(call[1], call.maybe(3), 0)
-    return ops.cast(ops.round(convolution(call, x, w, None)), I32)
-
-
-def _q_linear_conv(call: NodeCall) -> Results:
-    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = (call[place] for place in range(8))
-    bias = call.maybe(8)
-    y = convolution(call, _shifted(x, x_zero), _shifted(w, w_zero, 0), None if bias is None else ops.cast(bias, F32))
-    ratio = ops.cast(x_scale, F32) * ops.cast(w_scale, F32) / ops.cast(scale, F32)
-    if ratio.spec.elements > 1:
-        ratio = ops.reshape(ratio, (1, ratio.spec.elements, *(1,) * (y.spec.rank - 2)))
-    whole = ops.round(y * ratio) + ops.cast(zero, F32)
-    return ops.cast(ops.clamp(whole, *RANGES[zero.spec.dtype.name]), zero.spec.dtype)
-
-
 ROWS = {
     "ConvInteger": OnnxRow(_conv_integer),
     "QLinearConv": OnnxRow(_q_linear_conv),
     "QuantizeLinear": OnnxRow(_quantize, _host_quantize),
     "DequantizeLinear": OnnxRow(_dequantize, _host_dequantize),
+    "DynamicQuantizeLinear": OnnxRow(_dynamic_quantize),
     "MatMulInteger": OnnxRow(_matmul_integer),
     "QLinearMatMul": OnnxRow(_q_linear_matmul),
 }
