@@ -26,6 +26,8 @@ from nnc.symbolic import Symbol, SymbolicGraph
 
 # Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
 FOLDED_ELEMENTS = 1 << 16
+# What stays in the graph for passes has more.
+LATE_ELEMENTS = 256
 FOLDED_RESULT = 1 << 20
 BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
 STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
@@ -191,7 +193,7 @@ class OnnxImporter:
         forced = row.build is None
         if forced and not is_known:
             raise Unknown(every, f"{node.label}, whose result depends on values", whole=True)
-        if is_known and (forced or self._is_small(known) or every):
+        if is_known and (forced or every or (self._is_small(known) and not (row.late and self._is_weight(known)))):
             folded = self._fold(node, row, known)
             if folded is not None:
                 return [OnnxValue(array, sources=every) for array in folded]
@@ -218,6 +220,11 @@ class OnnxImporter:
 
     def _is_small(self, known: Sequence[Array | None]) -> bool:
         return sum(one.size for one in known if one is not None) <= FOLDED_ELEMENTS
+
+    def _is_weight(self, known: Sequence[Array | None]) -> bool:
+        """Whether the first operand is more than an option, in an element type that a graph has."""
+        first = known[0]
+        return first is not None and first.size > LATE_ELEMENTS and first.dtype in TWINS
 
     def _fold(self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None]) -> list[Array] | None:
         """The results on known operands; None where their element types are none of ours and no host code is there."""

@@ -170,12 +170,14 @@ class OnnxRow:
 
     A row that `moves` looks at no element of its operands. A row without `build` has results that no plan can foresee,
     such as those whose size depends on data: its inputs must be known. `most` are the shapes that they have at most.
+    One that is `late` stays in the graph, where passes look for it, though its inputs are known.
     """
 
     build: Build | None = None
     host: Host | None = None
     moves: bool = False
     most: Callable[..., tuple[Shape, ...]] | None = None
+    late: bool = False
 
 
 def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -15,21 +16,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import onnx
+from nnc.arguments import checked
 from nnc.core.dtype import dtype_of
 from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
 from nnc.core.storage import give_back_free_memory
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
+from nnc.nn.quantization_report import QuantizationReport, measure_quantization, relative_error
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import split
+from nnc.ops.quantization import DEQUANTIZE
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler.compiled import LARGE
 from nnc.symbolic.compiler.place.memory import START
-from nnc.symbolic.passes import DEFAULT, Pass, precompute, simplify
+from nnc.symbolic.passes import (
+    DEFAULT,
+    Pass,
+    QuantizationMode,
+    precompute,
+    quantize_products,
+    simplify,
+    sum_integers,
+)
+from nnc.symbolic.passes.integer_products import SUMS
 
 Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
@@ -114,6 +127,7 @@ class OnnxModel:
     sizes: Mapping[str, int] = field(default_factory=dict)
     backend: str = ""
     passes: tuple[Pass, ...] = DEFAULT
+    quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
     _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
         default_factory=lambda: RecentlyUsed(lambda one: one.nbytes)
@@ -125,7 +139,7 @@ class OnnxModel:
 
     def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
         """The same file and options, with programs of its own."""
-        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, set(self.by_value))
+        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, self.quantize, set(self.by_value))
 
     def __copy__(self) -> OnnxModel:
         return self.__deepcopy__({})
@@ -134,7 +148,7 @@ class OnnxModel:
         """By the bytes of the graph; external data is not part of them."""
         if any(one.data_location == onnx.TensorProto.EXTERNAL for one in self.file.graph.initializer):
             raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
-        return _again, (self.file.message().SerializeToString(), dict(self.sizes), self.backend)
+        return _again, (self.file.message().SerializeToString(), dict(self.sizes), self.backend, self.quantize)
 
     # ---- what it reads and writes
 
@@ -157,6 +171,27 @@ class OnnxModel:
         self._check(arrays)
         program = self._program(arrays)
         return dict(zip(self.outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
+
+    def quantization_report(
+        self, feeds: Mapping[str, ArrayLike], quantize: QuantizationMode = "dynamic"
+    ) -> QuantizationReport:
+        """What `load(quantize=...)` does to each product, and to the outputs of floats, on these inputs."""
+        arrays = {name: as_array(value) for name, value in feeds.items()}
+        self._check(arrays)
+        results: list[list[Array]] = []
+        for mode in (None, quantize):
+            twin = copy(self)
+            twin.quantize = mode
+            found = twin.run(arrays).values()
+            results.append([one for one in found if isinstance(one, np.ndarray) and one.dtype.kind == "f"])
+        importer, inputs, outputs = self._import(arrays, frozenset(twin.by_value))
+        graph, bound = importer.graph, dict(importer.weights.values()) | importer.constants
+        wanted = tuple(dict.fromkeys(_symbols(outputs)))
+        simplify(graph, wanted, tuple(one for one in self.passes if one is not Pass.GROUPS), backend=self.backend)
+        weights = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
+        given = {symbol: arrays[name] for name, symbol in inputs.items()}
+        layers = measure_quantization(graph, weights, given, quantize, self.backend)
+        return QuantizationReport(quantize, layers, relative_error(*results))
 
     def memory(self, **sizes: int) -> MemoryStatement:
         """The bytes of a run with these open dimensions; no arena is allocated. UsageError names those still open.
@@ -344,7 +379,7 @@ class OnnxModel:
 
     def _part(self, graph: GraphPart, arena: Arena) -> OnnxModel:
         file = replace(self.file, graph=cast(onnx.GraphProto, graph))  # all that is read of a graph is in a part
-        return OnnxModel(file, {}, self.backend, self.passes, _arena=arena, _depth=self._depth + 1)
+        return OnnxModel(file, {}, self.backend, self.passes, self.quantize, _arena=arena, _depth=self._depth + 1)
 
     def _import(
         self, arrays: Mapping[str, object], known: frozenset[str]
@@ -370,7 +405,13 @@ class OnnxModel:
             return OnnxProgram(None, {}, tuple(outputs))
         graph = importer.graph
         bound = dict(importer.weights.values()) | importer.constants
-        simplify(graph, wanted, self.passes)
+        if self.passes and (self.quantize or _has_integers(graph)):
+            simplify(graph, wanted, tuple(one for one in self.passes if one is not Pass.GROUPS), backend=self.backend)
+            sum_integers(graph, bound, wanted, self.backend)
+            if self.quantize:
+                quantize_products(graph, bound, self.quantize, self.backend)
+        else:
+            simplify(graph, wanted, self.passes)
         before = precompute(graph, bound, wanted)
         simplify(graph, wanted, self.passes)
         tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
@@ -394,20 +435,30 @@ class OnnxModel:
         return OnnxProgram(compiled, used, tuple(outputs), nbytes, making)
 
 
+@checked
 def load(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     sizes: Mapping[str, int] | None = None,
     *,
     backend: str = "",
+    quantize: QuantizationMode | None = None,
 ) -> OnnxModel:
-    """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported."""
+    """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
+
+    With `quantize` the f32 weights of products and convolutions are 8-bit integers, as `nnc.nn.Model.freeze` has them.
+    """
     file = read(source)
     check_supported(file)
-    return OnnxModel(file, dict(sizes or {}), backend)
+    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize)
 
 
-def _again(data: bytes, sizes: Mapping[str, int], backend: str) -> OnnxModel:
-    return load(data, sizes, backend=backend)
+def _again(data: bytes, sizes: Mapping[str, int], backend: str, quantize: QuantizationMode | None) -> OnnxModel:
+    return load(data, sizes, backend=backend, quantize=quantize)
+
+
+def _has_integers(graph: SymbolicGraph) -> bool:
+    """Whether something is dequantized, or summed as integers."""
+    return any(record.command.op in (DEQUANTIZE, *SUMS) for _, record in graph.execs.items())
 
 
 def check_supported(file: OnnxFile) -> None:

@@ -42,6 +42,12 @@ def _filled(x: Operand, value: int, dtype: DType) -> Operand:
     return x.apply(Command(FILL, FillAttrs(value, TensorSpec((), dtype))), ())[0]
 
 
+def _is_zero(call: NodeCall, place: int) -> bool:
+    """Whether all elements of an operand are known to be 0."""
+    known = call.known[place]
+    return known is not None and not np.any(known)
+
+
 def _quantize(call: NodeCall) -> Results:
     x, scale, zero = call[0], call[1], call.maybe(2)
     target = zero.spec.dtype if zero is not None else U8
@@ -50,7 +56,7 @@ def _quantize(call: NodeCall) -> Results:
     if target not in QUANTIZED:
         raise call.refuse(f"quantization to {target}")
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    point = _filled(x, 0, target) if zero is None else _along(zero, x, axis, block)
+    point = _filled(x, 0, target) if zero is None or _is_zero(call, 2) else _along(zero, x, axis, block)
     return ops.quantize(ops.cast(x, F32), _along(ops.cast(scale, F32), x, axis, block), point)
 
 
@@ -59,7 +65,7 @@ def _dequantize(call: NodeCall) -> Results:
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
     if x.spec.dtype not in (*QUANTIZED, I32):
         raise call.refuse(f"quantization of {x.spec.dtype}")
-    point = _filled(x, 0, x.spec.dtype) if zero is None else _along(zero, x, axis, block)
+    point = _filled(x, 0, x.spec.dtype) if zero is None or _is_zero(call, 2) else _along(zero, x, axis, block)
     y = ops.dequantize(x, _along(ops.cast(scale, F32), x, axis, block), point)
     return y if scale.spec.dtype is F32 else ops.cast(y, scale.spec.dtype)
 
@@ -70,8 +76,8 @@ def _dynamic_quantize(call: NodeCall) -> Results:
 
 def _point(call: NodeCall, place: int, *, is_left: bool = False) -> Operand | None:
     """A zero point as products take it: none where it is known to be 0, [m, 1] for one per row of the left operand."""
-    zero, known = call.maybe(place), call.known[place] if place < len(call.known) else None
-    if zero is None or (known is not None and not np.any(known)):
+    zero = call.maybe(place)
+    if zero is None or _is_zero(call, place):
         return None
     if zero.spec.elements == 1:
         return ops.reshape(zero, ())
@@ -174,7 +180,7 @@ ROWS = {
     "ConvInteger": OnnxRow(_conv_integer),
     "QLinearConv": OnnxRow(_q_linear_conv),
     "QuantizeLinear": OnnxRow(_quantize, _host_quantize),
-    "DequantizeLinear": OnnxRow(_dequantize, _host_dequantize),
+    "DequantizeLinear": OnnxRow(_dequantize, _host_dequantize, late=True),
     "DynamicQuantizeLinear": OnnxRow(_dynamic_quantize),
     "MatMulInteger": OnnxRow(_matmul_integer),
     "QLinearMatMul": OnnxRow(_q_linear_matmul),

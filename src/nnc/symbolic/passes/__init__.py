@@ -2,6 +2,7 @@
 
 from nnc.symbolic.passes.blocks import assign_blocks
 from nnc.symbolic.passes.groups import fuse
+from nnc.symbolic.passes.integer_products import sum_integers
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.precision import lower_precision
@@ -29,4 +30,5 @@ __all__ = [
     "prune",
     "quantize_products",
     "simplify",
+    "sum_integers",
 ]

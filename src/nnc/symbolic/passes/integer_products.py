@@ -1,0 +1,196 @@
+"""Products of dequantized bytes are products of bytes, and their constant weights lie as processors multiply them.
+
+    ((a - p) · s) @ ((b - q) · t[n]) = ((a - p) @ (b - q)) · (s · t[n])             sums of integers, scaled once
+    f32(sums) · s = (sums - 0) · s                                                  one operator instead of two
+    ((a - p) @ b - z[n]) · s = (a @ b - (z[n] + p · sum_k b[k, n])) · s             the point is taken off behind
+
+The first is the pattern of files with QuantizeLinear and DequantizeLinear around f32 operators, the second that of
+files with DynamicQuantizeLinear. Nothing is changed that only the reference would compute then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from nnc.arguments import checked
+from nnc.core.command import Command
+from nnc.core.dispatch import DISPATCHER
+from nnc.core.dtype import F32, I8, I32, U8
+from nnc.core.spec import TensorSpec
+from nnc.ops.broadcast import reduce_sum, reshape
+from nnc.ops.convolutions import CONVOLUTION
+from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.movement import TRANSPOSE, transpose
+from nnc.ops.pointwise import CAST, MULTIPLY, add, cast, multiply
+from nnc.ops.products import GEMM
+from nnc.ops.quantization import (
+    DEQUANTIZE,
+    INTEGER_CONVOLUTION,
+    INTEGER_PRODUCT,
+    IntegerConvolutionAttrs,
+    IntegerProductAttrs,
+    dequantize,
+    quads,
+)
+from nnc.ops.rules import infer
+from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.passes.channels import as_row, is_row
+from nnc.symbolic.passes.constants import uniform
+from nnc.symbolic.passes.invariants import invariant_execs
+from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer, rewrite
+
+SUMS = (INTEGER_PRODUCT, INTEGER_CONVOLUTION)
+
+
+@checked
+def sum_integers(
+    graph: SymbolicGraph, parameters: Iterable[Symbol], wanted: Sequence[Symbol], backend: str = ""
+) -> Counter[str]:
+    """Rewrite products of dequantized operands; how often each rule fired. `parameters` are the same in all runs."""
+    given = [graph.root(graph.own(symbol)) for symbol in parameters]
+    fired = rewrite(graph, _PRODUCTS, wanted, backend=backend)
+    prune(graph, wanted)
+    invariant = invariant_execs(graph, given)
+    fixed = {*given, *(tensor for key in invariant for tensor in graph.execs[key].outputs)}
+    fired += rewrite(graph, (Rule("weights in quads", DEQUANTIZE, partial(_packed, fixed)),), wanted, backend=backend)
+    prune(graph, wanted)
+    return fired
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """An operand as bytes, with its scale and its zero point, None for 0; both for all, or along the last axis."""
+
+    values: Symbol
+    scale: Symbol
+    zero: Symbol | None
+
+
+def _bytes_of(match: Match, position: int) -> _Bytes | None:
+    """What an operand was dequantized from, looked for behind a transposition too."""
+    graph, key = match.graph, match.record.inputs[position]
+    moved = producer(graph, key, TRANSPOSE)
+    record = producer(graph, key if moved is None else moved.inputs[0], DEQUANTIZE)
+    if record is None:
+        return None
+    x, scale, zero = (graph.symbol(one) for one in record.inputs if one is not None)
+    if x.spec.dtype not in (I8, U8):
+        return None
+    columns = [one for one in (scale, zero) if one.spec.elements > 1]
+    if moved is not None:
+        if any(one.spec.rank != x.spec.rank for one in columns):
+            return None
+        order = moved.command.attrs.permutation
+        x = transpose(x, order)
+        scale, zero = (transpose(one, order) if one.spec.elements > 1 else one for one in (scale, zero))
+        columns = [one for one in (scale, zero) if one.spec.elements > 1]
+    if not all(is_row(one, x.shape[-1]) for one in columns):
+        return None
+    points = None if uniform(graph, zero.key) == 0 else zero
+    return _Bytes(x, _row(scale), None if points is None else _row(points))
+
+
+def _row(symbol: Symbol) -> Symbol:
+    return reshape(symbol, ()) if symbol.spec.elements == 1 else as_row(symbol)
+
+
+def _of_bytes(match: Match) -> Replacement | None:
+    """A product of f32 operands that were dequantized; the weights have a scale for all, or one per column."""
+    left, right = _bytes_of(match, 0), _bytes_of(match, 1)
+    bias = match.inputs[2]
+    if left is None or right is None or left.scale.spec.rank or (left.zero is not None and left.zero.spec.rank):
+        return None
+    attrs: Any = match.command.attrs
+    if match.command.op is GEMM:
+        if attrs.transpose_b and (right.scale.spec.rank or (right.zero is not None and right.zero.spec.rank)):
+            return None
+        command: Command[Any] = Command(INTEGER_PRODUCT, IntegerProductAttrs(attrs.transpose_a, attrs.transpose_b))
+    else:
+        command = Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups))
+    if not _pays(match, command, left.values.spec, right.values.spec):
+        return None
+    sums = match.graph.apply(command, (left.values, right.values, left.zero, right.zero))[0]
+    y = dequantize(sums, multiply(left.scale, right.scale), _nothing(match.graph))
+    return (y if bias is None else add(y, bias),)
+
+
+def _pays(match: Match, command: Command[Any], x: TensorSpec, w: TensorSpec) -> bool:
+    """Whether sums of bytes have a kernel, or floats have none either."""
+    specs = tuple(None if one is None else one.spec for one in match.inputs)
+    return _served(match, command, (x, w)) or _server(match.backend, match.command, specs) == "reference"
+
+
+def _served(match: Match, command: Command[Any], specs: tuple[TensorSpec, ...]) -> bool:
+    return _server(match.backend, command, (*specs, None, None)) != "reference"
+
+
+def _server(backend: str, command: Command[Any], specs: tuple[TensorSpec | None, ...]) -> str:
+    return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), backend)
+
+
+def _nothing(graph: SymbolicGraph) -> Symbol:
+    return graph.apply(Command(FILL, FillAttrs(0, TensorSpec((), I32))), ())[0]
+
+
+def _scaled(match: Match) -> Replacement | None:
+    """Sums of integers as f32 times a scale."""
+    for position in (0, 1):
+        widened, scale = match.producer(position, CAST), match.input(1 - position)
+        if widened is None or match.result.dtype is not F32 or match.result.shape != match.input(position).shape:
+            continue
+        if any(producer(match.graph, widened.inputs[0], op) is not None for op in SUMS):
+            assert widened.inputs[0] is not None
+            return (dequantize(match.graph.symbol(widened.inputs[0]), scale, _nothing(match.graph)),)
+    return None
+
+
+def _packed(fixed: Collection[TensorKey], match: Match) -> Replacement | None:
+    """Weights that are the same in all runs, in quads; a point for all activations goes into the step behind."""
+    graph = match.graph
+    record = next((one for op in SUMS if (one := match.producer(0, op)) is not None), None)
+    if record is None or not has_one_reader(graph, record.outputs[0]) or record.command.attrs.quads:
+        return None
+    x, w, x_zero, w_zero = (None if one is None else graph.symbol(one) for one in record.inputs)
+    if x is None or w is None or w_zero is not None or graph.root(w.key) not in fixed:
+        return None
+    flipped = record.command.op is INTEGER_PRODUCT and record.command.attrs.transpose_b
+    if (record.command.op is INTEGER_PRODUCT and w.spec.rank != 2) or getattr(record.command.attrs, "groups", 1) > 1:
+        return None
+    rows = transpose(w, (1, 0)) if flipped else w
+    given = quads(rows)
+    command = Command(record.command.op, _in_quads(record))
+    if not _served(match, command, (x.spec, given.spec)):
+        return None
+    behind = x_zero is not None and x_zero.spec.elements == 1 and _is_inside(record)
+    sums = graph.apply(command, (x, given, None if behind else x_zero, None))[0]
+    zero = match.input(2)
+    if behind:
+        assert x_zero is not None
+        columns = reduce_sum(cast(rows, I32), tuple(range(rows.spec.rank - 1)))
+        point = multiply(columns, cast(reshape(x_zero, ()), I32))
+        zero = point if uniform(graph, zero.key) == 0 else add(zero, point)
+    return (dequantize(sums, match.input(1), zero),)
+
+
+def _in_quads(record: ExecSymbol) -> IntegerProductAttrs | IntegerConvolutionAttrs:
+    attrs: IntegerProductAttrs | IntegerConvolutionAttrs = record.command.attrs
+    if isinstance(attrs, IntegerProductAttrs):
+        return IntegerProductAttrs(attrs.transpose_a, quads=True)
+    return replace(attrs, quads=True)
+
+
+def _is_inside(record: ExecSymbol) -> bool:
+    """Whether every sum is over all weights: no window reads beside the data."""
+    return record.command.op is INTEGER_PRODUCT or not any(map(any, record.command.attrs.window.padding))
+
+
+_PRODUCTS: tuple[Rule, ...] = (
+    Rule("product of bytes", GEMM, _of_bytes),
+    Rule("convolution of bytes", CONVOLUTION, _of_bytes),
+    Rule("scale of integers", MULTIPLY, _scaled),
+)

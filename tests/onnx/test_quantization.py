@@ -1,0 +1,141 @@
+"""Quantized files: integer sums where files say so or mean so, weights that stay bytes, and f32 files quantized."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from tests.onnx.models import model, node
+
+import onnx
+from nnc.errors import ArgumentError
+from nnc.onnx import OnnxModel, load
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=(3, 64)).astype(np.float32)
+W = GENERATOR.normal(size=(64, 32)).astype(np.float32) / 8
+DENSE = model([node("MatMul", "x w", "p"), node("Relu", "p", "y")], {"x": ["n", 64]}, ["y"], {"w": W})
+SCALES = np.abs(W).max(0) / np.float32(127)
+POINTS = {"s": np.float32(0.03), "z": np.uint8(120), "t": SCALES, "zero": np.zeros(32, np.int8)}
+BYTES = np.rint(W / SCALES).astype(np.int8)
+
+
+def names(loaded: OnnxModel, **sizes: int) -> set[str]:
+    """The operators of the program, steps of fused ones too."""
+    graph = loaded.compiled(**sizes).planned.graph
+    return set(str([record.command for _, record in graph.execs.items()]).replace("(", " ").replace("[", " ").split())
+
+
+def quantized(x: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(x / POINTS["s"]) + 120, 0, 255)
+
+
+def test_operands_that_were_dequantized_are_multiplied_as_bytes() -> None:
+    file = model(
+        [
+            node("QuantizeLinear", "x s z", "q"),
+            node("DequantizeLinear", "q s z", "a"),
+            node("DequantizeLinear", "w t zero", "b", axis=1),
+            node("MatMul", "a b", "p"),
+            node("Add", "p bias", "y"),
+        ],
+        {"x": ["n", 64]},
+        ["y"],
+        {"w": BYTES, "bias": np.arange(32, dtype=np.float32), **POINTS},
+    )
+    want = ((quantized(X) - 120) @ BYTES.astype(np.float64)) * (POINTS["s"] * SCALES) + np.arange(32)
+    for backend in ("reference", ""):
+        loaded = load(file, backend=backend)
+        np.testing.assert_allclose(loaded.run({"x": X})["y"], want, rtol=1e-5, atol=1e-4)
+    assert "integer_product" in str(names(load(file, backend="reference"), n=3))
+    assert "gemm" not in str(names(load(file, backend="reference"), n=3))
+    assert load(file, backend="reference").memory(n=3).bound < 4096
+
+
+def test_convolutions_of_dequantized_bytes_are_summed_as_integers() -> None:
+    x = GENERATOR.normal(size=(1, 4, 7, 7)).astype(np.float32)
+    w, scales = (
+        GENERATOR.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8),
+        np.linspace(0.01, 0.02, 16, dtype=np.float32),
+    )
+    values = {
+        "w": w,
+        "t": scales,
+        "zero": np.zeros(16, np.int8),
+        "s": POINTS["s"],
+        "z": POINTS["z"],
+        "u": np.float32(0.5),
+    }
+    file = model(
+        [
+            node("QuantizeLinear", "x s z", "q"),
+            node("DequantizeLinear", "q s z", "a"),
+            node("DequantizeLinear", "w t zero", "b", axis=0),
+            node("Conv", "a b bias", "p", pads=[1, 1, 1, 1]),
+            node("QuantizeLinear", "p u z", "r"),
+            node("DequantizeLinear", "r u z", "y"),
+        ],
+        {"x": [1, 4, 7, 7]},
+        ["y"],
+        {**values, "bias": np.linspace(-1, 1, 16, dtype=np.float32)},
+    )
+    plain = load(file, backend="reference")
+    plain.passes = ()
+    want = plain.run({"x": x})["y"]
+    for backend in ("reference", ""):
+        assert np.abs(load(file, backend=backend).run({"x": x})["y"] - want).max() <= 0.5
+    assert "integer_convolution" in str(names(load(file, backend="reference")))
+
+
+def test_what_a_quantizer_writes_for_dynamic_files_is_one_product() -> None:
+    file = model(
+        [
+            node("DynamicQuantizeLinear", "x", "q qs qz"),
+            node("MatMulInteger", "q w qz zero", "i"),
+            node("Cast", "i", "f", to=onnx.TensorProto.FLOAT),
+            node("Mul", "qs ws", "scale"),
+            node("Mul", "f scale", "y"),
+        ],
+        {"x": ["n", 64]},
+        ["y"],
+        {"w": BYTES, "zero": np.int8(0), "ws": np.float32(0.01)},
+    )
+    loaded = load(file, backend="reference")
+    found = str(names(loaded, n=3))
+    assert "integer_product" in found
+    assert "dequantize" in found
+    assert "cast(dtype=f32" not in found
+    np.testing.assert_allclose(loaded.run({"x": X})["y"], X @ (BYTES * 0.01), rtol=0, atol=0.1)
+    np.testing.assert_allclose(load(file).run({"x": X})["y"], loaded.run({"x": X})["y"], rtol=1e-5)
+
+
+def test_integer_sums_are_exact_where_f32_is_not() -> None:
+    a, b = np.full((1, 3000), 255, np.uint8), np.full((3000, 1), 127, np.int8)
+    b[0] = 126
+    file = model([node("MatMulInteger", "a b", "y")], {"a": [1, 3000]}, ["y"], {"b": b})
+    file.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    for backend in ("reference", ""):
+        assert load(file, backend=backend).run({"a": a})["y"].item() == 255 * 127 * 3000 - 255
+
+
+@pytest.mark.parametrize("mode", ["weights", "dynamic"])
+def test_a_file_of_floats_is_quantized_when_it_is_loaded(mode: str) -> None:
+    plain, small = load(DENSE, backend="reference"), load(DENSE, backend="reference", quantize=mode)
+    want = plain.run({"x": X})["y"]
+    got = small.run({"x": X})["y"]
+    assert 0 < np.abs(got - want).max() < 0.02 * np.abs(want).max()
+    assert small.memory(n=3).bound < 0.4 * plain.memory(n=3).bound
+    for twin in (copy.copy(small), copy.deepcopy(small), pickle.loads(pickle.dumps(small))):
+        np.testing.assert_array_equal(twin.run({"x": X})["y"], got)
+    report = plain.quantization_report({"x": X}, mode)
+    assert [one.name for one in report.layers] == ["w"]
+    assert report.layers[0].decibels > 35
+    assert 0 < report.error < 0.02
+    np.testing.assert_array_equal(plain.run({"x": X})["y"], want)
+
+
+def test_a_mode_that_does_not_exist_is_refused_when_a_file_is_loaded() -> None:
+    with pytest.raises(ArgumentError, match="'weights' or 'dynamic'"):
+        load(DENSE, quantize="int4")  # type: ignore[call-overload]  # what is refused
