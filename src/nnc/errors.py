@@ -8,7 +8,7 @@
     │   ├── DeviceError           tensors on different or unknown devices
     │   ├── AttributeValueError   a value that an operator's attribute does not allow
     │   │   └── ArgumentError     an argument of another type than its annotation names, or outside of its range
-    │   ├── IndexRangeError       an index, read from a tensor, outside the axis it names
+    │   ├── IndexRangeError       an index outside the axis it names (also Python's IndexError)
     │   ├── ArityError            wrong number of inputs or outputs
     │   ├── RegistryError         unknown, duplicate or contradictory registration
     │   ├── GraphError            an edit that would break a graph
@@ -93,8 +93,8 @@ class ArgumentError(AttributeValueError):
     """An argument of another type than its annotation names, or outside of the range that it states."""
 
 
-class IndexRangeError(UsageError):
-    """An index, read from a tensor while a command runs, that lies outside the axis it names."""
+class IndexRangeError(UsageError, IndexError):
+    """An index outside the axis that it names, more of them than there are axes, or a mask of another shape."""
 
 
 class ArityError(UsageError):

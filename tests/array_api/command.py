@@ -13,10 +13,13 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 from tests.array_api.checks import FAMILIES
 from tests.array_api.comparison import compare
+from tests.array_api.random_checks import random_checks
 
 import nnc.array_api
 
@@ -30,10 +33,14 @@ def main() -> int:
     parser.add_argument(
         "--examples", type=int, default=100, help="examples per test of the suite (default: %(default)s)"
     )
+    parser.add_argument("--random", type=int, default=10_000, help="random calls besides (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random calls (default: %(default)s)")
     options = parser.parse_args()
     strict = import_module("array_api_strict")
     strict.set_array_api_strict_flags(api_version=nnc.array_api.__array_api_version__)
-    report = compare((check for family in FAMILIES for check in family()), strict)
+    with np.errstate(all="ignore"):
+        random = random_checks(options.seed, options.random)
+        report = compare(chain((check for family in FAMILIES for check in family()), random), strict)
     missing = missing_names(strict)
     signatures = other_signatures(strict)
     counts = {**report.counts(), "missing": missing, "other signatures": signatures}

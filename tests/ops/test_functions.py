@@ -7,7 +7,7 @@ import pytest
 from tests.ops.eager import Eager
 
 from nnc.core.dtype import F32, F64
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.errors import AttributeValueError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
 from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape, sum_to
 from nnc.ops.movement import concatenate, slice_axis, transpose
@@ -69,7 +69,7 @@ def test_indexing_is_numpys(index: Index | tuple[Index, ...]) -> None:
 
 @pytest.mark.parametrize("index", [2, -3])
 def test_an_index_outside_is_refused(index: int) -> None:
-    with pytest.raises(ShapeError, match="slice: got"):
+    with pytest.raises(IndexRangeError, match="index: got"):
         X[index]
 
 

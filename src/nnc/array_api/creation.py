@@ -70,18 +70,18 @@ def asarray(
         found = _stacked(obj)
         return found if dtype is None else found.astype(dtype)
     if copy is not False:
-        return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj), dtype)
+        return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj, dtype), dtype)
     try:
         return tensor(obj, dtype, share=True)
     except UsageError as error:
         raise ValueError(str(error)) from None
 
 
-def _nested(obj: Any) -> Any:  # noqa: ANN401  # numbers and sequences of them, of arrays too
-    """Numbers and sequences as NumPy has them, with the types that Python's numbers have here."""
+def _nested(obj: Any, dtype: DType | None) -> Any:  # noqa: ANN401  # numbers and sequences of them, of arrays too
+    """Numbers and sequences as NumPy has them, with the types that Python's numbers have here where none is asked."""
     own = isinstance(obj, bytes | bytearray | memoryview)
     array = as_array(memoryview(obj) if own else obj)
-    if own or array.dtype not in (np.float64, np.complex128) or not _is_python(obj):
+    if own or dtype is not None or array.dtype not in (np.float64, np.complex128) or not _is_python(obj):
         return array
     return array.astype(np.float32 if array.dtype == np.float64 else np.complex64)
 

@@ -21,6 +21,7 @@ Array = NDArray[np.generic]
 
 # Steps that the exact question may take, for strided memory; beyond it two tensors count as overlapping.
 OVERLAP_WORK = 10_000
+BEYOND_I64, U64_MOST = 1 << 63, (1 << 64) - 1
 
 
 @explained
@@ -266,11 +267,17 @@ class Tensor:
 def as_array(value: ArrayLike) -> Array:
     """`value` as a NumPy array; ShapeError for rows of different lengths, DTypeError for what is no number."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError:
         raise ShapeError("tensor", got="rows of different lengths", need="one size per axis") from None
     except TypeError as error:
         raise DTypeError("tensor", got=str(error), need="numbers") from None
+    if array.dtype == np.float64 and isinstance(value, list | tuple) and (array >= BEYOND_I64).any():
+        # NumPy makes floats of integers beyond i64 where smaller ones stand beside them.
+        exact = np.asarray(value, object)
+        if all(isinstance(one, int) and 0 <= one <= U64_MOST for one in exact.flat):
+            return exact.astype(np.uint64)
+    return array
 
 
 def _span(array: Array) -> int:

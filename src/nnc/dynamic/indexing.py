@@ -2,7 +2,7 @@
 
     x[:, rows]        y[i, k…, …] = x[i, rows[k…], …]
     x[rows, columns]  y[k…] = x[rows[k…], columns[k…]]
-    x[mask]           the elements, or rows, where the mask holds
+    x[mask]           the elements, or rows, where the mask holds; of one truth value y[0, …] = x[…] or nothing
 
 Arrays that stand side by side are read together, broadcast. Slices, `None` and integers may stand around them. Values
 that are known are checked here, with negative ones counted from the end; those of a traced index only in the run.
@@ -63,7 +63,8 @@ def take(x: A, index: tuple[object, ...]) -> A:
             _check_mask(x, part, source, axes)
             for one in _indices(part):
                 chosen.append((axis, one))
-                basic.append(slice(None))
+                # One truth value stands for no axis of x: what it chooses from is a new one of size 1.
+                basic.append(slice(None) if axes else None)
                 axis += 1
         source += axes
     view = x[tuple(basic)]
@@ -79,7 +80,7 @@ def _with_axes(x: A, index: tuple[object, ...]) -> Iterator[tuple[object, int]]:
     dots, rest = sum(part is Ellipsis for part in index), x.spec.rank - sum(axes)
     if dots > 1 or rest < 0:
         got = f"{sum(axes)} positions and {dots} ... of {x.spec}"
-        raise AttributeValueError("index", got=got, need=f"at most {x.spec.rank} and one ...")
+        raise IndexRangeError("index", got=got, need=f"at most {x.spec.rank} and one ...")
     for part, count in zip(index, axes, strict=True):
         if part is Ellipsis:
             yield from ((slice(None), 1) for _ in range(rest))
@@ -94,11 +95,12 @@ def _axes_of(part: object) -> int:
 
 
 def _check_mask(x: A, part: object, axis: int, axes: int) -> None:
-    """A mask has the sizes of the axes that it stands for."""
+    """A mask has the sizes of the axes that it stands for, or as in NumPy none, and then nothing is chosen."""
     shape = part.shape if isinstance(part, Operand) else _array(part).shape
-    if _is_mask(part) and shape != x.shape[axis : axis + axes]:
-        need = f"the sizes of the axes {list(x.shape[axis : axis + axes])}"
-        raise ShapeError("index", got=f"a mask of shape {list(shape)} for {x.spec}", need=need)
+    sizes = x.shape[axis : axis + axes]
+    if _is_mask(part) and not all(one in (size, 0) for one, size in zip(shape, sizes, strict=True)):
+        need = f"the sizes of the axes {list(sizes)}"
+        raise IndexRangeError("index", got=f"a mask of shape {list(shape)} for {x.spec}", need=need)
 
 
 def _is_mask(part: object) -> bool:
@@ -130,7 +132,7 @@ def _indices(part: object) -> tuple[Known | Operand, ...]:
             )
         return (part,)
     if known.dtype == np.bool_:
-        return tuple(np.nonzero(known))
+        return tuple(np.nonzero(np.atleast_1d(known)))
     if known.dtype.kind not in "iu":
         raise AttributeValueError("index", got=f"an array of {known.dtype}", need="integers or truth values")
     return (known.astype(np.int64),)

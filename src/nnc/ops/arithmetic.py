@@ -10,7 +10,7 @@ from typing import Self, SupportsIndex
 
 from nnc.arguments import explained
 from nnc.core.spec import TensorSpec
-from nnc.errors import AttributeValueError
+from nnc.errors import AttributeValueError, IndexRangeError
 from nnc.ops.fill import scalar_like
 from nnc.ops.integers import (
     INTEGERS,
@@ -163,7 +163,11 @@ class ArithmeticOperand(Operand):
             elif isinstance(part, slice):
                 result = _sliced(result, axis, part)
             else:
-                position = part + result.shape[axis] if part < 0 else part
+                size = result.shape[axis]
+                if not -size <= part < size:
+                    got, need = f"{part} on axis {axis} of {result.spec}", f"-{size} ≤ index < {size}"
+                    raise IndexRangeError("index", got=got, need=need)
+                position = part + size if part < 0 else part
                 result = slice_axis(result, axis, position, position + 1).drop_axis(axis)
                 continue
             axis += 1
@@ -190,12 +194,12 @@ def _operand(value: T | Number, like: T) -> T:
 
 
 def _expanded(index: Index | tuple[Index, ...], spec: TensorSpec) -> list[int | slice | None]:
-    """One entry per axis of `spec` that is named, `...` written out; AttributeValueError for anything else."""
+    """One entry per axis of `spec` that is named, `...` written out; IndexRangeError for more than there are."""
     parts = index if isinstance(index, tuple) else (index,)
     named = sum(part is not None and part is not Ellipsis for part in parts)
     dots = sum(part is Ellipsis for part in parts)
     if dots > 1 or named > spec.rank:
-        raise AttributeValueError(
+        raise IndexRangeError(
             "index", got=f"{named} positions and {dots} ... of {spec}", need=f"at most {spec.rank} and one ..."
         )
     result: list[int | slice | None] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import BOOL, C64, C128, F32, F64, I32, DType
+from nnc.core.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
 from nnc.core.spec import TensorSpec, broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.graph import Op, Registry, default_registry
@@ -97,7 +97,8 @@ def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(ARITHMETIC, x)
-    if not (x.dtype.is_continuous or (is_whole(attrs.scale) and is_whole(attrs.shift))):
+    whole = all(is_whole(one) or (x.dtype is U64 and -(1 << 64) < one < 1 << 64) for one in (attrs.scale, attrs.shift))
+    if not (x.dtype.is_continuous or whole):
         need = "integral scale and shift of 64 bits"
         raise AttributeValueError("affine", got=f"{x}", need=need, fix="cast() x to a float type")
     return specs

@@ -111,11 +111,16 @@ def affine(attrs: AffineAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y = scale · x + shift; on integers with integral scale and shift, modulo 2^bits."""
     x = widen(inputs[0])
     if x.dtype.kind in "fc":
-        kind = x.dtype.type
-        write(outputs[0], x * kind(as_float(attrs.scale)) + kind(as_float(attrs.shift)))
+        kind = x.real.dtype.type
+        scale, shift = kind(as_float(attrs.scale)), kind(as_float(attrs.shift))
+        y, imaginary = x.real * scale + shift, x.imag * scale if x.dtype.kind == "c" else None
+        # A real number times a complex one goes part by part: no infinity of one part meets the other's zero.
+        write(outputs[0] if imaginary is None else outputs[0].real, y)
+        if imaginary is not None:
+            write(outputs[0].imag, imaginary)
     else:
-        scale, shift = (np.int64(wrapped(int(value))) for value in (attrs.scale, attrs.shift))
-        write(outputs[0], x.astype(np.int64) * scale + shift)
+        whole, part = (np.int64(wrapped(int(value))) for value in (attrs.scale, attrs.shift))
+        write(outputs[0], x.astype(np.int64) * whole + part)
 
 
 def where(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
