@@ -13,7 +13,7 @@ from nnc.core.command import Command
 from nnc.core.dispatch import Call
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError
-from nnc.ops.indexing import INDEX_SELECT, SCATTER_ADD, AxisAttrs, ScatterAttrs
+from nnc.ops.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs
 from nnc.ops.rules import infer
 
 BACKEND = LlvmBackend()
@@ -56,3 +56,18 @@ def test_an_index_outside_its_axis_is_an_error(adding: bool, wrong: int) -> None
     index.copy_from(named)
     program()
     np.testing.assert_array_equal(y.numpy(), np.ones((3, 2), np.float32))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_elements_are_put_in_the_place_of_others(in_place: bool) -> None:
+    x = Tensor.from_numpy(random((2, 9, 70)))
+    index = np.random.default_rng(0).integers(0, 9, (2, 3, 70))
+    updates = random((2, 3, 70), seed=1)
+    wanted = x.numpy().copy()
+    np.put_along_axis(wanted, index, updates, 1)
+    inputs = (x, Tensor.from_numpy(index), Tensor.from_numpy(updates))
+    y = x if in_place else Tensor.zeros(x.spec)
+    command = Command(SCATTER, AxisAttrs(1))
+    kernel = BACKEND.kernel(command, tuple(one.spec for one in inputs), (y.spec,))
+    BACKEND.program([Call(kernel, inputs, (y,))])()
+    np.testing.assert_array_equal(y.numpy(), wanted)

@@ -14,6 +14,7 @@ a column, so threads do not change bits.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import (
@@ -219,7 +220,9 @@ class ElementScatter(IndexedKernel):
                 3 + self.written,
             )
             columns, begin = b.least(self.inner - first, COLUMNS), outer * self.size
-            with b.loop(begin, begin + self.size) as row, b.loop(first, first + columns) as column:
+            # In the place of x, as caches of keys and values are, all but the written elements stand where they should.
+            elsewhere = b.when(b.compare("!=", x, y)) if self.written else nullcontext()
+            with elsewhere, b.loop(begin, begin + self.size) as row, b.loop(first, first + columns) as column:
                 here = row * self.inner + column
                 b.store(b.load(x, here, kind) if self.written else b.zero(kind), y, here)
             with b.loop(outer * self.count, (outer + 1) * self.count) as row, b.loop(first, first + columns) as column:
