@@ -478,8 +478,9 @@ class Builder:
         return self.emit(kind, f"bitcast {value.type} {value.text} to {kind}")
 
     def words(self, value: Value) -> Value:
-        """Neighbouring lanes of 16 bits as words of 32."""
-        kind = Type(I32, value.type.lanes // 2)
+        """Neighbouring lanes of 8 or 16 bits as words of 32; what fills one word, as a number."""
+        lanes = value.type.lanes * value.type.scalar.size // I32.size
+        kind = Type(I32, lanes if lanes > 1 else 0)
         return self.emit(kind, f"bitcast {value.type} {value.text} to {kind}")
 
     def sum_pairs(self, left: Value, right: Value, addend: Value) -> Value:

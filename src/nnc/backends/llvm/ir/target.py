@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import llvm
@@ -55,13 +56,22 @@ class Machine:
         return USUAL_CLOCK / self.clock * (USUAL_MEETING / self.meeting)
 
 
+class ByteDots(Enum):
+    """Products of bytes that one instruction sums in fours: of u8 and i8, of bytes alike, or none."""
+
+    NONE = "none"
+    MIXED = "mixed"
+    ALIKE = "alike"
+
+
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
     """One processor as the generators see it.
 
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
     whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
-    of bf16 can be summed in pairs (AVX-512 BF16). `in_place` tells whether products read their operands where they are
+    of bf16 can be summed in pairs (AVX-512 BF16). `byte_dots` says which bytes are multiplied and summed in fours
+    (AVX-512 VNNI, AVX-VNNI, NEON's dot products). `in_place` tells whether products read their operands where they are
     rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
     """
 
@@ -74,6 +84,7 @@ class TargetDescription:
     half: bool = True
     pairs: bool = False
     in_place: bool = True
+    byte_dots: ByteDots = ByteDots.NONE
     machine: Machine = Machine()
 
     def lanes(self, bits: int) -> int:
@@ -111,6 +122,10 @@ INSTRUCTION_SETS = (
 
 HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
 PAIRS_FEATURE = "avx512bf16"
+# By the width of the registers that are used.
+BYTE_DOTS = {
+    512: ("avx512vnni", ByteDots.MIXED), 256: ("avxvnni", ByteDots.MIXED), 128: ("dotprod", ByteDots.ALIKE),
+}  # fmt: skip
 
 # Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
 LEVELS: dict[str, tuple[str, frozenset[str]]] = {
@@ -140,6 +155,7 @@ def instruction_set(features: frozenset[str]) -> InstructionSet:
 def describe(processor: str, features: frozenset[str], flags: str) -> TargetDescription:
     """The description of a processor that has `features`; `flags` is LLVM's spelling of them."""
     row = instruction_set(features)
+    dots_feature, byte_dots = BYTE_DOTS[row.vector_bits]
     # LLVM avoids 512-bit registers on some processors to save frequency; kernels that are all FMA gain from them.
     wide = "-prefer-256-bit" if row.vector_bits == 512 else ""
     return TargetDescription(
@@ -152,6 +168,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         half=bool(features & HALF_FEATURES),
         pairs=row.vector_bits == 512 and PAIRS_FEATURE in features,
         in_place=row.vector_registers > FEW_REGISTERS,
+        byte_dots=byte_dots if dots_feature in features else ByteDots.NONE,
     )
 
 

@@ -1,0 +1,247 @@
+"""Sums of products of bytes: what integer products and integer convolutions are.
+
+    y[o, g, p, f] = sum over taps t and k < depth of (x[o, pixel(p) + tap(t) + k] - x_zero) * (w[o, g, t, k, f] - w_zero)
+
+modulo 2^32, where x is x_zero outside of its image. A product is the convolution of a column of pixels, its rows, by
+one tap. Words of x, and panels of words of w, are summed by dot products (`ir/dot_products.py`). Where these are of
+bytes, zero points are subtracted from the sums:
+
+    y = S - x_zero * sum_k w - w_zero * (sum_k x - count * x_zero)    with S, x and x_zero shifted as x is held
+
+Images that have a border, or whose bytes are not as they are multiplied, are held in the workspace. Weights are packed
+there too, by a phase of its own; or, where a cache holds all images that a worker reads, just before their use, panel
+by panel, into scratch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from nnc.backends.llvm.frame.access import Shape, contiguous
+from nnc.backends.llvm.frame.epilogue import Epilogue
+from nnc.backends.llvm.frame.integer_panels import IntegerPanels
+from nnc.backends.llvm.frame.kernel import aligned, ceiling, even_block
+from nnc.backends.llvm.frame.tile import Tile, candidates
+from nnc.backends.llvm.ir.builder import I32, Scalar
+from nnc.backends.llvm.ir.dot_products import DotProduct, dot_product
+from nnc.backends.llvm.ir.target import TargetDescription
+
+STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
+# Words are read whole, and those of the last pixel reach behind it.
+SLACK_BYTES = 64
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerProblem:
+    """Operands: x, w, x_zero and w_zero where there are ones, extras of the epilogue, y.
+
+    x: images along the axes `outer`, height x width x channels each, with `border` pixels above and on the left, and as
+    many behind as the taps of the last outputs reach. w: `bases` of taps, whose steps lie `depth_stride` elements apart
+    and whose filters are neighbours. `x_zero` and `w_zero` are None where there is none, else the step of the zero
+    points along rows of pixels and along filters: 0 for one, 1 for one each.
+    """
+
+    x: Scalar
+    w: Scalar
+    y: Scalar
+    outer: Shape
+    x_outer: Shape
+    w_outer: Shape
+    y_outer: Shape
+    height: int
+    width: int
+    channels: int
+    border: Pair
+    steps: Pair
+    groups: int
+    x_group: int
+    w_group: int
+    depth: int
+    depth_stride: int
+    filters: int
+    taps: tuple[Pair, ...]
+    bases: tuple[int, ...]
+    rows: int
+    columns: int
+    y_row: int
+    y_column: int
+    x_zero: int | None = None
+    w_zero: int | None = None
+    epilogue: Epilogue | None = None
+
+    @property
+    def padded(self) -> Pair:
+        """Rows and columns of an image with its border."""
+        across = self.depth // self.x_span if self.x_span else 1
+        reach = [max(tap[axis] for tap in self.taps) for axis in (0, 1)]
+        lowest = (self.rows - 1) * self.steps[0] + reach[0] + 1
+        rightmost = (self.columns - 1) * self.steps[1] + reach[1] + across
+        return max(self.border[0] + self.height, lowest), max(self.border[1] + self.width, rightmost)
+
+    @property
+    def x_span(self) -> int:
+        """Elements that a window reads of one pixel."""
+        return self.channels // self.groups
+
+    @property
+    def has_border(self) -> bool:
+        """Whether a window may leave an image."""
+        return self.padded != (self.height, self.width)
+
+    @property
+    def products(self) -> int:
+        """Multiplications."""
+        sums = math.prod(self.outer) * self.rows * self.columns * self.groups * self.filters
+        return sums * self.depth * len(self.taps)
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerPlan:
+    """The tile, its pixels as rows x columns, and where images and weights are read.
+
+    `streams`: panels are packed just before their use.
+    """
+
+    problem: IntegerProblem
+    dot: DotProduct
+    tile: Tile
+    tile_rows: int
+    tile_columns: int
+    block_rows: int
+    held: bool
+    streams: bool
+
+    @property
+    def read(self) -> Scalar:
+        """Elements of x as words are made of them."""
+        return self.dot.held_x
+
+    @property
+    def image_size(self) -> Pair:
+        """Rows and columns of an image where it is read."""
+        return self.problem.padded if self.held else (self.problem.height, self.problem.width)
+
+    @property
+    def image_elements(self) -> int:
+        """Elements of an image where it is read."""
+        return math.prod(self.image_size) * self.problem.channels
+
+    @property
+    def own_images(self) -> Shape:
+        """The outer axes along which images differ, as 1 elsewhere."""
+        return tuple(size if step else 1 for size, step in zip(self.problem.outer, self.problem.x_outer, strict=True))
+
+    @property
+    def image_steps(self) -> Shape:
+        """Elements from image to image along the outer axes, where it is read."""
+        if not self.held:
+            return self.problem.x_outer
+        steps = contiguous(self.own_images)
+        moves = zip(steps, self.problem.x_outer, strict=True)
+        return tuple(step * self.image_elements if moving else 0 for step, moving in moves)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the workspace that hold images."""
+        size = math.prod(self.own_images) * self.image_elements * self.read.size
+        return aligned(size + SLACK_BYTES) if self.held else 0
+
+    @property
+    def panels(self) -> int:
+        """Panels of one group."""
+        return ceiling(self.problem.filters, self.tile.columns)
+
+    @property
+    def packing(self) -> IntegerPanels:
+        """How panels are made."""
+        p = self.problem
+        ragged = p.filters % self.tile.columns != 0
+        return IntegerPanels(self.dot, self.tile, len(p.taps), p.depth, p.depth_stride, ragged, self.subtracts_x)
+
+    @property
+    def subtracts_x(self) -> bool:
+        """Whether sums of the weights times x's zero point are subtracted."""
+        return not self.dot.in_pairs and (self.problem.x_zero is not None or self.dot.shift != 0)
+
+    @property
+    def subtracts_w(self) -> bool:
+        """Whether sums of x times the zero points of the weights are subtracted."""
+        return not self.dot.in_pairs and self.problem.w_zero is not None
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the workspace that hold packed weights."""
+        return 0 if self.streams else aligned(self.problem.groups * self.panels * self.packing.words * I32.size)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of scratch that hold a panel."""
+        return aligned(self.packing.words * I32.size) if self.streams else 0
+
+    @property
+    def own_weights(self) -> bool:
+        """Whether there are weights for each index of the outer axes."""
+        return any(self.problem.w_outer)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of rows of one image."""
+        return ceiling(self.problem.rows, self.block_rows)
+
+    @property
+    def places(self) -> int:
+        """Blocks that share weights."""
+        return self.blocks * (1 if self.own_weights else math.prod(self.problem.outer))
+
+    @property
+    def units(self) -> int:
+        """Panels of all weights."""
+        return self.problem.groups * self.panels * (math.prod(self.problem.outer) if self.own_weights else 1)
+
+    @property
+    def items(self) -> int:
+        """Blocks times panels; none of nothing."""
+        return self.places * self.units if self.problem.rows * self.problem.columns else 0
+
+    @property
+    def ragged_pixels(self) -> bool:
+        """Whether some tile has fewer pixels."""
+        p = self.problem
+        return bool(p.rows % self.tile_rows or p.columns % self.tile_columns)
+
+
+@lru_cache(maxsize=1024)
+def plan_of(problem: IntegerProblem, target: TargetDescription) -> IntegerPlan:
+    """The tile with fewest cycles, and blocks of images that half of the second-level cache holds."""
+    p, dot = problem, dot_product(target, problem.x, problem.w)
+    tile, tile_rows, tile_columns = _folded(p, target, dot)
+    loose = dot.in_pairs or dot.shift != 0 or p.depth % dot.steps != 0
+    most = max(ceiling(p.rows, tile_rows), 1)
+    plan = IntegerPlan(p, dot, tile, tile_rows, tile_columns, most * tile_rows, p.has_border or loose, streams=False)
+    cache = target.level_two_bytes // 2
+    row_bytes = max(plan.image_size[1] * p.channels * plan.read.size, 1)
+    images = 1 if plan.own_weights else math.prod(p.outer)
+    streams = plan.own_weights or images * plan.image_elements * plan.read.size <= cache
+    fitting = max(cache // row_bytes // max(p.steps[0], 1) // tile_rows, 1)
+    outer = max(math.prod(p.outer), 1)
+    blocks = even_block(most, most if streams else min(most, fitting), max(p.groups * plan.panels, 1), outer)
+    return replace(plan, block_rows=blocks * tile_rows, streams=streams)
+
+
+def _folded(p: IntegerProblem, target: TargetDescription, dot: DotProduct) -> tuple[Tile, int, int]:
+    """The tile, and its pixels as rows x columns, of fewest cycles; sums of pairs need one more register."""
+    folds = []
+    words = max(ceiling(p.depth, dot.steps), 1) * len(p.taps)
+    for tile in candidates(target, I32):
+        if dot.in_pairs and tile.rows * tile.vectors + tile.vectors + 2 > target.vector_registers:
+            continue
+        cycles = tile.cycles * words + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+        panels = ceiling(p.filters, tile.columns)
+        for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
+            tiles = ceiling(p.rows, height) * ceiling(p.columns, tile.rows // height)
+            folds.append((panels * tiles * cycles, -tile.rows, tile.vectors, height, tile))
+    _, _, _, height, tile = min(folds, key=lambda fold: fold[:4])
+    return tile, height, tile.rows // height

@@ -1,0 +1,399 @@
+"""The phases of sums of products of bytes: hold images, pack weights, multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nnc.backends.llvm.frame.access import locate
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, phase
+from nnc.backends.llvm.frame.tile import column_masks, load_row, nanoseconds
+from nnc.backends.llvm.ir.builder import ADDRESS, F32, I32, INDEX, U8, Builder, LocalVariable, Module, Type, Value
+from nnc.backends.llvm.ir.dot_products import OTHER_SIGN, WORD_BYTES
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.integer_sums import IntegerPlan, IntegerProblem, plan_of
+
+NANOSECONDS_PER_BYTE = 0.05
+X, W, X_ZERO = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerSums:
+    """The generator of a problem."""
+
+    problem: IntegerProblem
+
+    def workspace(self, target: TargetDescription) -> int:
+        """Images with their borders, and packed weights."""
+        plan = plan_of(self.problem, target)
+        return plan.held_bytes + plan.packed_bytes
+
+    def scratch(self, target: TargetDescription) -> int:
+        """A packed panel."""
+        return plan_of(self.problem, target).panel_bytes
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """Holding and packing where there is need for it, and the sums."""
+        plan = plan_of(self.problem, module.target)
+        phases = []
+        if plan.held:
+            phases.append(_hold(module, f"{name}_hold", plan))
+        if not plan.streams:
+            phases.append(_pack(module, f"{name}_pack", plan))
+        with phase(module, f"{name}_sum") as w:
+            if plan.items:
+                _SumsWriter(plan, w).write()
+        cost = nanoseconds(module.target, I32, self.problem.products / plan.dot.steps)
+        return (*phases, Phase(f"{name}_sum", plan.items, cost))
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """Where operands are found."""
+
+    plan: IntegerPlan
+    w: PhaseWriter
+
+    @property
+    def w_zero(self) -> Value:
+        """The zero points of the weights."""
+        return self.w.argument(X_ZERO + (self.plan.problem.x_zero is not None))
+
+    @property
+    def first_extra(self) -> int:
+        """The position behind the zero points."""
+        p = self.plan.problem
+        return X_ZERO + sum(one is not None for one in (p.x_zero, p.w_zero))
+
+    @property
+    def y(self) -> int:
+        """The position of y; the workspace is behind it."""
+        epilogue = self.plan.problem.epilogue
+        return self.first_extra + (len(epilogue.extras) if epilogue else 0)
+
+    @property
+    def held(self) -> Value:
+        """Where images are read."""
+        return self.w.argument(self.y + 1) if self.plan.held else self.w.argument(X)
+
+    @property
+    def packed(self) -> Value:
+        """Where packed weights are."""
+        return self.w.b.offset(self.w.argument(self.y + 1), self.plan.held_bytes, U8)
+
+    def x_zero(self, row: Value) -> Value:
+        """The zero point of a row of pixels as it is held, i32."""
+        plan, b = self.plan, self.w.b
+        if plan.problem.x_zero is None:
+            return b.constant(plan.dot.shift, Type(I32))
+        place = row * plan.problem.x_zero
+        return b.cast(b.load(self.w.argument(X_ZERO), place, Type(plan.dot.x)), I32) + plan.dot.shift
+
+    def w_zeros(self, first: Value, masks: Sequence[Value | None]) -> list[Value]:
+        """The zero points of filters from `first` on, vectors of i32."""
+        plan, b = self.plan, self.w.b
+        lanes, scalar = plan.tile.lanes, plan.dot.w
+        if plan.problem.w_zero == 0:
+            one = b.cast(b.load(self.w_zero, 0, Type(scalar)), I32)
+            return [b.splat(one, lanes)] * len(masks)
+        place = b.offset(self.w_zero, first, scalar)
+        kind = Type(scalar, lanes)
+        return [b.cast(b.load(place, j * lanes, kind, mask), I32) for j, mask in enumerate(masks)]
+
+
+def _hold(module: Module, name: str, plan: IntegerPlan) -> Phase:
+    """Items are rows of images with their border: held = x shifted, or without its zero point."""
+    p = plan.problem
+    height, width = plan.image_size
+    row_elements = width * p.channels
+    sizes = plan.own_images
+    images = 1
+    for size in sizes:
+        images *= size
+    with phase(module, name) as w:
+        b, operands = w.b, _Operands(plan, w)
+        steps = tuple(step if size > 1 else 0 for size, step in zip(sizes, p.x_outer, strict=True))
+        with b.loop(w.begin, w.end) as item:
+            image, row = item // height, item % height
+            (start,) = locate(b, image, sizes, (steps,)) if sizes else (b.constant(0),)
+            source = row - p.border[0]
+            inside = b.both(b.compare(">=", source, 0), b.compare("<", source, p.height))
+            place = b.offset(operands.held, item * row_elements, plan.read)
+            zero = operands.x_zero(b.greatest(source, 0)) if p.x_zero or plan.dot.in_pairs else None
+            border = _border(b, operands)
+            length, before = p.width * p.channels, p.border[1] * p.channels
+            with b.when(inside):
+                _fill(b, place, before, border)
+                read = b.offset(w.argument(X), start + source * length, plan.dot.x)
+                _hold_run(b, plan, read, b.offset(place, before, plan.read), length, zero)
+                end = before + length
+                _fill(b, b.offset(place, end, plan.read), row_elements - end, border)
+            with b.when(b.opposite(inside)):
+                _fill(b, place, row_elements, border)
+    cost = NANOSECONDS_PER_BYTE * images * height * row_elements * plan.read.size
+    return Phase(name, images * height if row_elements else 0, cost)
+
+
+def _border(b: Builder, operands: _Operands) -> Value:
+    """An element of the border as it is held: x's zero point."""
+    plan = operands.plan
+    if plan.dot.in_pairs:
+        return b.zero(Type(plan.read))
+    return b.cast(operands.x_zero(b.constant(0)), plan.read)
+
+
+def _hold_run(b: Builder, plan: IntegerPlan, source: Value, target: Value, count: int, zero: Value | None) -> None:
+    """`count` elements of x as they are held."""
+    dot = plan.dot
+
+    def move(index: Value, lanes: int) -> None:
+        value = b.load(source, index, Type(dot.x, lanes))
+        if dot.in_pairs:
+            assert zero is not None
+            low = b.cast(zero, plan.read)
+            value = b.cast(value, plan.read) - (b.splat(low, lanes) if lanes else low)
+        elif dot.shift:
+            value = b.exclusive(value, b.constant(OTHER_SIGN, Type(U8, lanes)))
+        b.store(b.cast(value, plan.read), target, index)
+
+    _runs(b, count, b.vector(plan.read).lanes, move)
+
+
+def _fill(b: Builder, target: Value, count: int, element: Value) -> None:
+    """target[i] = element"""
+
+    def fill(index: Value, lanes: int) -> None:
+        b.store(b.splat(element, lanes) if lanes else element, target, index)
+
+    _runs(b, count, b.vector(element.type.scalar).lanes, fill)
+
+
+def _runs(b: Builder, count: int, lanes: int, move: Callable[[Value, int], None]) -> None:
+    """move(index, lanes) for all of `count` elements: vectors, of which the last may overlap; few one by one."""
+    if count < lanes:
+        with b.loop(0, count) as index:
+            move(index, 0)
+        return
+    with b.loop(0, count // lanes * lanes, lanes) as index:
+        move(index, lanes)
+    if count % lanes:
+        move(b.constant(count - lanes), lanes)
+
+
+def _pack(module: Module, name: str, plan: IntegerPlan) -> Phase:
+    """Items are panels."""
+    p = plan.problem
+    with phase(module, name) as w:
+        b = w.b
+        bases = _table(module, f"{name}_bases", b, p.bases)
+        operands = _Operands(plan, w)
+        with b.loop(w.begin, w.end) as item:
+            target = b.offset(operands.packed, item * plan.packing.words, I32)
+            _pack_panel(operands, bases, b.constant(0), item // plan.panels, item % plan.panels, target)
+    size = p.groups * p.filters * p.depth * len(p.taps)
+    return Phase(name, p.groups * plan.panels, NANOSECONDS_PER_BYTE * size)
+
+
+def _pack_panel(
+    operands: _Operands, bases: Value, start: Value, group: Value, panel: Value, target: Value
+) -> None:
+    """The panel of a group whose weights begin at element `start`."""
+    plan, b = operands.plan, operands.w.b
+    p, first = plan.problem, panel * plan.tile.columns
+    count = p.filters - first
+    zeros = None
+    if plan.dot.in_pairs and p.w_zero is not None:
+        masks = column_masks(b, plan.tile, count, plan.packing.ragged and p.w_zero > 0)
+        zeros = operands.w_zeros(group * p.filters + first, masks)
+    source = b.offset(operands.w.argument(W), start + group * p.w_group + first, plan.dot.w)
+    plan.packing.pack(b, source, bases, count, target, zeros)
+
+
+def _table(module: Module, name: str, b: Builder, values: Sequence[int]) -> Value:
+    return Value(module.table(name, values), ADDRESS, b)
+
+
+@dataclass(frozen=True, slots=True)
+class _IntegerItem:
+    """A block of one image, a panel of weights, where the results lie, the filters from the panel's first on."""
+
+    image: Value
+    panel: Value
+    y: Value
+    row: Value
+    filters: Value
+    channel: Value
+
+
+class _SumsWriter:
+    """Writes the loops of the sums."""
+
+    def __init__(self, plan: IntegerPlan, w: PhaseWriter) -> None:
+        self.plan, self.w, self.b = plan, w, w.b
+        self.p = p = plan.problem
+        self.operands = _Operands(plan, w)
+        width = plan.image_size[1]
+        offsets = [(row * width + column) * p.channels for row, column in p.taps]
+        self.offsets = _table(w.b.module, "offsets", w.b, offsets)
+        self.bases = _table(w.b.module, "bases", w.b, p.bases)
+        self.y = w.argument(self.operands.y)
+        self.extras = [w.argument(place) for place in range(self.operands.first_extra, self.operands.y)]
+
+    def write(self) -> None:
+        """for place: for panel: sums; or for panel: pack it; for place: sums"""
+        b, plan, w = self.b, self.plan, self.w
+        if not plan.streams:
+            with b.loop(w.begin, w.end) as item:
+                place, unit = item // plan.units, item % plan.units
+                panel = b.offset(self.operands.packed, unit * plan.packing.words, I32)
+                self._block(place, b.constant(0), unit, panel)
+            return
+        with b.loop(w.begin // plan.places, (w.end - 1) // plan.places + 1) as unit:
+            each = self.p.groups * plan.panels
+            number, rest = (unit // each, unit % each) if plan.own_weights else (b.constant(0), unit)
+            (start,) = self._located(number, (self.p.w_outer,)) if plan.own_weights else (b.constant(0),)
+            _pack_panel(self.operands, self.bases, start, rest // plan.panels, rest % plan.panels, w.scratch)
+            low = b.greatest(w.begin - unit * plan.places, 0)
+            high = b.least(w.end - unit * plan.places, plan.places)
+            with b.loop(low, high) as place:
+                self._block(place, number, rest, w.scratch)
+
+    def _located(self, number: Value, strides: Sequence[tuple[int, ...]]) -> list[Value]:
+        """Offsets along the outer axes."""
+        return locate(self.b, number, self.p.outer, strides) if self.p.outer else [self.b.constant(0) for _ in strides]
+
+    def _block(self, place: Value, number: Value, unit: Value, panel: Value) -> None:
+        """All tiles of a block for one panel."""
+        b, p, plan = self.b, self.p, self.plan
+        outer = number if plan.own_weights else place // plan.blocks
+        block = place if plan.own_weights else place % plan.blocks
+        group, lane = unit // plan.panels, unit % plan.panels * plan.tile.columns
+        image, result = self._located(outer, (plan.image_steps, p.y_outer))
+        channel = group * p.filters + lane
+        item = _IntegerItem(
+            b.offset(self.operands.held, image + group * p.x_group, plan.read),
+            panel,
+            b.offset(self.y, result + channel, p.y),
+            block * plan.block_rows,
+            p.filters - lane,
+            channel,
+        )
+        height = b.least(p.rows - item.row, plan.block_rows)
+        with b.loop(0, height, plan.tile_rows) as row, b.loop(0, p.columns, plan.tile_columns) as column:
+            inside = (height - row, p.columns - column)
+            tile = partial(self._tile, item, row, column, inside)
+            fits = [b.compare(">=", inside[0], plan.tile_rows), b.compare(">=", inside[1], plan.tile_columns)]
+            whole = b.both(*fits)
+            with b.when(whole) if plan.ragged_pixels else b.always():
+                tile(ragged=False)
+            if plan.ragged_pixels:
+                with b.when(b.opposite(whole)):
+                    tile(ragged=True)
+
+    def _tile(self, item: _IntegerItem, row: Value, column: Value, inside: tuple[Value, Value], *, ragged: bool) -> None:
+        """y = the sums of a tile; pixels that do not exist repeat the last one that does."""
+        b, p, plan = self.b, self.p, self.plan
+        places, rows = [], []
+        width = plan.image_size[1]
+        for index in range(plan.tile.rows):
+            down, right = index // plan.tile_columns, index % plan.tile_columns
+            if ragged:
+                lower, further = b.least(b.constant(down), inside[0] - 1), b.least(b.constant(right), inside[1] - 1)
+            else:
+                lower, further = b.constant(down), b.constant(right)
+            rows.append(item.row + row + lower)
+            moved = (lower * (p.steps[0] * width) + further * p.steps[1]) * p.channels
+            places.append(moved)
+        corner = ((item.row + row) * (p.steps[0] * width) + column * p.steps[1]) * p.channels
+        first = b.offset(item.image, corner, plan.read)
+        pixels = [b.offset(first, moved, plan.read) for moved in places]
+        sums = self._sums(item, pixels)
+        self._store(item, row, column, inside, pixels, rows, sums, ragged)
+
+    def _sums(self, item: _IntegerItem, pixels: Sequence[Value]) -> list[list[LocalVariable]]:
+        """sums[i][j] = sum over taps and words of x[pixel i] · w[j]"""
+        b, plan = self.b, self.plan
+        zero = b.zero(Type(I32, plan.tile.lanes))
+        sums = [[b.variable(zero) for _ in range(plan.tile.vectors)] for _ in pixels]
+        none: list[Value | None] = [None] * plan.tile.vectors
+        with b.loop(0, len(self.p.taps)) as tap:
+            moved = self._moved(tap)
+            panel = b.offset(item.panel, tap * plan.packing.tap_words, I32)
+            left = [b.offset(pixel, moved, plan.read) for pixel in pixels]
+            with b.loop(0, plan.packing.tap_words // plan.tile.columns) as word:
+                vectors = load_row(b, panel, word * plan.tile.columns, plan.tile, I32, none)
+                for place, slots in zip(left, sums, strict=True):
+                    spread = b.splat(self._word(place, word), plan.tile.lanes)
+                    for slot, vector in zip(slots, vectors, strict=True):
+                        slot.set(plan.dot.add(b, spread, vector, slot.get()))
+        return sums
+
+    def _moved(self, tap: Value) -> Value:
+        """Elements from a pixel to what a tap reads."""
+        return self.b.constant(0) if len(self.p.taps) == 1 else self.b.load(self.offsets, tap, INDEX)
+
+    def _word(self, place: Value, word: Value) -> Value:
+        """A word of x, which may lie anywhere."""
+        b, read = self.b, self.plan.read
+        return b.words(b.load(place, word * self.plan.dot.steps, Type(read, WORD_BYTES // read.size)))
+
+    def _row_sum(self, pixel: Value) -> Value:
+        """sum over taps and k of x, as it is held."""
+        b, plan = self.b, self.plan
+        lanes, depth = b.vector(I32).lanes, self.p.depth
+        size = lanes * plan.dot.steps
+        total = b.variable(b.zero(Type(I32, lanes)))
+        with b.loop(0, len(self.p.taps)) as tap:
+            place = b.offset(pixel, self._moved(tap), plan.read)
+            with b.loop(0, depth, size) as k:
+                mask = b.mask(depth - k, size) if depth % size else None
+                words = b.words(b.load(place, k, Type(plan.read, size), mask))
+                total.set(plan.dot.add(b, words, plan.dot.ones(b, lanes), total.get()))
+        return b.fold(total.get(), "add")
+
+    def _store(
+        self,
+        item: _IntegerItem,
+        row: Value,
+        column: Value,
+        inside: tuple[Value, Value],
+        pixels: Sequence[Value],
+        rows: Sequence[Value],
+        sums: Sequence[Sequence[LocalVariable]],
+        ragged: bool,
+    ) -> None:
+        """y = the epilogue of the sums without zero points, for the pixels of the tile that exist"""
+        b, p, plan = self.b, self.p, self.plan
+        tile, lanes = plan.tile, plan.tile.lanes
+        masks = column_masks(b, tile, item.filters, plan.packing.ragged)
+        none: list[Value | None] = [None] * tile.vectors
+        totals = load_row(b, item.panel, plan.packing.sums, tile, I32, none) if plan.subtracts_x else []
+        zeros = self.operands.w_zeros(item.channel, masks) if plan.subtracts_w else []
+        extras = self._extras(item, masks)
+        corner = (item.row + row) * p.y_row + column * p.y_column
+        for index, slots in enumerate(sums):
+            down, right = index // plan.tile_columns, index % plan.tile_columns
+            exists = b.both(b.compare(">", inside[0], down), b.compare(">", inside[1], right))
+            with b.when(exists) if ragged else b.always():
+                zero = self.operands.x_zero(rows[index]) if totals or zeros else None
+                values = [slot.get() for slot in slots]
+                if totals and zero is not None:
+                    spread = b.splat(zero, lanes)
+                    values = [value - spread * total for value, total in zip(values, totals, strict=True)]
+                if zeros and zero is not None:
+                    rest = self._row_sum(pixels[index]) - zero * (p.depth * len(p.taps))
+                    spread = b.splat(rest, lanes)
+                    values = [value - spread * one for value, one in zip(values, zeros, strict=True)]
+                place = b.offset(item.y, corner + (down * p.y_row + right * p.y_column), p.y)
+                for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
+                    done = p.epilogue.apply(b, value, extras[j]) if p.epilogue else value
+                    b.store(b.cast(done, p.y), place, j * lanes, mask)
+
+    def _extras(self, item: _IntegerItem, masks: Sequence[Value | None]) -> list[Sequence[Value]]:
+        """For each vector of filters what the epilogue reads there."""
+        epilogue, lanes = self.p.epilogue, self.plan.tile.lanes
+        if epilogue is None:
+            return [()] * len(masks)
+        kind = Type(F32, lanes)
+        return [epilogue.read(self.b, self.extras, item.channel + j * lanes, kind, mask) for j, mask in enumerate(masks)]
