@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, I8, I16, I32, U8, U16, DType
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, broadcast_shapes, contiguous_strides, spec
-from nnc.errors import DTypeError, ShapeError
+from nnc.errors import ArityError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.broadcast import reshape, sum_to
 from nnc.ops.convolutions import convolution
@@ -85,6 +85,12 @@ def _check(subject: str, what: str, given: TensorSpec, types: Sequence[DType]) -
         raise DTypeError(subject, got=f"{what}={given}", need=f"{what} of {' or '.join(one.name for one in types)}")
 
 
+def _check_order(subject: str, first: TensorSpec | None, second: TensorSpec | None) -> None:
+    """An absent input has only absent ones behind it."""
+    if first is None and second is not None:
+        raise ArityError(subject, got="the second zero alone", need="both", fix="give 0 as the first")
+
+
 def _check_zero(subject: str, zero: TensorSpec | None, x: TensorSpec, slices: Shape, axes: int) -> Shape:
     """The shape that a zero of x's type broadcasts to beside `slices`, whose last axes it leaves as they are."""
     if zero is None:
@@ -136,6 +142,7 @@ def _infer_product(attrs: IntegerProductAttrs, specs: tuple[TensorSpec | None, .
     shown = f"a={a}, b={b}, {attrs}"
     _check("integer_product", "a", a, BYTES)
     _check("integer_product", "b", b, BYTES)
+    _check_order("integer_product", *specs[2:])
     if a.rank < 2 or b.rank < 2 + attrs.quads or (attrs.quads and attrs.transpose_b):
         need = "at least two axes each, three of b in quads, which are not transposed"
         raise ShapeError("integer_product", got=shown, need=need)
@@ -164,6 +171,7 @@ def _infer_convolution(attrs: IntegerConvolutionAttrs, specs: tuple[TensorSpec |
     rank, shown = len(attrs.window.strides), f"x={x}, w={w}, groups={attrs.groups}"
     _check("integer_convolution", "x", x, BYTES)
     _check("integer_convolution", "w", w, BYTES)
+    _check_order("integer_convolution", *specs[2:])
     check_layout("integer_convolution", x)
     if x.rank != rank + 2 or w.rank != rank + 2 + attrs.quads or (attrs.quads and w.shape[-1] != QUAD):
         need = f"x[batch, {rank} spatial, channels], w[{rank} kernel, channels, filters]"
@@ -336,6 +344,8 @@ def integer_product(
     `transpose_*` read the last two axes swapped. a_zero is one, or [m, 1]; b_zero is one, or [n]; either may be one per
     row or column of each matrix. b may be in `quads`.
     """
+    if a_zero is None and b_zero is not None:
+        a_zero = scalar_like(a, 0)
     return apply(INTEGER_PRODUCT, IntegerProductAttrs(transpose_a, transpose_b, quads), a, b, a_zero, b_zero)
 
 
@@ -353,4 +363,6 @@ def integer_convolution(
 
     x_zero is one, or [batch, 1…]; w_zero is one, or one per filter. w may have its channels in `quads`.
     """
+    if x_zero is None and w_zero is not None:
+        x_zero = scalar_like(x, 0)
     return apply(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(window, groups, quads), x, w, x_zero, w_zero)

@@ -82,13 +82,19 @@ class DotProduct:
     def words(self, b: Builder, elements: list[Value]) -> Value:
         """Words of vectors of bytes, the first in the lowest bits; in words of two, of numbers of 32 bits."""
         bits = 8 * self.held_x.size
-        parts = [b.cast(Value(one.text, one.type.of(U8), b), I32) if one.type.scalar.size == 1 else one for one in elements]
+        parts = elements if self.in_pairs else [b.cast(b.cast(one, U8), I32) for one in elements]
         if self.in_pairs:
-            parts[0] = b.both(parts[0], b.constant((1 << bits) - 1, parts[0].type))
+            parts = [b.both(elements[0], b.constant((1 << bits) - 1, elements[0].type)), *elements[1:]]
         word = parts[0]
         for place, part in enumerate(parts[1:], 1):
             word = b.either(word, b.shift_left(part, place * bits))
         return word
+
+    def byte(self, b: Builder, words: Value, place: int) -> Value:
+        """Byte `place` of words of four of w, as numbers of 32 bits."""
+        up = b.shift_left(words, 24 - 8 * place) if place < 3 else words
+        down = "ashr" if self.w.signed else "lshr"
+        return b.emit(up.type, f"{down} {up.type} {up.text}, {b.constant(24, up.type).text}")
 
 
 def dot_product(target: TargetDescription, x: Scalar, w: Scalar) -> DotProduct:

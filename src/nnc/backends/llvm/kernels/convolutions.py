@@ -29,7 +29,7 @@ def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:
     return f"{rank} spatial axes" if rank not in (1, 2) else filled(attrs, inputs, outputs)
 
 
-def _lift(values: Sequence[int], filler: int) -> tuple[int, int]:
+def lift(values: Sequence[int], filler: int) -> tuple[int, int]:
     """Sizes of one or two spatial axes as two."""
     first, second = values if len(values) == 2 else (filler, values[0])
     return first, second
@@ -40,14 +40,14 @@ def _problem(window: Window, groups: int, x: View, weights: View, y: View) -> Co
     return Convolution(
         scalar=x.scalar,
         batch=x.shape[0],
-        sizes=_lift(x.shape[1:-1], 1),
+        sizes=lift(x.shape[1:-1], 1),
         channels=x.shape[-1],
-        kernel=_lift(w.shape[:-2], 1),
+        kernel=lift(w.shape[:-2], 1),
         filters=w.shape[-1],
-        outputs=_lift(y.shape[1:-1], 1),
-        strides=_lift(window.strides, 1),
-        before=_lift([before for before, _ in window.padding], 0),
-        dilations=_lift(window.dilations, 1),
+        outputs=lift(y.shape[1:-1], 1),
+        strides=lift(window.strides, 1),
+        before=lift([before for before, _ in window.padding], 0),
+        dilations=lift(window.dilations, 1),
         groups=groups,
     )
 

@@ -1,6 +1,7 @@
 """Sums of products of bytes: what integer products and integer convolutions are.
 
-    y[o, g, p, f] = sum over taps t and k < depth of (x[o, pixel(p) + tap(t) + k] - x_zero) * (w[o, g, t, k, f] - w_zero)
+    y[o, g, p, f] = sum over taps t and k < depth of
+                    (x[o, pixel(p) + tap(t) + k] - x_zero) * (w[o, g, t, k, f] - w_zero)
 
 modulo 2^32, where x is x_zero outside of its image. A product is the convolution of a column of pixels, its rows, by
 one tap. Words of x, and panels of words of w, are summed by dot products (`ir/dot_products.py`). Where these are of
@@ -21,7 +22,7 @@ from functools import lru_cache
 
 from nnc.backends.llvm.frame.access import Shape, contiguous
 from nnc.backends.llvm.frame.epilogue import Epilogue
-from nnc.backends.llvm.frame.integer_panels import IntegerPanels
+from nnc.backends.llvm.frame.integer_panels import IntegerPanels, WeightOrder
 from nnc.backends.llvm.frame.kernel import aligned, ceiling, even_block
 from nnc.backends.llvm.frame.tile import Tile, candidates
 from nnc.backends.llvm.ir.builder import I32, Scalar
@@ -31,7 +32,19 @@ from nnc.backends.llvm.ir.target import TargetDescription
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 # Words are read whole, and those of the last pixel reach behind it.
 SLACK_BYTES = 64
+# Of so few tiles of pixels, packed weights would be used but a few times.
+FEW_TILES = 1
+# Where registers have this many bits, reading part of one takes no longer than reading it whole.
+MASKED_BITS = 512
 Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroPoints:
+    """Elements from zero point to zero point: along the outer axes, and along rows of pixels or along filters."""
+
+    outer: Shape
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +52,8 @@ class IntegerProblem:
     """Operands: x, w, x_zero and w_zero where there are ones, extras of the epilogue, y.
 
     x: images along the axes `outer`, height x width x channels each, with `border` pixels above and on the left, and as
-    many behind as the taps of the last outputs reach. w: `bases` of taps, whose steps lie `depth_stride` elements apart
-    and whose filters are neighbours. `x_zero` and `w_zero` are None where there is none, else the step of the zero
-    points along rows of pixels and along filters: 0 for one, 1 for one each.
+    many behind as the taps of the last outputs reach; `x_row` elements from row to row, `x_step` from channel to
+    channel. w: `bases` of taps.
     """
 
     x: Scalar
@@ -54,13 +66,15 @@ class IntegerProblem:
     height: int
     width: int
     channels: int
+    x_row: int
+    x_step: int
     border: Pair
     steps: Pair
     groups: int
     x_group: int
     w_group: int
     depth: int
-    depth_stride: int
+    order: WeightOrder
     filters: int
     taps: tuple[Pair, ...]
     bases: tuple[int, ...]
@@ -68,8 +82,8 @@ class IntegerProblem:
     columns: int
     y_row: int
     y_column: int
-    x_zero: int | None = None
-    w_zero: int | None = None
+    x_zero: ZeroPoints | None = None
+    w_zero: ZeroPoints | None = None
     epilogue: Epilogue | None = None
 
     @property
@@ -102,7 +116,8 @@ class IntegerProblem:
 class IntegerPlan:
     """The tile, its pixels as rows x columns, and where images and weights are read.
 
-    `streams`: panels are packed just before their use.
+    `streams`: panels are packed just before their use; `direct`: there are none, words of weights are made in
+    registers.
     """
 
     problem: IntegerProblem
@@ -113,6 +128,7 @@ class IntegerPlan:
     block_rows: int
     held: bool
     streams: bool
+    direct: bool = False
 
     @property
     def read(self) -> Scalar:
@@ -132,7 +148,10 @@ class IntegerPlan:
     @property
     def own_images(self) -> Shape:
         """The outer axes along which images differ, as 1 elsewhere."""
-        return tuple(size if step else 1 for size, step in zip(self.problem.outer, self.problem.x_outer, strict=True))
+        p = self.problem
+        zeros = p.x_zero.outer if p.x_zero else p.x_outer
+        moves = zip(p.outer, p.x_outer, zeros, strict=True)
+        return tuple(size if step or zero else 1 for size, step, zero in moves)
 
     @property
     def image_steps(self) -> Shape:
@@ -140,8 +159,8 @@ class IntegerPlan:
         if not self.held:
             return self.problem.x_outer
         steps = contiguous(self.own_images)
-        moves = zip(steps, self.problem.x_outer, strict=True)
-        return tuple(step * self.image_elements if moving else 0 for step, moving in moves)
+        moves = zip(steps, self.own_images, strict=True)
+        return tuple(step * self.image_elements if size > 1 else 0 for step, size in moves)
 
     @property
     def held_bytes(self) -> int:
@@ -159,7 +178,7 @@ class IntegerPlan:
         """How panels are made."""
         p = self.problem
         ragged = p.filters % self.tile.columns != 0
-        return IntegerPanels(self.dot, self.tile, len(p.taps), p.depth, p.depth_stride, ragged, self.subtracts_x)
+        return IntegerPanels(self.dot, self.tile, len(p.taps), p.depth, p.order, ragged, self.subtracts_x)
 
     @property
     def subtracts_x(self) -> bool:
@@ -179,12 +198,13 @@ class IntegerPlan:
     @property
     def panel_bytes(self) -> int:
         """Bytes of scratch that hold a panel."""
-        return aligned(self.packing.words * I32.size) if self.streams else 0
+        return aligned(self.packing.words * I32.size) if self.streams and not self.direct else 0
 
     @property
     def own_weights(self) -> bool:
         """Whether there are weights for each index of the outer axes."""
-        return any(self.problem.w_outer)
+        p = self.problem
+        return any(p.w_outer) or (p.w_zero is not None and any(p.w_zero.outer))
 
     @property
     def blocks(self) -> int:
@@ -218,17 +238,20 @@ def plan_of(problem: IntegerProblem, target: TargetDescription) -> IntegerPlan:
     """The tile with fewest cycles, and blocks of images that half of the second-level cache holds."""
     p, dot = problem, dot_product(target, problem.x, problem.w)
     tile, tile_rows, tile_columns = _folded(p, target, dot)
-    loose = dot.in_pairs or dot.shift != 0 or p.depth % dot.steps != 0
+    loose = dot.in_pairs or dot.shift != 0 or p.depth % dot.steps != 0 or p.x_step != 1
     most = max(ceiling(p.rows, tile_rows), 1)
     plan = IntegerPlan(p, dot, tile, tile_rows, tile_columns, most * tile_rows, p.has_border or loose, streams=False)
-    cache = target.level_two_bytes // 2
+    cache = target.machine.level_two_bytes // 2
     row_bytes = max(plan.image_size[1] * p.channels * plan.read.size, 1)
     images = 1 if plan.own_weights else math.prod(p.outer)
     streams = plan.own_weights or images * plan.image_elements * plan.read.size <= cache
     fitting = max(cache // row_bytes // max(p.steps[0], 1) // tile_rows, 1)
     outer = max(math.prod(p.outer), 1)
     blocks = even_block(most, most if streams else min(most, fitting), max(p.groups * plan.panels, 1), outer)
-    return replace(plan, block_rows=blocks * tile_rows, streams=streams)
+    few = most * ceiling(max(p.columns, 1), tile_columns) * images <= FEW_TILES
+    masked = not plan.packing.ragged or target.vector_bits == MASKED_BITS
+    direct = few and masked and plan.packing.reads_directly
+    return replace(plan, block_rows=blocks * tile_rows, streams=streams or direct, direct=direct)
 
 
 def _folded(p: IntegerProblem, target: TargetDescription, dot: DotProduct) -> tuple[Tile, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from nnc.backends.llvm.kernels.integer_sums import IntegerPlan, IntegerProblem, 
 
 NANOSECONDS_PER_BYTE = 0.05
 X, W, X_ZERO = 0, 1, 2
+Masks = Sequence[Value | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +84,22 @@ class _Operands:
         """Where packed weights are."""
         return self.w.b.offset(self.w.argument(self.y + 1), self.plan.held_bytes, U8)
 
-    def x_zero(self, row: Value) -> Value:
-        """The zero point of a row of pixels as it is held, i32."""
+    def x_zero(self, start: Value, row: Value) -> Value:
+        """The zero point of a row of pixels as it is held, i32; those of its image begin at `start`."""
         plan, b = self.plan, self.w.b
         if plan.problem.x_zero is None:
             return b.constant(plan.dot.shift, Type(I32))
-        place = row * plan.problem.x_zero
+        place = start + row * plan.problem.x_zero.step
         return b.cast(b.load(self.w.argument(X_ZERO), place, Type(plan.dot.x)), I32) + plan.dot.shift
 
-    def w_zeros(self, first: Value, masks: Sequence[Value | None]) -> list[Value]:
-        """The zero points of filters from `first` on, vectors of i32."""
+    def w_zeros(self, start: Value, first: Value, masks: Sequence[Value | None]) -> list[Value]:
+        """The zero points of filters from `first` on, vectors of i32; those of these weights begin at `start`."""
         plan, b = self.plan, self.w.b
         lanes, scalar = plan.tile.lanes, plan.dot.w
-        if plan.problem.w_zero == 0:
-            one = b.cast(b.load(self.w_zero, 0, Type(scalar)), I32)
+        if plan.problem.w_zero and plan.problem.w_zero.step == 0:
+            one = b.cast(b.load(self.w_zero, start, Type(scalar)), I32)
             return [b.splat(one, lanes)] * len(masks)
-        place = b.offset(self.w_zero, first, scalar)
+        place = b.offset(self.w_zero, start + first, scalar)
         kind = Type(scalar, lanes)
         return [b.cast(b.load(place, j * lanes, kind, mask), I32) for j, mask in enumerate(masks)]
 
@@ -108,24 +110,23 @@ def _hold(module: Module, name: str, plan: IntegerPlan) -> Phase:
     height, width = plan.image_size
     row_elements = width * p.channels
     sizes = plan.own_images
-    images = 1
-    for size in sizes:
-        images *= size
+    images = math.prod(sizes)
     with phase(module, name) as w:
         b, operands = w.b, _Operands(plan, w)
-        steps = tuple(step if size > 1 else 0 for size, step in zip(sizes, p.x_outer, strict=True))
+        none = (0,) * len(sizes)
+        strides = (p.x_outer, p.x_zero.outer if p.x_zero else none)
         with b.loop(w.begin, w.end) as item:
             image, row = item // height, item % height
-            (start,) = locate(b, image, sizes, (steps,)) if sizes else (b.constant(0),)
+            start, first_zero = locate(b, image, sizes, strides)
             source = row - p.border[0]
             inside = b.both(b.compare(">=", source, 0), b.compare("<", source, p.height))
             place = b.offset(operands.held, item * row_elements, plan.read)
-            zero = operands.x_zero(b.greatest(source, 0)) if p.x_zero or plan.dot.in_pairs else None
-            border = _border(b, operands)
+            zero = operands.x_zero(first_zero, b.least(b.greatest(source, 0), p.height - 1))
+            border = b.zero(Type(plan.read)) if plan.dot.in_pairs else b.cast(zero, plan.read)
             length, before = p.width * p.channels, p.border[1] * p.channels
             with b.when(inside):
                 _fill(b, place, before, border)
-                read = b.offset(w.argument(X), start + source * length, plan.dot.x)
+                read = b.offset(w.argument(X), start + source * p.x_row, plan.dot.x)
                 _hold_run(b, plan, read, b.offset(place, before, plan.read), length, zero)
                 end = before + length
                 _fill(b, b.offset(place, end, plan.read), row_elements - end, border)
@@ -135,29 +136,21 @@ def _hold(module: Module, name: str, plan: IntegerPlan) -> Phase:
     return Phase(name, images * height if row_elements else 0, cost)
 
 
-def _border(b: Builder, operands: _Operands) -> Value:
-    """An element of the border as it is held: x's zero point."""
-    plan = operands.plan
-    if plan.dot.in_pairs:
-        return b.zero(Type(plan.read))
-    return b.cast(operands.x_zero(b.constant(0)), plan.read)
-
-
-def _hold_run(b: Builder, plan: IntegerPlan, source: Value, target: Value, count: int, zero: Value | None) -> None:
+def _hold_run(b: Builder, plan: IntegerPlan, source: Value, target: Value, count: int, zero: Value) -> None:
     """`count` elements of x as they are held."""
     dot = plan.dot
 
     def move(index: Value, lanes: int) -> None:
-        value = b.load(source, index, Type(dot.x, lanes))
+        value = b.load(source, index * plan.problem.x_step, Type(dot.x, lanes))
         if dot.in_pairs:
-            assert zero is not None
             low = b.cast(zero, plan.read)
             value = b.cast(value, plan.read) - (b.splat(low, lanes) if lanes else low)
         elif dot.shift:
             value = b.exclusive(value, b.constant(OTHER_SIGN, Type(U8, lanes)))
         b.store(b.cast(value, plan.read), target, index)
 
-    _runs(b, count, b.vector(plan.read).lanes, move)
+    # Elements that lie apart are moved one by one.
+    _runs(b, count, b.vector(plan.read).lanes if plan.problem.x_step == 1 else count + 1, move)
 
 
 def _fill(b: Builder, target: Value, count: int, element: Value) -> None:
@@ -190,23 +183,25 @@ def _pack(module: Module, name: str, plan: IntegerPlan) -> Phase:
         operands = _Operands(plan, w)
         with b.loop(w.begin, w.end) as item:
             target = b.offset(operands.packed, item * plan.packing.words, I32)
-            _pack_panel(operands, bases, b.constant(0), item // plan.panels, item % plan.panels, target)
+            none = b.constant(0)
+            _pack_panel(operands, bases, (none, none), item // plan.panels, item % plan.panels, target)
     size = p.groups * p.filters * p.depth * len(p.taps)
     return Phase(name, p.groups * plan.panels, NANOSECONDS_PER_BYTE * size)
 
 
 def _pack_panel(
-    operands: _Operands, bases: Value, start: Value, group: Value, panel: Value, target: Value
+    operands: _Operands, bases: Value, starts: tuple[Value, Value], group: Value, panel: Value, target: Value
 ) -> None:
-    """The panel of a group whose weights begin at element `start`."""
+    """The panel of a group of weights that begin, as do their zero points, at `starts`."""
     plan, b = operands.plan, operands.w.b
     p, first = plan.problem, panel * plan.tile.columns
     count = p.filters - first
     zeros = None
     if plan.dot.in_pairs and p.w_zero is not None:
-        masks = column_masks(b, plan.tile, count, plan.packing.ragged and p.w_zero > 0)
-        zeros = operands.w_zeros(group * p.filters + first, masks)
-    source = b.offset(operands.w.argument(W), start + group * p.w_group + first, plan.dot.w)
+        masks = column_masks(b, plan.tile, count, plan.packing.ragged and p.w_zero.step > 0)
+        zeros = operands.w_zeros(starts[1], group * p.filters + first, masks)
+    place = starts[0] + group * p.w_group + first * p.order.filter_elements
+    source = b.offset(operands.w.argument(W), place, plan.dot.w)
     plan.packing.pack(b, source, bases, count, target, zeros)
 
 
@@ -216,10 +211,15 @@ def _table(module: Module, name: str, b: Builder, values: Sequence[int]) -> Valu
 
 @dataclass(frozen=True, slots=True)
 class _IntegerItem:
-    """A block of one image, a panel of weights, where the results lie, the filters from the panel's first on."""
+    """A block of one image, its weights, where the results lie, the filters from the panel's first on.
+
+    The weights are a panel, or where they are read directly those of its filters. `zeros` is where the zero points of
+    the image and of the weights begin.
+    """
 
     image: Value
     panel: Value
+    zeros: tuple[Value, Value]
     y: Value
     row: Value
     filters: Value
@@ -244,36 +244,46 @@ class _SumsWriter:
         """for place: for panel: sums; or for panel: pack it; for place: sums"""
         b, plan, w = self.b, self.plan, self.w
         if not plan.streams:
+            none = b.constant(0)
             with b.loop(w.begin, w.end) as item:
                 place, unit = item // plan.units, item % plan.units
                 panel = b.offset(self.operands.packed, unit * plan.packing.words, I32)
-                self._block(place, b.constant(0), unit, panel)
+                self._block(place, none, unit, panel, none)
             return
         with b.loop(w.begin // plan.places, (w.end - 1) // plan.places + 1) as unit:
             each = self.p.groups * plan.panels
             number, rest = (unit // each, unit % each) if plan.own_weights else (b.constant(0), unit)
-            (start,) = self._located(number, (self.p.w_outer,)) if plan.own_weights else (b.constant(0),)
-            _pack_panel(self.operands, self.bases, start, rest // plan.panels, rest % plan.panels, w.scratch)
+            panel, first_zero = self._weights(number, rest)
             low = b.greatest(w.begin - unit * plan.places, 0)
             high = b.least(w.end - unit * plan.places, plan.places)
             with b.loop(low, high) as place:
-                self._block(place, number, rest, w.scratch)
+                self._block(place, number, rest, panel, first_zero)
 
-    def _located(self, number: Value, strides: Sequence[tuple[int, ...]]) -> list[Value]:
-        """Offsets along the outer axes."""
-        return locate(self.b, number, self.p.outer, strides) if self.p.outer else [self.b.constant(0) for _ in strides]
+    def _weights(self, number: Value, unit: Value) -> tuple[Value, Value]:
+        """A panel, packed just now, or where the weights of its filters begin; and their zero points."""
+        b, p, plan = self.b, self.p, self.plan
+        zeros = p.w_zero.outer if p.w_zero else (0,) * len(p.outer)
+        start, first_zero = locate(b, number, p.outer, (p.w_outer, zeros))
+        group, panel = unit // plan.panels, unit % plan.panels
+        if plan.direct:
+            start = start + group * p.w_group + panel * (plan.tile.columns * p.order.filter_elements)
+            return b.offset(self.w.argument(W), start, plan.dot.w), first_zero
+        _pack_panel(self.operands, self.bases, (start, first_zero), group, panel, self.w.scratch)
+        return self.w.scratch, first_zero
 
-    def _block(self, place: Value, number: Value, unit: Value, panel: Value) -> None:
+    def _block(self, place: Value, number: Value, unit: Value, panel: Value, w_zero: Value) -> None:
         """All tiles of a block for one panel."""
         b, p, plan = self.b, self.p, self.plan
         outer = number if plan.own_weights else place // plan.blocks
         block = place if plan.own_weights else place % plan.blocks
         group, lane = unit // plan.panels, unit % plan.panels * plan.tile.columns
-        image, result = self._located(outer, (plan.image_steps, p.y_outer))
+        zeros = p.x_zero.outer if p.x_zero else (0,) * len(p.outer)
+        image, result, x_zero = locate(b, outer, p.outer, (plan.image_steps, p.y_outer, zeros))
         channel = group * p.filters + lane
         item = _IntegerItem(
             b.offset(self.operands.held, image + group * p.x_group, plan.read),
             panel,
+            (x_zero, w_zero),
             b.offset(self.y, result + channel, p.y),
             block * plan.block_rows,
             p.filters - lane,
@@ -291,7 +301,9 @@ class _SumsWriter:
                 with b.when(b.opposite(whole)):
                     tile(ragged=True)
 
-    def _tile(self, item: _IntegerItem, row: Value, column: Value, inside: tuple[Value, Value], *, ragged: bool) -> None:
+    def _tile(
+        self, item: _IntegerItem, row: Value, column: Value, inside: tuple[Value, Value], *, ragged: bool
+    ) -> None:
         """y = the sums of a tile; pixels that do not exist repeat the last one that does."""
         b, p, plan = self.b, self.p, self.plan
         places, rows = [], []
@@ -308,26 +320,46 @@ class _SumsWriter:
         corner = ((item.row + row) * (p.steps[0] * width) + column * p.steps[1]) * p.channels
         first = b.offset(item.image, corner, plan.read)
         pixels = [b.offset(first, moved, plan.read) for moved in places]
-        sums = self._sums(item, pixels)
-        self._store(item, row, column, inside, pixels, rows, sums, ragged)
+        masks = column_masks(b, plan.tile, item.filters, plan.packing.ragged)
+        sums, totals = self._sums(item, pixels, masks)
+        self._store(item, row, column, inside, pixels, rows, masks, sums, totals, ragged)
 
-    def _sums(self, item: _IntegerItem, pixels: Sequence[Value]) -> list[list[LocalVariable]]:
-        """sums[i][j] = sum over taps and words of x[pixel i] · w[j]"""
+    def _sums(
+        self, item: _IntegerItem, pixels: Sequence[Value], masks: Masks
+    ) -> tuple[list[list[LocalVariable]], list[Value]]:
+        """sums[i][j] = sum over taps and words of x[pixel i] · w[j]; and the sums of w[j] where they are wanted"""
         b, plan = self.b, self.plan
-        zero = b.zero(Type(I32, plan.tile.lanes))
-        sums = [[b.variable(zero) for _ in range(plan.tile.vectors)] for _ in pixels]
-        none: list[Value | None] = [None] * plan.tile.vectors
+        packing, tile = plan.packing, plan.tile
+        zero, none = b.zero(Type(I32, tile.lanes)), [None] * tile.vectors
+        sums = [[b.variable(zero) for _ in masks] for _ in pixels]
+        totals = [b.variable(zero) for _ in masks] if plan.direct and packing.summed else []
+        zeros = self._direct_zeros(item, masks)
         with b.loop(0, len(self.p.taps)) as tap:
             moved = self._moved(tap)
-            panel = b.offset(item.panel, tap * plan.packing.tap_words, I32)
             left = [b.offset(pixel, moved, plan.read) for pixel in pixels]
-            with b.loop(0, plan.packing.tap_words // plan.tile.columns) as word:
-                vectors = load_row(b, panel, word * plan.tile.columns, plan.tile, I32, none)
+            if plan.direct:
+                panel = b.offset(item.panel, b.load(self.bases, tap, INDEX), plan.dot.w)
+            else:
+                panel = b.offset(item.panel, tap * packing.tap_words, I32)
+            with b.loop(0, packing.rows) as word:
+                if plan.direct:
+                    (vectors,) = packing.made(b, panel, word, packing.read, masks, zeros)
+                    packing.add_up(b, vectors, totals)
+                else:
+                    vectors = load_row(b, panel, word * tile.columns, tile, I32, none)
                 for place, slots in zip(left, sums, strict=True):
-                    spread = b.splat(self._word(place, word), plan.tile.lanes)
+                    spread = b.splat(self._word(place, word), tile.lanes)
                     for slot, vector in zip(slots, vectors, strict=True):
                         slot.set(plan.dot.add(b, spread, vector, slot.get()))
-        return sums
+        if plan.direct or not plan.subtracts_x:
+            return sums, [total.get() for total in totals]
+        return sums, load_row(b, item.panel, packing.sums, tile, I32, none)
+
+    def _direct_zeros(self, item: _IntegerItem, masks: Masks) -> list[Value] | None:
+        """What is subtracted from weights on their way."""
+        if not (self.plan.direct and self.plan.dot.in_pairs and self.p.w_zero):
+            return None
+        return self.operands.w_zeros(item.zeros[1], item.channel, masks)
 
     def _moved(self, tap: Value) -> Value:
         """Elements from a pixel to what a tap reads."""
@@ -360,23 +392,22 @@ class _SumsWriter:
         inside: tuple[Value, Value],
         pixels: Sequence[Value],
         rows: Sequence[Value],
+        masks: Masks,
         sums: Sequence[Sequence[LocalVariable]],
+        totals: Sequence[Value],
         ragged: bool,
     ) -> None:
         """y = the epilogue of the sums without zero points, for the pixels of the tile that exist"""
         b, p, plan = self.b, self.p, self.plan
-        tile, lanes = plan.tile, plan.tile.lanes
-        masks = column_masks(b, tile, item.filters, plan.packing.ragged)
-        none: list[Value | None] = [None] * tile.vectors
-        totals = load_row(b, item.panel, plan.packing.sums, tile, I32, none) if plan.subtracts_x else []
-        zeros = self.operands.w_zeros(item.channel, masks) if plan.subtracts_w else []
+        lanes = plan.tile.lanes
+        zeros = self.operands.w_zeros(item.zeros[1], item.channel, masks) if plan.subtracts_w else []
         extras = self._extras(item, masks)
         corner = (item.row + row) * p.y_row + column * p.y_column
         for index, slots in enumerate(sums):
             down, right = index // plan.tile_columns, index % plan.tile_columns
             exists = b.both(b.compare(">", inside[0], down), b.compare(">", inside[1], right))
             with b.when(exists) if ragged else b.always():
-                zero = self.operands.x_zero(rows[index]) if totals or zeros else None
+                zero = self.operands.x_zero(item.zeros[0], rows[index]) if totals or zeros else None
                 values = [slot.get() for slot in slots]
                 if totals and zero is not None:
                     spread = b.splat(zero, lanes)
@@ -396,4 +427,6 @@ class _SumsWriter:
         if epilogue is None:
             return [()] * len(masks)
         kind = Type(F32, lanes)
-        return [epilogue.read(self.b, self.extras, item.channel + j * lanes, kind, mask) for j, mask in enumerate(masks)]
+        return [
+            epilogue.read(self.b, self.extras, item.channel + j * lanes, kind, mask) for j, mask in enumerate(masks)
+        ]

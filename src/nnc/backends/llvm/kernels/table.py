@@ -14,6 +14,7 @@ from nnc.backends.llvm.kernels import (
     ctc,
     generate,
     indexing,
+    integer_products,
     loss,
     movement,
     normalization,
@@ -35,7 +36,7 @@ from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary, resize,
+    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary, resize, integer_products,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")
