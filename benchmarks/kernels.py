@@ -1,6 +1,6 @@
 """GFLOP/s of the LLVM backend's matrix products and convolutions, GB/s of what memory limits; one JSON line per case.
 
-    python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT]
+    python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT] [--sweep]
 
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
@@ -101,6 +101,13 @@ PRODUCTS = (
     Product(1, 1024, 1024, flip_b=True),
     Product(1024, 1, 1024),
 )
+# Powers of two and their neighbours, with every transpose: where strides fall on few sets and pages.
+SWEEP = tuple(
+    Product(size, size, size, flip_a, flip_b)
+    for size in (256, 384, 511, 512, 513, 768, 1023, 1024, 1025, 1536, 2048, 4096)
+    for flip_a in (False, True)
+    for flip_b in (False, True)
+)
 # batch, size, channels, kernel, filters, stride, border, groups
 CONVOLUTIONS = (
     (64, 8, 1, 3, 32, 1, 1, 1),
@@ -166,8 +173,8 @@ def operands(product: Product) -> tuple[Array, Array]:
     return a, b
 
 
-def products(torch: Any) -> Iterator[Case]:  # noqa: ANN401  see `optional`
-    for product in PRODUCTS:
+def products(torch: Any, *, sweep: bool) -> Iterator[Case]:  # noqa: ANN401  see `optional`
+    for product in SWEEP if sweep else PRODUCTS:
         a, b = operands(product)
         left, right = a.swapaxes(-1, -2) if product.flip_a else a, b.swapaxes(-1, -2) if product.flip_b else b
         out = np.empty((*a.shape[:-2], product.rows, product.columns), np.float32)
@@ -177,8 +184,9 @@ def products(torch: Any) -> Iterator[Case]:  # noqa: ANN401  see `optional`
             peers["torch"] = partial(torch.matmul, torch.from_numpy(left), torch.from_numpy(right), out=place)
         command = Command(GEMM, GemmAttrs(product.flip_a, product.flip_b))
         yield Case(str(product), product.operations, program(command, a, b, None), peers)
-        narrow = program(command, a.astype(BF16.numpy), b.astype(BF16.numpy), None)
-        yield Case(f"{product} bf16", product.operations, narrow)
+        if not sweep:
+            narrow = program(command, a.astype(BF16.numpy), b.astype(BF16.numpy), None)
+            yield Case(f"{product} bf16", product.operations, narrow)
 
 
 def convolutions() -> Iterator[Case]:
@@ -283,6 +291,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
     parser.add_argument("--repeats", type=int, default=6, help="turns per case; the best run counts")
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
+    parser.add_argument("--sweep", action="store_true", help="square products of many sizes instead of all else")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     workers = SETTINGS.worker_count()
@@ -291,7 +300,8 @@ def main() -> None:
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
     torch = optional("torch", workers)
-    for cases in (products(torch), convolutions(), memory_limited()):
+    others = () if options.sweep else (convolutions(), memory_limited())
+    for cases in (products(torch, sweep=options.sweep), *others):
         for case in cases:
             if options.only in case.name:
                 print(json.dumps(report(case, options.repeats, limit)), flush=True)
