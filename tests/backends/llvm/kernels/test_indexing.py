@@ -7,7 +7,7 @@ import pytest
 from tests.backends.llvm.harness import check, random
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.backends.llvm.ir.builder import F32, I64
+from nnc.backends.llvm.ir.builder import F16, F32, I64
 from nnc.backends.llvm.kernels.indexing import OneHot, Selection
 from nnc.core.command import Command
 from nnc.core.dispatch import Call
@@ -29,6 +29,14 @@ def test_rows_are_selected_and_added(inner: int) -> None:
     from_rows = Selection(F32, I64, 2, 9, 40, inner)
     check(from_rows, [x, index], [x[:, index]])
     check(Selection(F32, I64, 2, 9, 40, inner, adding=True), [added, index], [total])
+
+
+@pytest.mark.parametrize("inner", [1, 70, 300])
+def test_halves_are_added_in_f32_and_rounded_once(inner: int) -> None:
+    added, index = np.ones((2, 9000, inner), np.float16), np.arange(9000) % 3
+    # In f16 sums of ones end at 2048.
+    total = np.full((2, 3, inner), 3000, np.float16)
+    check(Selection(F16, I64, 2, 3, 9000, inner, adding=True), [added, index], [total])
 
 
 def test_one_hot_rows_have_zeros_for_no_class() -> None:

@@ -36,7 +36,9 @@ from nnc.backends.llvm.frame.row import (
     only,
 )
 from nnc.backends.llvm.ir.builder import (
+    BF16,
     BOOL,
+    F16,
     F32,
     F64,
     I8,
@@ -51,6 +53,7 @@ from nnc.backends.llvm.ir.builder import (
     Type,
     Value,
 )
+from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.ops.indexing import (
     GATHER,
@@ -94,6 +97,16 @@ class Selection(IndexedKernel):
 
     adding: bool = False
 
+    @property
+    def sums(self) -> Scalar:
+        """The type that rows are added in: halves in f32, in the worker's own memory."""
+        return computed(self.scalar) if self.adding else self.scalar
+
+    def scratch(self, target: TargetDescription) -> int:
+        """A block of columns of y in f32."""
+        width = BLOCK_VECTORS * target.lanes(8 * self.sums.size)
+        return 0 if self.sums == self.scalar else self.size * width * self.sums.size
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a copied row, or a block of columns that takes all rows."""
         writer = _AddWriter if self.adding else _SelectWriter
@@ -113,7 +126,8 @@ class _IndexingWriter:
         self.b: Builder = writer.b
         # Truth values are moved as the bytes that they are.
         self.scalar = U8 if problem.scalar == BOOL else problem.scalar
-        self.lanes = self.b.target.lanes(8 * self.scalar.size)
+        self.sums = U8 if problem.sums == BOOL else problem.sums
+        self.lanes = self.b.target.lanes(8 * self.sums.size)
         self.vector = Type(self.scalar, self.lanes)
         self.x, self.y = writer.argument(0), writer.argument(2)
 
@@ -161,26 +175,41 @@ class _AddWriter(_IndexingWriter):
             masks = [b.mask(rest - j * self.lanes, self.lanes) if ragged else None for j in range(BLOCK_VECTORS)]
             y = b.offset(self.y, outer * (problem.size * problem.inner) + column, self.scalar)
             x = b.offset(self.x, outer * (problem.count * problem.inner) + column, self.scalar)
-            self._clear(y, masks)
+            apart = self.sums != self.scalar
+            sums, stride = (self.w.scratch, width) if apart else (y, problem.inner)
+            self._clear(sums, stride, masks)
             with b.loop(0, problem.count) as k:
-                self._add(x, y, k, masks)
+                self._add(x, (sums, stride), k, masks)
+            if apart:
+                self._round(sums, y, masks)
         return problem.outer * blocks
 
-    def _clear(self, y: Value, masks: list[Value | None]) -> None:
-        b, zero = self.b, self.b.zero(self.vector)
+    def _clear(self, sums: Value, stride: int, masks: list[Value | None]) -> None:
+        b, zero = self.b, self.b.zero(Type(self.sums, self.lanes))
         with b.loop(0, self.problem.size) as row:
-            place = b.offset(y, row * self.problem.inner, self.scalar)
+            place = b.offset(sums, row * stride, self.sums)
             for j, mask in enumerate(masks):
                 b.store(zero, place, j * self.lanes, mask)
 
-    def _add(self, x: Value, y: Value, k: Value, masks: list[Value | None]) -> None:
-        b, inner = self.b, self.problem.inner
+    def _add(self, x: Value, sums: tuple[Value, int], k: Value, masks: list[Value | None]) -> None:
+        b, (whole, stride), kind = self.b, sums, Type(self.sums, self.lanes)
         place, inside = self.position(k)
         with b.when(inside):
-            source, target = (b.offset(p, r * inner, self.scalar) for p, r in ((x, k), (y, place)))
+            source = b.offset(x, k * self.problem.inner, self.scalar)
+            target = b.offset(whole, place * stride, self.sums)
             for j, mask in enumerate(masks):
-                term = b.load(source, j * self.lanes, self.vector, mask)
-                b.store(b.load(target, j * self.lanes, self.vector, mask) + term, target, j * self.lanes, mask)
+                term = b.cast(b.load(source, j * self.lanes, self.vector, mask), self.sums)
+                b.store(b.load(target, j * self.lanes, kind, mask) + term, target, j * self.lanes, mask)
+
+    def _round(self, sums: Value, y: Value, masks: list[Value | None]) -> None:
+        """The block of columns in the type of y."""
+        b, width = self.b, BLOCK_VECTORS * self.lanes
+        with b.loop(0, self.problem.size) as row:
+            source = b.offset(sums, row * width, self.sums)
+            target = b.offset(y, row * self.problem.inner, self.scalar)
+            for j, mask in enumerate(masks):
+                total = b.load(source, j * self.lanes, Type(self.sums, self.lanes), mask)
+                b.store(b.cast(total, self.scalar), target, j * self.lanes, mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +346,7 @@ def _few_classes(attrs: OneHotAttrs, inputs: Specs, outputs: Specs) -> str:
 ROWS: Rows = {
     INDEX_SELECT: KernelRow(_select, _selected(*SCALARS.values()), checked=True),
     GATHER: KernelRow(_gather, _selected(*SCALARS.values()), checked=True),
-    SCATTER_ADD: KernelRow(_scatter, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
+    SCATTER_ADD: KernelRow(_scatter, _selected(F64, F32, F16, BF16, I64, I32, I16, I8, U8), checked=True),
     SCATTER_ALONG: KernelRow(_scatter_elements, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
     SCATTER: KernelRow(_scatter_elements, _selected(*SCALARS.values()), checked=True),
     ONE_HOT: KernelRow(_one_hot, _few_classes),
