@@ -23,6 +23,7 @@ from nnc.backends.llvm.kernels import (
     pointwise,
     pooling,
     products,
+    quantization,
     random,
     recurrent,
     reduction,
@@ -37,6 +38,7 @@ from nnc.graph import OpAttr
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
     indexing, attention, recurrent, loss, ctc, running, order, generate, rotary, resize, integer_products,
+    quantization,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")

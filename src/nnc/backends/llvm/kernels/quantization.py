@@ -1,0 +1,164 @@
+"""Quantization: q = saturate(round(x / scale) + zero), its inverse, and scales and zeros by the range of x."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
+from nnc.backends.llvm.frame.row import KernelRow, Rows, Views, any_type
+from nnc.backends.llvm.ir.builder import I32, U8, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import CONVERT, Instruction, computed
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.ops import quantization as ops
+from nnc.ops.quantization import DynamicQuantizeAttrs
+from nnc.ops.rules import NoAttrs
+
+CHUNK, LEVELS = 16384, 255
+NANOSECONDS_PER_VECTOR = 1.5
+
+
+def _quantize(attrs: NoAttrs, inputs: Views, outputs: Views) -> Pointwise:
+    kind = computed(inputs[0].scalar).name
+    return _chain(inputs, outputs, (
+        Instruction(CONVERT, (1,), result=kind), Instruction("divide", (0, 3)), Instruction("round", (4,)),
+        Instruction(CONVERT, (2,), result=kind), Instruction("add", (5, 6)),
+    ))  # fmt: skip
+
+
+def _dequantize(attrs: NoAttrs, inputs: Views, outputs: Views) -> Pointwise:
+    kind = computed(inputs[1].scalar).name
+    return _chain(inputs, outputs, (
+        Instruction(CONVERT, (0,), result=I32.name), Instruction(CONVERT, (2,), result=I32.name),
+        Instruction("subtract", (3, 4)), Instruction(CONVERT, (5,), result=kind), Instruction("multiply", (6, 1)),
+    ))  # fmt: skip
+
+
+def _chain(inputs: Views, outputs: Views, instructions: tuple[Instruction, ...]) -> Pointwise:
+    (y,) = outputs
+    sources = tuple(view.access(len(y.shape)) for view in inputs)
+    return Pointwise(y.shape, sources, (y.whole,), instructions, (len(inputs) + len(instructions) - 1,))
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicQuantization(WithoutScratch):
+    """`slices` of `length` elements, each with a scale and a zero. Operands: x, y, scale, zero."""
+
+    scalar: Scalar
+    slices: int
+    length: int
+
+    @property
+    def work(self) -> Scalar:
+        """What ranges and scales are computed in."""
+        return computed(self.scalar)
+
+    @property
+    def chunks(self) -> int:
+        """Parts of a slice."""
+        return max(ceiling(self.length, CHUNK), 1)
+
+    def workspace(self, target: TargetDescription) -> int:
+        """The least and the largest element of each part."""
+        return aligned(2 * self.slices * self.chunks * self.work.size)
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """Ranges of parts; scales and zeros of slices; elements."""
+        items, cost = self.slices * self.chunks, self._cost(module.target)
+        with phase(module, f"{name}_ranges") as w:
+            self._ranges(w)
+        with phase(module, f"{name}_scales") as w:
+            self._scales(w)
+        with phase(module, f"{name}_elements") as w:
+            self._elements(w)
+        return (
+            Phase(f"{name}_ranges", items, cost),
+            Phase(f"{name}_scales", self.slices, float(items)),
+            Phase(f"{name}_elements", items, 2 * cost),
+        )
+
+    def _cost(self, target: TargetDescription) -> float:
+        return NANOSECONDS_PER_VECTOR * self.slices * ceiling(self.length, target.lanes(8 * self.work.size))
+
+    def _part(self, b: Builder, item: Value) -> tuple[Value, Value]:
+        """Where a part begins, and how many elements it has."""
+        first = item % self.chunks * CHUNK
+        return item // self.chunks * self.length + first, b.least(self.length - first, CHUNK)
+
+    def _vectors(self, b: Builder, count: Value, body: Callable[[Value, Value | None], None]) -> None:
+        """body(index, mask) for whole vectors, and for what is left."""
+        lanes = b.vector(self.work).lanes
+        whole = count // lanes * lanes
+        with b.loop(0, whole, lanes) as index:
+            body(index, None)
+        with b.when(b.compare("<", whole, count)):
+            body(whole, b.mask(count - whole, lanes))
+
+    def _read(self, b: Builder, x: Value, index: Value, mask: Value | None) -> Value:
+        return b.cast(b.load(x, index, Type(self.scalar, b.vector(self.work).lanes), mask), self.work)
+
+    def _ranges(self, w: PhaseWriter) -> None:
+        """low = min(x, 0), high = max(x, 0); what is not read is 0."""
+        b = w.b
+        with b.loop(w.begin, w.end) as item:
+            start, count = self._part(b, item)
+            x = b.offset(w.argument(0), start, self.scalar)
+            low, high = self._bounds(b, b.vector(self.work))
+
+            def body(index: Value, mask: Value | None) -> None:
+                value = self._read(b, x, index, mask)
+                low.set(b.minimum(low.get(), value))
+                high.set(b.maximum(high.get(), value))
+
+            self._vectors(b, count, body)
+            b.store(b.fold(low.get(), "minimum"), w.argument(4), item * 2)
+            b.store(b.fold(high.get(), "maximum"), w.argument(4), item * 2 + 1)
+
+    def _bounds(self, b: Builder, kind: Type) -> tuple[LocalVariable, LocalVariable]:
+        return b.variable(b.zero(kind)), b.variable(b.zero(kind))
+
+    def _scales(self, w: PhaseWriter) -> None:
+        """scale = (high - low) / 255, 1 where that is 0; zero = round(-low / scale)"""
+        b, kind = w.b, Type(self.work)
+        with b.loop(w.begin, w.end) as item:
+            low, high = self._bounds(b, kind)
+            with b.loop(0, self.chunks) as chunk:
+                place = (item * self.chunks + chunk) * 2
+                low.set(b.minimum(low.get(), b.load(w.argument(4), place, kind)))
+                high.set(b.maximum(high.get(), b.load(w.argument(4), place + 1, kind)))
+            least, most = low.get(), high.get()
+            scale = (most - least) / b.constant(LEVELS, kind)
+            scale = b.choose(b.compare("==", most, least), b.constant(1, kind), scale)
+            b.store(scale, w.argument(2), item)
+            b.store(b.cast(b.intrinsic("llvm.roundeven", b.negative(least) / scale), U8), w.argument(3), item)
+
+    def _elements(self, w: PhaseWriter) -> None:
+        """y = saturate(round(x / scale) + zero)"""
+        b = w.b
+        lanes = b.vector(self.work).lanes
+        with b.loop(w.begin, w.end) as item:
+            start, count = self._part(b, item)
+            x, y = b.offset(w.argument(0), start, self.scalar), b.offset(w.argument(1), start, U8)
+            scale = b.splat(b.load(w.argument(2), item // self.chunks, Type(self.work)), lanes)
+            zero = b.splat(b.cast(b.load(w.argument(3), item // self.chunks, Type(U8)), self.work), lanes)
+
+            def body(index: Value, mask: Value | None) -> None:
+                rounded = b.intrinsic("llvm.roundeven", self._read(b, x, index, mask) / scale)
+                b.store(b.cast(rounded + zero, U8), y, index, mask)
+
+            self._vectors(b, count, body)
+
+
+def _dynamic_quantize(attrs: DynamicQuantizeAttrs, inputs: Views, outputs: Views) -> DynamicQuantization:
+    (x,) = inputs
+    leading = attrs.leading
+    return DynamicQuantization(x.scalar, math.prod(x.shape[:leading]), math.prod(x.shape[leading:]))
+
+
+ROWS: Rows = {
+    ops.QUANTIZE: KernelRow(_quantize, any_type, strided=True, scattered=True),
+    ops.DEQUANTIZE: KernelRow(_dequantize, any_type, strided=True, scattered=True),
+    ops.DYNAMIC_QUANTIZE: KernelRow(_dynamic_quantize, any_type),
+}
