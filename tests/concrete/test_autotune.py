@@ -15,11 +15,11 @@ import pytest
 from tests.concrete.eager import ADDITION, affine, elements, number, rooms, tensor
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi, Reference, Taped, TuneCache, TuneOptions, tune
-from nnc.concrete.autotune import checked_tuning, copy_all
+from nnc.concrete.autotune import checked_tuning, copy_all, is_faster
 from nnc.concrete.choices import FILE_NAME, FORMAT_VERSION, MeasuredChoice, cache_in, cache_key, processor, versions
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
-from nnc.core.spec import spec
+from nnc.core.spec import Blocked, spec
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, MemoryLimitError, UsageError
@@ -460,3 +460,31 @@ def test_an_interrupt_while_choices_are_written_loses_none(tmp_path: Path, monke
             cache.save()
     cache.save()
     assert TuneCache(tmp_path).get("key") == MeasuredChoice("llvm", 1.0, versions())
+
+
+class PackingBackend(SlowBackend):
+    """Operands in blocks take `others["blocks"]` seconds."""
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> SlowKernel:
+        blocks = any(one is not None and one.plain is not one for one in inputs)
+        return SlowKernel(self, self.others["blocks"] if blocks else self.seconds)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> dict[str, SlowKernel]:
+        return {}
+
+
+@pytest.mark.parametrize(("seconds", "faster"), [(1.0, True), (1.99, False), (3.0, False)])
+def test_another_layout_has_to_be_clearly_faster_by_the_clock(seconds: float, faster: bool, tmp_path: Path) -> None:
+    watch, dispatcher = Watch(), Dispatcher()
+    backend = PackingBackend("packing", watch, 2.0, others={"blocks": seconds})
+    dispatcher.add(backend)
+    x, y = spec((4, 4)), (spec((4, 4)),)
+    others = (x, x.laid(Blocked((4, 4), 1, 4)))
+    options = TuneOptions(clock=watch, cache=TuneCache(tmp_path))
+    assert is_faster(ADDITION, others, (x, x), y, dispatcher, "", options) is faster
+    runs = len(backend.seen)
+    # What was measured is kept, in the file too.
+    for cache in (options.cache, TuneCache(tmp_path)):
+        again = replace(options, cache=cache)
+        assert is_faster(ADDITION, others, (x, x), y, dispatcher, "", again) is faster
+    assert len(backend.seen) == runs

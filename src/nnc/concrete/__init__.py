@@ -10,7 +10,7 @@ text        dump, Graphviz                       pending    runs that have not e
 check       what a node may be given             report     who runs what, and why
 """
 
-from nnc.concrete.autotune import TuneOptions, checked_tuning, tune
+from nnc.concrete.autotune import TuneOptions, checked_tuning, is_faster, tune
 from nnc.concrete.body import Exec, ExecDependency, ExecKey
 from nnc.concrete.choices import TuneCache
 from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice
@@ -57,6 +57,7 @@ __all__ = [
     "TuneCache",
     "TuneOptions",
     "checked_tuning",
+    "is_faster",
     "multiview_synchronize",
     "synchronize_to_multiview",
     "tune",

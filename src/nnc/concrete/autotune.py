@@ -102,6 +102,44 @@ def tune(
     return claim
 
 
+def is_faster(
+    command: AnyCommand,
+    others: Specs,
+    instead_of: Specs,
+    outputs: Specs,
+    dispatcher: Dispatcher,
+    prefer: str,
+    options: TuneOptions,
+) -> bool:
+    """Whether a command whose operands are `others`, in other layouts, takes clearly less time.
+
+    The fastest claims of both are run in turn, on zeros, each behind bytes that nobody needs.
+    """
+    results = _zeros(outputs)
+    sides = [(given, results) for given in map(_zeros, (instead_of, others))]
+    names = tuple(" ".join(map(str, specs)) for specs in (instead_of, others))
+    key = cache_key(command, *sides[0], names)
+    known = options.cache.get(key)
+    if known is None or known.claim not in names:
+        bench, programs = _Bench(options, MOST_PASSING), []
+        for given, _ in sides:
+            site = Site(command, given, results, options.workspace_limit, MOST_PASSING, prefer)
+            claim = _tune(site, dispatcher, options)
+            programs.append(claim.backend.program([_call(claim, given, results)]))
+        # What is run for the first time is warmed up.
+        rounds = [[bench.seconds((one,)) for one in programs] for _ in range(max(options.rounds, 1) + 1)]
+        usual, other = (median(each) for each in zip(*rounds[1:], strict=True))
+        winner = (names[1], other) if other < MARGIN * usual else (names[0], usual)
+        known = MeasuredChoice(*winner, versions())
+        options.cache.put(key, known)
+        options.cache.save()
+    return known.claim == names[1]
+
+
+def _zeros(specs: Specs) -> Tensors:
+    return tuple(None if spec is None else Tensor.zeros(spec, "autotune") for spec in specs)
+
+
 def tune_bodies(root: ConcreteBody, dispatcher: Dispatcher, prefer: str, options: TuneOptions) -> int:
     """Tune every command of a body and of all inside it; how many nodes changed their claim.
 

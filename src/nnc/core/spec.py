@@ -213,6 +213,10 @@ class TensorSpec(Hashed):
         layout = self.layout
         return TensorSpec(layout.sizes, self.dtype, device=self.device) if isinstance(layout, Blocked) else self
 
+    def laid(self, blocks: Blocked) -> TensorSpec:
+        """The same elements in blocks."""
+        return TensorSpec(blocks.shape, self.dtype, blocks, self.device)
+
     def __str__(self) -> str:
         suffix = "" if self.layout is Layout.NHWC else f":{self.layout}"
         suffix += "" if self.device == CPU else f"@{self.device}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
-from nnc.concrete import TuneOptions
+from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import BOOL, F16, I32, I64, DType
 from nnc.core.spec import Shape, TensorSpec
@@ -444,7 +444,8 @@ class StepBuilder:
         reports += simplify(graph, outputs, self.passes, backend=self.backend)
         fixed = (*given.values(), *before.results)
         execs = len(graph.execs)
-        blocked = assign_blocks(graph, outputs, fixed, self.backend)
+        tuning = checked_tuning("freeze", self.autotune, self.deterministic)
+        blocked = assign_blocks(graph, outputs, fixed, self.backend, tuning)
         before = before.followed_by(precompute(graph, fixed, outputs))
         reports += (Report("blocks", execs, len(graph.execs), blocked),)
         frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))

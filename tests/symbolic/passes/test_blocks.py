@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.dispatch import DISPATCHER
+from nnc.concrete import TuneCache, TuneOptions
+from nnc.core.command import AnyCommand
+from nnc.core.dispatch import DISPATCHER, Specs
 from nnc.core.spec import Blocked, Layout, TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import LayoutError
 from nnc.ops.layout import CONVERT_LAYOUT, convert_layout
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
-from nnc.symbolic.passes import assign_blocks, assign_layouts, precompute
+from nnc.symbolic.passes import assign_blocks, assign_layouts, blocks, precompute
 from nnc.symbolic.text import dump, parse
 
 llvm = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")
@@ -125,3 +127,30 @@ def test_operators_that_know_axes_refuse_blocks() -> None:
         ops.reduce_sum(y, (0,))
     with pytest.raises(LayoutError, match=r"need \[5, 7\] in NHWC"):
         convert_layout(graph.input(spec((7, 5))), layout)
+
+
+@llvm
+@pytest.mark.parametrize("faster", [True, False])
+def test_with_a_tuning_the_clock_decides(faster: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measured(command: AnyCommand, others: Specs, instead_of: Specs, *rest: object) -> bool:
+        asked.append((str(others[1]), str(instead_of[1])))
+        return faster
+
+    monkeypatch.setattr(blocks, "is_faster", measured)
+    graph, _, w, y = product()
+    fired = assign_blocks(graph, [y], [w], "", TuneOptions())
+    assert fired == ({"blocked": 1, "readings": 1} if faster else {})
+    ((blocked, plain),) = asked
+    assert blocked.endswith("x130")
+    assert plain == "f32[100, 130]"
+
+
+@llvm
+def test_a_tuned_graph_has_the_values_of_an_untuned_one() -> None:
+    graph, x, w, y = product()
+    assign_blocks(graph, [y], [w], "", TuneOptions(cache=TuneCache(None), rounds=1))
+    values = {one: np.random.default_rng(0).standard_normal(one.shape, dtype=np.float32) for one in (x, w)}
+    (found,) = compile(graph, [y])(values, y)
+    np.testing.assert_allclose(found, values[x] @ values[w].T, rtol=1e-4, atol=1e-4)

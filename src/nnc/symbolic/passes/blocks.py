@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nnc.arguments import checked
+from nnc.concrete import TuneOptions, is_faster
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import Blocked
@@ -31,23 +32,30 @@ Reading = tuple[ExecKey, int]
 
 @checked
 def assign_blocks(
-    graph: SymbolicGraph, wanted: Sequence[Symbol], fixed: Iterable[Symbol], backend: str = ""
+    graph: SymbolicGraph,
+    wanted: Sequence[Symbol],
+    fixed: Iterable[Symbol],
+    backend: str = "",
+    tuning: TuneOptions | None = None,
 ) -> Counter[str]:
     """Convert `fixed` symbols for the kernels of the backends in order of preference, the caller's `backend` first.
 
-    How many are `blocked`, and the `readings` of them. A symbol that somebody wants, or reads in order, stays.
+    How many are `blocked`, and the `readings` of them. A symbol that somebody wants, or reads in order, stays. With a
+    `tuning` a conversion has to make its command faster by the clock, the fastest kernels for both layouts compared.
     """
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     fired: Counter[str] = Counter()
     for root in dict.fromkeys(graph.root(graph.own(symbol)) for symbol in fixed):
-        wishes = {} if root in kept else _wishes(graph, root, backend)
+        wishes = {} if root in kept else _wishes(graph, root, backend, tuning)
         if wishes:
             _convert(graph, wishes)
             fired += Counter(blocked=1, readings=len(wishes))
     return fired
 
 
-def _wishes(graph: SymbolicGraph, root: TensorKey, backend: str) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
+def _wishes(
+    graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None
+) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
     """What each reading of a root is to become; nothing unless that serves them all, in about as many bytes."""
     found: dict[Reading, tuple[TensorKey, Blocked]] = {}
     for key in graph.readers(root):
@@ -57,17 +65,20 @@ def _wishes(graph: SymbolicGraph, root: TensorKey, backend: str) -> Mapping[Read
             for keys in (record.inputs, record.outputs)
         )
         wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
-        layouts = {wish.place: wish.layout for wish in wishes if wish.share >= LEAST_SHARE}
+        layouts = {one.place: one.layout for one in wishes if one.share >= LEAST_SHARE}
+        if tuning is not None and layouts:
+            others = tuple(
+                spec if spec is None or place not in layouts else spec.laid(layouts[place])
+                for place, spec in enumerate(inputs)
+            )
+            if not is_faster(record.command, others, inputs, outputs, DISPATCHER, backend, tuning):
+                return {}
         for place, tensor in enumerate(record.inputs):
             if tensor is not None and graph.root(tensor) == root:
                 if place not in layouts:
                     return {}
                 found[key, place] = (tensor, layouts[place])
-    nbytes = sum(
-        replace(spec, shape=layout.shape, layout=layout).nbytes
-        for tensor, layout in dict.fromkeys(found.values())
-        for spec in (graph.tensors[tensor].spec,)
-    )
+    nbytes = sum(graph.tensors[key].spec.laid(layout).nbytes for key, layout in dict.fromkeys(found.values()))
     return found if nbytes <= MOST_BYTES * graph.tensors[root].spec.nbytes else {}
 
 
