@@ -130,5 +130,7 @@ def matmul(a: T, b: T) -> T:
         raise ShapeError("matmul", got=f"{a.spec}, {b.spec}", need="at least one axis each", fix="use *")
     rows, columns = a.spec.rank > 1, b.spec.rank > 1
     y = gemm(a if rows else reshape(a, (1, -1)), b if columns else reshape(b, (-1, 1)))
+    if rows and columns:
+        return y
     kept = (*y.shape[:-2], *y.shape[-2 : -1 if rows else -2], *(y.shape[-1:] if columns else ()))
     return reshape(y, kept)
