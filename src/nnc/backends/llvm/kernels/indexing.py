@@ -5,7 +5,7 @@
     gather:         y[o, k, i] = x[o, index[o, k, i], i]
     scatter_along:  y[o, index[o, k, i], i] += x[o, k, i], y zero before
     scatter:        y[o, index[o, k, i], i] = updates[o, k, i], y = x before
-    one_hot:        y[k, c] = [c == index[k]]
+    one_hot:        y[k, c] = [c == index[k]]; label_distribution is one that is smoothed
 
 An index outside its axis is never followed: it sets the first word of the workspace. Sums run in the order of k within
 a column, so threads do not change bits.
@@ -66,6 +66,7 @@ from nnc.ops.indexing import (
     OneHotAttrs,
     ScatterAttrs,
 )
+from nnc.ops.loss import LABEL_DISTRIBUTION, LabelDistributionAttrs
 
 BLOCK_VECTORS = 4
 ELEMENTS = 1024  # of an item of gather
@@ -276,12 +277,16 @@ def position(w: PhaseWriter, index: Scalar, size: int, k: Value, word: int = 3) 
 
 @dataclass(frozen=True, slots=True)
 class OneHot(WithoutMemory):
-    """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class."""
+    """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class.
+
+    With a share of `smoothing` for all classes y = (1 - s) · [c == index[k]] + s / classes; nan for no class.
+    """
 
     scalar: Scalar
     index: Scalar
     count: int
     classes: int
+    smoothing: float | None = None
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""
@@ -297,8 +302,15 @@ class OneHot(WithoutMemory):
                 equal = b.compare("==", b.enumerate_lanes(Type(I32, lanes)), wanted)
                 # Before the first class and for no class the difference is negative: it meets no lane.
                 mask = b.mask(self.classes - index, lanes) if self.classes % lanes else None
-                b.store(b.cast(equal, self.scalar), y, index, mask)
+                b.store(b.cast(self._value(b, equal, inside), self.scalar), y, index, mask)
         return (Phase(name, self.count, self.count * ceiling(self.classes, lanes) * NANOSECONDS_PER_VECTOR),)
+
+    def _value(self, b: Builder, equal: Value, inside: Value) -> Value:
+        if self.smoothing is None:
+            return equal
+        kind, share = Type(computed(self.scalar), equal.type.lanes), self.smoothing / self.classes
+        low, high = (b.constant(number, kind) for number in (share, 1.0 - self.smoothing + share))
+        return b.choose(inside, b.choose(equal, high, low), b.constant(math.nan, kind))
 
 
 def _selected(*scalars: Scalar) -> Refuse:
@@ -339,7 +351,12 @@ def _one_hot(attrs: OneHotAttrs, inputs: Views, outputs: Views) -> Generator:
     return OneHot(outputs[0].scalar, inputs[0].scalar, inputs[0].elements, attrs.classes)
 
 
-def _few_classes(attrs: OneHotAttrs, inputs: Specs, outputs: Specs) -> str:
+def _distribution(attrs: LabelDistributionAttrs, inputs: Views, outputs: Views) -> Generator:
+    (labels,), (y,) = inputs, outputs
+    return OneHot(y.scalar, labels.scalar, labels.elements, attrs.classes, attrs.smoothing)
+
+
+def _few_classes(attrs: OneHotAttrs | LabelDistributionAttrs, inputs: Specs, outputs: Specs) -> str:
     return "too many classes" if attrs.classes > LARGEST_CLASS else ""
 
 
@@ -350,4 +367,5 @@ ROWS: Rows = {
     SCATTER_ALONG: KernelRow(_scatter_elements, _selected(F64, F32, I64, I32, I16, I8, U8), checked=True),
     SCATTER: KernelRow(_scatter_elements, _selected(*SCALARS.values()), checked=True),
     ONE_HOT: KernelRow(_one_hot, _few_classes),
+    LABEL_DISTRIBUTION: KernelRow(_distribution, _few_classes),
 }
