@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
-from nnc.backends.llvm.ir.expression import Instruction, evaluate
+from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate
 
 MOST_WORK = 40.0
 
@@ -22,22 +22,25 @@ MOST_WORK = 40.0
 class Epilogue:
     """For each extra whether it has a value per column; the chain, and the number of the value that is stored.
 
-    Extras have the element type of y; the chain is computed in that of the product.
+    Extras have the element type of y; the chain is computed in that of the product. Where the product is a sum of
+    bytes, each extra has its own type, one of `kinds`, in which it is computed with.
     """
 
     scalar: Scalar
     extras: tuple[bool, ...]
     instructions: tuple[Instruction, ...]
     result: int
+    kinds: tuple[Scalar, ...] = ()
 
     def read(self, b: Builder, extras: Sequence[Value], column: Value, kind: Type, mask: Value | None) -> list[Value]:
         """The vectors of the extras for vectors of a product of type `kind` whose first column is `column`."""
-        one, row = Type(self.scalar), kind.of(self.scalar)
-        values = [
-            b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, one), kind.lanes)
-            for wide, source in zip(self.extras, extras, strict=True)
-        ]
-        return [b.cast(value, kind.scalar) for value in values]
+        values = []
+        for place, (wide, source) in enumerate(zip(self.extras, extras, strict=True)):
+            stored = self.kinds[place] if self.kinds else self.scalar
+            one, row = Type(stored), kind.of(stored)
+            value = b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, one), kind.lanes)
+            values.append(b.cast(value, computed(stored) if self.kinds else kind.scalar))
+        return values
 
     def apply(self, b: Builder, product: Value, extras: Sequence[Value], whole: Value | None = None) -> Value:
         """The vector to store for the vector `product`, with the extras that `read` gave for its columns.

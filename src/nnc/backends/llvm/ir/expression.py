@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nnc.backends.llvm.ir import activation, elementary, integers, mathematics
-from nnc.backends.llvm.ir.builder import F32, SCALARS, Builder, Number, Scalar, Type, Value
+from nnc.backends.llvm.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
 
 Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]
@@ -78,7 +78,20 @@ def _library(name: str) -> Operation:
     return Operation(lambda b, values, numbers: mathematics.library(b, name, *values), 300.0, FLOATS)
 
 
+def quantize(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
+    """saturate(round(x / scale) + zero) in the type of zero"""
+    rounded = b.intrinsic("llvm.roundeven", x / b.cast(scale, x.type.scalar))
+    return b.cast(rounded + b.cast(zero, x.type.scalar), zero.type.scalar)
+
+
+def dequantize(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
+    """(x - zero) * scale in the type of scale"""
+    return b.cast(b.cast(x, I32) - b.cast(zero, I32), scale.type.scalar) * scale
+
+
 OPERATIONS: dict[str, Operation] = {
+    "quantize": _row(quantize, 14.0),
+    "dequantize": _row(dequantize, 4.0),
     "identity": Operation(lambda b, values, numbers: values[0], 0.0),
     "add": _row(Builder.add),
     "subtract": _row(Builder.subtract),

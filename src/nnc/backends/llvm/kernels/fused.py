@@ -10,9 +10,11 @@ from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.frame.row import KernelRow, Refuse, Rows, Specs, View, Views, Wishes, view_of
 from nnc.backends.llvm.ir.expression import work
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels import integer_products
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.depthwise import Depthwise
 from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.kernels.integer_sums_writer import IntegerSums
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.reduction import REDUCTIONS, Reduction
 from nnc.backends.llvm.kernels.winograd import Winograd
@@ -21,7 +23,7 @@ from nnc.graph import OpAttr
 from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
 
-Product = Gemm | Correlation | Winograd | Depthwise
+Product = Gemm | Correlation | Winograd | Depthwise | IntegerSums
 
 
 def fused_rows(rows: OpAttr[KernelRow]) -> Rows:
@@ -97,7 +99,9 @@ class _Output:
         if reason := self.steps(attrs, inputs, outputs):
             return reason
         product = specs_of(attrs, tuple(inputs))[attrs.inputs]
-        if product != y or any(one.dtype is not y.dtype for one in inputs[count:]):
+        sums_bytes = head.command.op in integer_products.ROWS
+        alike = product == y and all(one.dtype is y.dtype for one in inputs[count:])
+        if not (alike or (sums_bytes and product.shape == y.shape)):
             return f"{y} from a product of {product}"
         if any(_extent(one.shape, y.shape) is None for one in inputs[count:]):
             return "an operand with other axes than the columns of the product"
@@ -114,7 +118,7 @@ class _Output:
         head = attrs.steps[0]
         generator = self.rows[head.command.op].generate(head.command.attrs, inputs[: len(head.operands)], outputs)
         assert isinstance(generator, Product)
-        return replace(generator, epilogue=self._epilogue(attrs, inputs, outputs[0]))
+        return _ending(generator, self._epilogue(attrs, inputs, outputs[0]))
 
     def variants(
         self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription
@@ -124,7 +128,7 @@ class _Output:
         row, given = self.rows[head.command.op], inputs[: len(head.operands)]
         others = row.variants(head.command.attrs, given, outputs, target)
         epilogue = self._epilogue(attrs, inputs, outputs[0])
-        return {name: replace(one, epilogue=epilogue) for name, one in others.items() if isinstance(one, Product)}
+        return {name: _ending(one, epilogue) for name, one in others.items() if isinstance(one, Product)}
 
     def wishes(self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
         """Those of the product."""
@@ -135,7 +139,16 @@ class _Output:
         count = len(attrs.steps[0].operands)
         extras = tuple(bool(_extent(view.shape, y.shape)) for view in inputs[count:])
         instructions, places = translate(attrs.steps[1:], (*(-1 for _ in range(count)), *range(len(extras) + 1)))
-        return Epilogue(y.scalar, extras, instructions, places[-1])
+        kinds = tuple(view.scalar for view in inputs[count:])
+        sums_bytes = attrs.steps[0].command.op in integer_products.ROWS
+        return Epilogue(y.scalar, extras, instructions, places[-1], kinds if sums_bytes else ())
+
+
+def _ending(product: Product, epilogue: Epilogue) -> Generator:
+    """The product with an epilogue."""
+    if isinstance(product, IntegerSums):
+        return IntegerSums(replace(product.problem, epilogue=epilogue))
+    return replace(product, epilogue=epilogue)
 
 
 def _extent(shape: Shape, y: Shape) -> bool | None:

@@ -8,38 +8,15 @@ from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Views, any_type
-from nnc.backends.llvm.ir.builder import I32, U8, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.backends.llvm.ir.expression import CONVERT, Instruction, computed
+from nnc.backends.llvm.ir.builder import U8, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.backends.llvm.kernels.pointwise import pointwise_row
 from nnc.ops import quantization as ops
 from nnc.ops.quantization import DynamicQuantizeAttrs
-from nnc.ops.rules import NoAttrs
 
 CHUNK, LEVELS = 16384, 255
 NANOSECONDS_PER_VECTOR = 1.5
-
-
-def _quantize(attrs: NoAttrs, inputs: Views, outputs: Views) -> Pointwise:
-    kind = computed(inputs[0].scalar).name
-    return _chain(inputs, outputs, (
-        Instruction(CONVERT, (1,), result=kind), Instruction("divide", (0, 3)), Instruction("round", (4,)),
-        Instruction(CONVERT, (2,), result=kind), Instruction("add", (5, 6)),
-    ))  # fmt: skip
-
-
-def _dequantize(attrs: NoAttrs, inputs: Views, outputs: Views) -> Pointwise:
-    kind = computed(inputs[1].scalar).name
-    return _chain(inputs, outputs, (
-        Instruction(CONVERT, (0,), result=I32.name), Instruction(CONVERT, (2,), result=I32.name),
-        Instruction("subtract", (3, 4)), Instruction(CONVERT, (5,), result=kind), Instruction("multiply", (6, 1)),
-    ))  # fmt: skip
-
-
-def _chain(inputs: Views, outputs: Views, instructions: tuple[Instruction, ...]) -> Pointwise:
-    (y,) = outputs
-    sources = tuple(view.access(len(y.shape)) for view in inputs)
-    return Pointwise(y.shape, sources, (y.whole,), instructions, (len(inputs) + len(instructions) - 1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +135,7 @@ def _dynamic_quantize(attrs: DynamicQuantizeAttrs, inputs: Views, outputs: Views
 
 
 ROWS: Rows = {
-    ops.QUANTIZE: KernelRow(_quantize, any_type, strided=True, scattered=True),
-    ops.DEQUANTIZE: KernelRow(_dequantize, any_type, strided=True, scattered=True),
+    ops.QUANTIZE: pointwise_row(ops.QUANTIZE),
+    ops.DEQUANTIZE: pointwise_row(ops.DEQUANTIZE),
     ops.DYNAMIC_QUANTIZE: KernelRow(_dynamic_quantize, any_type),
 }
