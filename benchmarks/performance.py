@@ -1,6 +1,7 @@
 """All figures of this machine, into `results/PROCESSOR.json` and from there into `docs/performance.md`.
 
     python benchmarks/performance.py [--suite NAME ...] [--only TEXT] [--level LEVEL ...] [--threads N,N] [--processor]
+                                    [--peers NAME ...]
 
 Each suite is a benchmark of this folder in a process of its own, for each level and number of threads, which is held to
 as many processors. At `x86-64-v3` our code is made for AVX2, and peers are held to it where they can be
@@ -38,7 +39,7 @@ CLOCKS = {False: "perf_counter", True: "process_time"}
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A script and its arguments, the key under which rows name their case, and whether it can count its own time.
+    """A script and its arguments, the key under which rows name their case, and which options it has.
 
     Of a script that takes no text but names, `cases` are these.
     """
@@ -47,21 +48,25 @@ class Suite:
     arguments: tuple[str, ...] = ()
     key: str = "case"
     own_time: bool = False
+    takes_peers: bool = False
     cases: tuple[str, ...] = ()
 
-    def words(self, only: str, threads: int, processor: bool) -> list[str]:
+    def words(self, threads: int, options: argparse.Namespace) -> list[str]:
         """The command; an empty list where no case is meant."""
+        only = options.only
         words = [sys.executable, str(HERE / self.script), *self.arguments]
         if self.cases:
             chosen = [case for case in self.cases if only in case]
             return [*words, "--only", *chosen] if chosen else []
         words += ["--threads", str(threads), *(["--only", only] if only else [])]
-        return words + (["--processor"] if processor and self.own_time else [])
+        words += ["--processor"] if options.processor and self.own_time else []
+        return [*words, "--peers", *options.peers] if options.peers and self.takes_peers else words
 
 
 SUITES: Mapping[str, Suite] = {
-    "models": Suite("models.py", ("--repeats", "9", "--seconds", "4"), own_time=True),
+    "models": Suite("models.py", ("--repeats", "9", "--seconds", "4"), own_time=True, takes_peers=True),
     "kernels": Suite("kernels.py", ("--repeats", "2")),
+    "int8": Suite("int8.py", ("--repeats", "9", "--seconds", "4"), own_time=True),
     "eager": Suite("eager.py", ("--rounds", "5")),
     "compile": Suite("compile_time.py", key="network", cases=("digits", "resnet20", "resnet50")),
 }
@@ -122,7 +127,7 @@ def results_here() -> Results:
 
 def measure(kept: Results, name: str, level: str, threads: int, options: argparse.Namespace) -> None:
     suite, now = SUITES[name], datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    words = suite.words(options.only, threads, options.processor)
+    words = suite.words(threads, options)
     run: dict[str, Any] = {
         "date": now[:10],
         "clock": CLOCKS[options.processor and suite.own_time],
@@ -153,6 +158,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="measure the cases whose name contains this text")
     parser.add_argument("--level", nargs="*", choices=LEVELS, default=[NATIVE], help="what code is made for")
     parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))), help="how many, as 1,2")
+    parser.add_argument("--peers", nargs="*", default=[], help="whom models.py compares with; all where none is named")
     parser.add_argument("--processor", action="store_true", help="count time on processors where a benchmark can")
     options = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
