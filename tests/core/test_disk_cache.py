@@ -95,9 +95,52 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_written(entry: Path) -> Non
     assert os.listdir(objects.with_name("elsewhere")) == [entry.name]
 
 
-def test_the_entries_written_first_make_room(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", "note", ".note", most_bytes=100)
+@pytest.fixture
+def small(tmp_path: Path) -> DiskCache:
+    """Three entries of 50 bytes, last used in this order in 1970, and room for two."""
+    cache = DiskCache(tmp_path / "cache", "note", ".note")
     for number, key in enumerate("abc"):
-        cache.store(key, b"x" * 10)  # 50 bytes with what stands in front
+        cache.store(key, b"x" * 10)
         os.utime(tmp_path / "cache" / "notes" / f"{key}.note", ns=(number, number))
-    assert [cache.load(key) for key in "abc"] == [None, b"x" * 10, b"x" * 10]
+    cache.most_bytes = 100
+    return cache
+
+
+def kept(cache: DiskCache) -> str:
+    assert cache.entries is not None
+    return "".join(sorted(path.stem for path in cache.entries.iterdir()))
+
+
+def test_the_entries_used_longest_ago_make_room(small: DiskCache) -> None:
+    assert small.load("a") is not None
+    small.store("d", b"x" * 10)
+    assert kept(small) == "ad"
+
+
+def test_a_use_is_noted_once_an_hour(small: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[Path] = []
+    monkeypatch.setattr(os, "utime", noted.append)
+    small.load("a")
+    small.store("fresh", b"x")
+    small.load("fresh")
+    assert [path.stem for path in noted] == ["a"]
+
+
+def test_entries_are_counted_about_once_in_a_share_of_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, counted = DiskCache(tmp_path / "cache", most_bytes=64_000), []
+    monkeypatch.setattr(DiskCache, "_make_room", lambda self, folder, nbytes: counted.append(nbytes))
+    for number in range(400):
+        cache.store(str(number), b"x" * 60)  # 100 bytes with what stands in front: 40 times a 64th
+    assert 20 < len(counted) < 60
+
+
+def test_what_another_process_removed_meanwhile_is_room(small: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert small.entries is not None
+    listed = [*small.entries.iterdir()]
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter(listed))
+    (small.entries / "b.note").unlink()
+    small.store("d", b"x" * 10)
+    monkeypatch.undo()
+    assert kept(small) == "cd"

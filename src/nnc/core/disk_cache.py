@@ -5,7 +5,7 @@
 What is loaded from here runs: nobody else may write it. The folder is this user's alone (0700). An entry is used when
 it is a plain file of this user that nobody else can write, no link, and matches its checksum; else it is made again. It
 is written to a temporary file and renamed, so processes may share the folder. A folder that is another user's, or that
-cannot be written, is not used.
+cannot be written, is not used. Entries that nobody used for longest make room for new ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +27,18 @@ MAGIC = b"NNCOBJ2\n"
 CHECKSUM_BYTES = 32
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PRIVATE = 0o700
+# A listing of 77,000 entries takes 0.3 s: it is done about once while this share of the limit is written.
+SHARE_BETWEEN_LISTINGS = 64
+# A use that much after the last one is noted: at most one write for each entry and hour.
+NOTED_SECONDS = 3600
 
 
 @dataclass(slots=True)
 class DiskCache:
     """Entries of one kind by key; `folder` None keeps nothing.
 
-    Where a new entry would make them more than `most_bytes`, those go that were written first.
+    Where new entries make them more than `most_bytes`, those go that were not used for longest. They are counted about
+    once while a 64th of it is written, by whichever process, so they may be that much more.
     """
 
     folder: Path | None
@@ -50,11 +57,13 @@ class DiskCache:
     def load(self, key: str) -> bytes | None:
         """The content of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
         folder = self.entries
-        content = _read(folder / f"{key}{self.suffix}") if folder is not None and self._is_usable(folder) else None
-        if content is not None:
+        path = folder / f"{key}{self.suffix}" if folder is not None and self._is_usable(folder) else None
+        content = _read(path) if path is not None else None
+        if path is not None and content is not None:
             start = len(MAGIC) + CHECKSUM_BYTES
             if content[:start] == MAGIC + _checksum(key, content[start:]):
                 self.hits += 1
+                _note_use(path)
                 return content[start:]
             self._warn("damaged or foreign entries are ignored and made again")
         self.misses += 1
@@ -69,18 +78,27 @@ class DiskCache:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             folder.mkdir(exist_ok=True, mode=PRIVATE)
             if self._is_usable(folder):
-                self._make_room(folder, len(content))
-                _write(folder, f"{key}{self.suffix}", MAGIC + _checksum(key, content) + content)
+                entry = MAGIC + _checksum(key, content) + content
+                if self._is_turn(entry):
+                    self._make_room(folder, len(entry))
+                _write(folder, f"{key}{self.suffix}", entry)
+
+    def _is_turn(self, entry: bytes) -> bool:
+        """True for one entry, by its checksum, in about a 64th of the limit: no process needs to know of the others."""
+        if self.most_bytes is None:
+            return False
+        draw = int.from_bytes(entry[len(MAGIC) : len(MAGIC) + 4]) / (1 << 32)
+        return draw * self.most_bytes < len(entry) * SHARE_BETWEEN_LISTINGS
 
     def _make_room(self, folder: Path, nbytes: int) -> None:
-        """Remove what was written first until so many bytes more are not too many."""
-        if self.most_bytes is None:
-            return
-        found = sorted((entry.stat().st_mtime_ns, entry.stat().st_size, entry.name) for entry in folder.iterdir())
-        total = sum(size for _, size, _ in found) + len(MAGIC) + CHECKSUM_BYTES + nbytes
-        for _, size, name in found:
-            if total > self.most_bytes:
-                (folder / name).unlink(missing_ok=True)
+        """Remove what was not used for longest until so many bytes more are not too many."""
+        found = sorted(_ages(folder))
+        total = sum(size for _, size, _ in found) + nbytes
+        for _, size, path in found:
+            if self.most_bytes is None or total <= self.most_bytes:
+                return
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
                 total -= size
 
     def _is_usable(self, folder: Path) -> bool:
@@ -108,6 +126,20 @@ def can_write(folder: Path) -> bool:
     """Whether files can be made in `folder`, which is made itself when it is first needed."""
     nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
     return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def _ages(folder: Path) -> Iterator[tuple[int, int, Path]]:
+    """(last use in ns, bytes, path) of each entry; other processes may remove some meanwhile."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            found = path.lstat()
+            yield found.st_mtime_ns, found.st_size, path
+
+
+def _note_use(path: Path) -> None:
+    with suppress(OSError):
+        if time.time() - path.lstat().st_mtime > NOTED_SECONDS:
+            os.utime(path)
 
 
 def _checksum(key: str, content: bytes) -> bytes:

@@ -56,7 +56,7 @@ def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
         target, folder = shipped(runnable_target()), SETTINGS.cache_folder
-        jit = Jit(target, DiskCache(folder))
+        jit = Jit(target, DiskCache(folder, most_bytes=SETTINGS.cached_code_bytes))
         machine = Engine(target, jit, make_pool(jit))
         known = kept_profile(target, folder)
         if known is None and folder is not None and _MEASURES and can_write(folder):
