@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from pathlib import Path
+
+# Tests make tens of thousands of kernels that nobody else asks for: they stay with the environment, for the next run.
+# Before anything of the package is imported, which reads this once.
+if sys.prefix != sys.base_prefix:
+    os.environ.setdefault("NNC_CACHE_DIR", str(Path(sys.prefix) / "nnc-cache"))
 
 
 def pytest_collection_finish() -> None:
