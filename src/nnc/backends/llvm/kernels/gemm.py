@@ -142,8 +142,10 @@ class _Blocks:
         # What fits the cache is there after its first use; beside packed panels, asking costs more than it brings.
         large = machine.level_two_bytes // size
         self.asks_a = target.in_place and self.a_direct and problem.rows * problem.inner > large
-        in_order = (problem.b_columns == 1 or problem.b_inner == 1) and not problem.width
-        self.asks_b = target.in_place and in_order and problem.inner * problem.columns > large
+        # Blocks are read from memory by tiles alone: with asking 0.82 to 0.99 of packing's time, cold, without 1.0.
+        in_order = target.in_place and (problem.b_columns == 1 or problem.b_inner == 1)
+        self.in_lines = problem.b_columns == 1 or problem.width > 0
+        self.asks_b = (in_order or problem.width > 0) and problem.inner * problem.columns > large
         self.a_packing = Packing(
             problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
         )
@@ -303,8 +305,8 @@ class _GemmWriter:
             found.append((b.offset(m.a, start, self.scalar), problem.a_inner))
         if s.asks_b:
             # Each tile of rows asks for some lines of the panel after this one, or for some of its columns.
-            apart = b.target.machine.line_bytes // self.scalar.size if problem.b_columns == 1 else problem.b_columns
-            count = ceiling(s.tile.columns, apart) if problem.b_columns == 1 else s.tile.columns
+            apart = b.target.machine.line_bytes // self.scalar.size if s.in_lines else problem.b_columns
+            count = ceiling(s.tile.columns, apart) if s.in_lines else s.tile.columns
             each = min(ceiling(count, ceiling(s.block_rows, s.tile.rows)), MOST_ASKED)
             start = self._following(block, column) + b.least(row // s.tile.rows * each, count - each) * apart
             found += [(b.offset(m.b, start + i * apart, self.scalar), problem.b_inner) for i in range(each)]
