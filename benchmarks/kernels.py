@@ -4,8 +4,9 @@
 
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
-Those of bf16 run alone. `share` is the part of the machine's measured FMA peak of f32 times the threads, where the
-peak is that of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits, `share`
+Those of bf16 run alone; those of bytes (`--only int8`) beside ours of f32 and onnxruntime's. `share` is the part of
+the machine's measured FMA peak of f32 times the threads, where the peak is that of a loop which does nothing but fused
+multiply-adds on registers. For kernels that memory limits, `share`
 is the part of the rate of a copy that runs in alternation; what counts is each operand once. Their operands are several
 times as large as caches are, and lie where NumPy puts them.
 """
@@ -47,6 +48,7 @@ from nnc.ops.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
 from nnc.ops.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
 from nnc.ops.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
 from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import NoAttrs, infer
 from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX
 from nnc.ops.window import Window, window_of
@@ -56,6 +58,7 @@ Run = Callable[[], object]
 # Runs of a turn, seconds of a turn, seconds between turns.
 RUNS, TURN, PAUSE = 3, 0.01, 0.3
 MATRIX = (32768, 1024)
+BYTES_PRODUCTS = ((512, 512, 512), (128, 3072, 768), (128, 768, 3072), (128, 768, 768), (3136, 64, 64), (49, 512, 2048))
 COPIED, NONE = 2 * 4 * MATRIX[0] * MATRIX[1], NoAttrs()
 BACKEND = LlvmBackend()
 
@@ -189,6 +192,37 @@ def products(torch: Any, *, sweep: bool) -> Iterator[Case]:  # noqa: ANN401  see
             yield Case(f"{product} bf16", product.operations, narrow)
 
 
+def bytes_products() -> Iterator[Case]:
+    """u8 a times i8 b, into i32, beside our own product of f32 and onnxruntime's MatMulInteger of a constant b."""
+    for rows, columns, inner in BYTES_PRODUCTS:
+        generator = np.random.default_rng(0)
+        a = generator.integers(0, 256, (rows, inner), dtype=np.uint8)
+        b = generator.integers(-128, 128, (inner, columns), dtype=np.int8)
+        peers: dict[str, Run] = {
+            "f32": program(Command(GEMM, GemmAttrs()), random(rows, inner), random(inner, columns), None)
+        }
+        peers |= matmul_integer(a, b)
+        ours = program(Command(INTEGER_PRODUCT, IntegerProductAttrs()), a, b, None, None)
+        yield Case(f"int8 {rows}x{columns}x{inner}", 2.0 * rows * columns * inner, ours, peers)
+
+
+def matmul_integer(a: NDArray[Any], b: NDArray[Any]) -> dict[str, Run]:
+    """onnxruntime's product, where it is installed, on as many threads."""
+    try:
+        runtime, onnx = importlib.import_module("onnxruntime"), importlib.import_module("onnx")
+    except ImportError:
+        return {}
+    make, kind = onnx.helper, onnx.TensorProto
+    x, y = make.make_tensor_value_info("a", kind.UINT8, a.shape), make.make_tensor_value_info("y", kind.INT32, None)
+    node = make.make_node("MatMulInteger", ["a", "b"], ["y"])
+    graph = make.make_graph([node], "g", [x], [y], [onnx.numpy_helper.from_array(b, "b")])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = SETTINGS.worker_count()
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return {"onnxruntime": partial(session.run, None, {"a": a})}
+
+
 def convolutions() -> Iterator[Case]:
     for batch, size, channels, kernel, filters, stride, border, groups in CONVOLUTIONS:
         window: Window = window_of(kernel, stride=stride, padding=border)
@@ -300,7 +334,7 @@ def main() -> None:
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
     torch = optional("torch", workers)
-    others = () if options.sweep else (convolutions(), memory_limited())
+    others = () if options.sweep else (bytes_products(), convolutions(), memory_limited())
     for cases in (products(torch, sweep=options.sweep), *others):
         for case in cases:
             if options.only in case.name:
