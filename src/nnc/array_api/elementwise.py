@@ -112,17 +112,6 @@ def _signbit(x: Array) -> Array:
     return ops.less(ones, scalar_like(ones, 0.0))
 
 
-def _tan(x: Array) -> Array:
-    """Of complex numbers -i · tanh(ix), which has no quotient of infinities."""
-    if not _is_complex(x):
-        return ops.tan(x)
-    return ops.multiply(ops.tanh(ops.multiply(x, _constant(x, 1j))), _constant(x, -1j))
-
-
-def _constant(x: Array, value: complex) -> Array:
-    return lifted(x, np.asarray(value, x.dtype.numpy))
-
-
 def _truth_or_bits(logical: Rule, bits: Rule) -> Rule:
     def call(*operands: Array) -> Array:
         found: Array = (logical if operands[0].dtype.kind == "bool" else bits)(*operands)
@@ -205,7 +194,7 @@ sinh = _unary("sinh", CONTINUOUS, ops.sinh, "sinh x")
 sqrt = _unary("sqrt", CONTINUOUS, ops.sqrt, "√x")
 square = _unary("square", ARITHMETIC, ops.square, "x²")
 subtract = _binary("subtract", ARITHMETIC, ops.subtract, "x1 - x2")
-tan = _unary("tan", CONTINUOUS, _tan, "sin x / cos x")
+tan = _unary("tan", CONTINUOUS, ops.tan, "sin x / cos x")
 tanh = _unary("tanh", CONTINUOUS, ops.tanh, "tanh x")
 trunc = _unary("trunc", NUMBERS, _whole(ops.trunc), "the next integer towards 0")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from nnc.core.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.broadcast import normalize_axes, reduce_sum, reshape
+from nnc.ops.complex_numbers import complex_of, imaginary
 from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.generate import arange_like
 from nnc.ops.movement import concatenate, slice_axis
@@ -28,11 +29,13 @@ from nnc.ops.pointwise import (
     greater_equal,
     log,
     multiply,
+    real,
     reciprocal,
     sin,
     sqrt,
     square,
     subtract,
+    tanh,
     where,
 )
 from nnc.ops.reduction import reduce_max, reduce_mean
@@ -52,8 +55,11 @@ def rsqrt(x: T) -> T:
 
 
 def tan(x: T) -> T:
-    """y = sin x / cos x."""
-    return divide(sin(x), cos(x))
+    """y = sin x / cos x; of complex numbers -i · tanh(i · x), since sine and cosine grow beyond the type."""
+    if x.spec.dtype.kind != "complex":
+        return divide(sin(x), cos(x))
+    turned = tanh(complex_of(affine(imaginary(x), -1.0), real(x)))
+    return complex_of(imaginary(turned), affine(real(turned), -1.0))
 
 
 def is_inf(x: T) -> T:
