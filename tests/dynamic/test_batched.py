@@ -15,6 +15,7 @@ import nnc
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, TOLERANCE, DType
+from nnc.core.spec import Layout
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.graph import Op
@@ -66,8 +67,15 @@ def applied(case: Case) -> Callable[..., Any]:
 
 
 def rows_of(op: Op[Any]) -> list[Case]:
-    """Rows that differ in the ranks of their inputs and in attributes; a batch is one more axis than eight allow."""
-    fitting = [case for case in CASES if case.op is op and all(len(one.shape) < 8 for one in case.arguments if one)]
+    """Rows that differ in the ranks of their inputs and in attributes; a batch is one more axis than eight allow.
+
+    Weights in blocks are inside of frozen steps alone: no variable has them.
+    """
+    fitting = [
+        case
+        for case in CASES
+        if case.op is op and all(len(one.shape) < 8 and one.layout is Layout.NHWC for one in case.arguments if one)
+    ]
     ranks = {tuple(one and len(one.shape) for one in case.arguments): case for case in fitting}
     attrs = {repr(case.attrs): case for case in fitting}
     return [*{id(case): case for case in (*ranks.values(), *[*attrs.values()][:ROWS], *fitting[:ROWS])}.values()]
