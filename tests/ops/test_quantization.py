@@ -52,6 +52,8 @@ def test_quads_hold_the_same_weights() -> None:
     left, right = const(a, "u8"), const(b, "i8")
     assert ops.quads(right).shape == (2, 5, 4)
     np.testing.assert_array_equal(ops.integer_product(left, ops.quads(right), quads=True).numpy(), a @ b)
+    with pytest.raises(ShapeError, match="quads: got"):
+        ops.quads(right[0])
     np.testing.assert_array_equal(
         ops.integer_product(left, right, const(9, "u8"), const(np.arange(5), "i8")).numpy(),
         (a - 9) @ (b - np.arange(5)),

@@ -312,6 +312,8 @@ def dynamic_quantize(x: T, *, leading: int = 0) -> tuple[T, T, T]:
 
 def quads(x: T) -> T:
     """[…, k, n] as […, ⌈k / 4⌉, n, 4], zeros behind the last k: the order in which products of bytes read weights."""
+    if x.spec.rank < 2:
+        raise ShapeError("quads", got=str(x.spec), need="at least two dimensions")
     *leading, size, columns = x.shape
     count = -(-size // QUAD)
     if count * QUAD != size:

@@ -24,6 +24,7 @@ from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.copy import COPY
 from nnc.ops.movement import TRANSPOSE, TransposeAttrs
+from nnc.ops.order import SEARCHSORTED
 from nnc.ops.pointwise import ADD
 from nnc.ops.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
@@ -104,6 +105,8 @@ def test_what_is_not_finite(case: Case, value: float) -> None:
     for array in arrays:
         if array is not None and array.dtype == np.float32 and array.size:
             array.reshape(-1)[array.size // 2] = value
+            if case.op is SEARCHSORTED:
+                array.sort(axis=-1)
             break
     agree(case, arrays, 1e-5)
 
