@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("first", "level"), list(enumerate(("generic", "x86-64-v2", "x86-64-v3"))))
-def test_rows_agree_at_a_lower_level(first: int, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_agree_at_a_lower_level(first: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, level)
     try:
         runnable_target()
     except UsageError as absent:
         pytest.skip(str(absent))
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
-    environment = os.environ | {"NNC_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    environment = os.environ | {"PYTHONPATH": paths}
     ran = subprocess.run(
         [sys.executable, "-m", "tests.conformance.level", str(first), "6"],
         env=environment,

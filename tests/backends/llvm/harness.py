@@ -18,6 +18,7 @@ from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
 
 Array = NDArray[Any]
 
@@ -35,8 +36,8 @@ TOLERANCE = {F64: 1e-12, F32: 1e-5, F16: 2e-3}
 
 @lru_cache(maxsize=1)
 def jit() -> Jit:
-    """A JIT without a cache on disk."""
-    return Jit(host_target(), DiskCache(None))
+    """A JIT that keeps what it compiles where the environment says, for the next run."""
+    return Jit(host_target(), DiskCache(SETTINGS.cache_folder))
 
 
 @lru_cache(maxsize=1)

@@ -18,13 +18,14 @@ from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core import dtype
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
 
 SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 2), (17, 33, 31), (65, 130, 129), (1, 100, 50), (100, 1, 51), (28, 64, 64)]
 
 
 @lru_cache(maxsize=2)
 def jit(pairs: bool) -> Jit:
-    return Jit(replace(host_target(), pairs=pairs), DiskCache(None))
+    return Jit(replace(host_target(), pairs=pairs), DiskCache(SETTINGS.cache_folder))
 
 
 def product(a: Array, b: Array, flips: tuple[bool, bool], pairs: bool, workers: int) -> Array:

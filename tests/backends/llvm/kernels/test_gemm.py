@@ -13,6 +13,7 @@ from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.kernels.gemm import MAX_DEPTH, Gemm
 from nnc.backends.llvm.run.jit import Jit
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
 
 SIZES = [(1, 1, 1), (3, 70, 5), (33, 65, 2 * MAX_DEPTH + 9), (29, 1, 17), (100, 100, 100), (64, 10, 128)]
 # One matrix larger than the cache, and blocks of rows, of columns and of steps.
@@ -115,7 +116,7 @@ def test_operands_in_place_and_packed_give_the_same_bits(
     b = random((columns, inner), seed=1).T if flips[1] else random((inner, columns), seed=1)
     results = []
     for in_place in (True, False):
-        other = Jit(replace(host_target(), in_place=in_place), DiskCache(None))
+        other = Jit(replace(host_target(), in_place=in_place), DiskCache(SETTINGS.cache_folder))
         monkeypatch.setattr("tests.backends.llvm.harness.jit", lambda other=other: other)
         results.append(np.empty((rows, columns), np.float32))
         run(gemm(a, b), [a, b], [results[-1]])

@@ -18,13 +18,14 @@ from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import infer
 
 BYTES = (np.uint8, np.int8)
-WITHOUT_DOTS = Jit(replace(host_target(), byte_dots=ByteDots.NONE), DiskCache(None))
-HOST = Jit(host_target(), DiskCache(None))
+WITHOUT_DOTS = Jit(replace(host_target(), byte_dots=ByteDots.NONE), DiskCache(SETTINGS.cache_folder))
+HOST = Jit(host_target(), DiskCache(SETTINGS.cache_folder))
 JITS = {"host": HOST, "pairs": WITHOUT_DOTS}
 
 
