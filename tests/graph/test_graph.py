@@ -329,8 +329,8 @@ def attempt(graph: TextGraph, edit: int, left: int, right: int) -> object:
         return str(error)
 
 
-def test_M22_a_million_nodes_are_built_sorted_and_dumped_without_recursion() -> None:
-    count = 10**6
+def test_M22_more_edges_than_2_to_the_16_are_built_sorted_and_dumped_without_recursion() -> None:
+    count = 2**16 + 2
     graph: Graph[None, None, NodeKey] = Graph(NodeKey, storage=ListStorage)
     keys = [graph.add_node(None) for _ in range(count)]
     for source, target in pairwise(keys):
