@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nnc.core.spec import Shape, spec
 from nnc.core.tensor import Tensor
 from nnc.ops import reduce_sum, square
-from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, verify
 
 # `Any`: elements of any type.
 Array = NDArray[Any]
@@ -22,9 +22,13 @@ STEP = 1e-6
 
 def values_of(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Mapping[Symbol, Array]) -> list[Array]:
     """The values of `outputs` on the reference backend; inputs that nobody reads may be named."""
+    return list(compiled_for(graph, outputs, inputs)({}, *outputs))
+
+
+def compiled_for(graph: SymbolicGraph, outputs: Sequence[Symbol], inputs: Mapping[Symbol, Array]) -> Compiled:
+    """The outputs of these inputs, or of others of the same shapes."""
     given = {symbol: Tensor.from_numpy(value, symbol.spec.dtype) for symbol, value in inputs.items()}
-    compiled = compile(graph, outputs, given=given, backend="reference")
-    return list(compiled({}, *outputs))
+    return compile(graph, outputs, given=given, backend="reference")
 
 
 def inputs_of(graph: SymbolicGraph, shapes: Sequence[Shape]) -> list[Symbol]:
@@ -51,8 +55,10 @@ def check_gradients(function: Function, *shapes: Shape, order: int = 1, toleranc
     verify(graph)
     named = dict(zip([*symbols, weight], arrays, strict=True))
 
+    compiled = compiled_for(graph, [value], named)
+
     def scalar() -> float:
-        return float((values_of(graph, [value], named)[0] * arrays[-1]).sum())
+        return float((compiled(named, value)[0] * arrays[-1]).sum())
 
     for gradient, array in zip(values_of(graph, gradients, named), arrays[:-1], strict=True):
         expected = np.zeros_like(array)
