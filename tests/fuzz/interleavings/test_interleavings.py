@@ -1,4 +1,4 @@
-"""A slice of the campaign of interleavings, and that it would see what it looks for."""
+"""A slice of `scripts/fuzz interleavings`, two orders of each kind, and that it would see what it looks for."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ scheduler.Scheduler(1, 2).run([lambda: cross(one, other), lambda: cross(other, o
 
 
 def test_a_slice_of_the_campaign() -> None:
-    report = run_campaign(0, 32, 1)
+    report = run_campaign(0, 16, 1)
     assert report.failures == []
-    assert (report.seen.total(), len(report.seen)) == (32, 8)
-    assert report.switches > 1_000
+    assert (report.seen.total(), len(report.seen)) == (16, 8)
+    assert report.switches > 500
 
 
 def test_threads_that_wait_for_each_other_are_told() -> None:

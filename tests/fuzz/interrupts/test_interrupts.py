@@ -1,4 +1,4 @@
-"""A slice of `scripts/fuzz interrupts`, and that it would see what it looks for."""
+"""A slice of `scripts/fuzz interrupts`, one case of each phase, and that it would see what it looks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz.interrupts.injection import chosen, interrupted, interrupted_by_
 from tests.fuzz.interrupts.phases import PHASES, Case
 
 ROOT = Path(__file__).resolve().parents[3]
-SLICE = 16
+SLICE = 8
 
 
 def test_the_same_objects_go_on_after_an_interrupt() -> None:
