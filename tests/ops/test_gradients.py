@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -59,7 +60,9 @@ from nnc.ops.window import Window
 # Inputs that say which window position was chosen: the result is constant in them where it is smooth.
 CHOOSING_INPUTS = {MAX_POOL_GRADIENT: (1, 2), MAX_POOL_GATHER: (1, 2)}
 
-examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+# A campaign tries more: NNC_EXAMPLES=1000 pytest tests/ops/test_gradients.py
+EXAMPLES = int(os.environ.get("NNC_EXAMPLES", "20"))
+examples = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 sizes = st.integers(1, 3)
 
 
