@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -38,7 +39,9 @@ from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, case_of, com
 
 pytestmark = pytest.mark.usefixtures("debug")
 
-EXAMPLES = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+# A campaign tries more: NNC_EXAMPLES=1000 pytest tests/symbolic/compiler/repeat/test_budget.py -k random_programs
+COUNT = int(os.environ.get("NNC_EXAMPLES", "6"))
+EXAMPLES = settings(max_examples=COUNT, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 # `Any`: elements of any type.
 Array = NDArray[Any]
 

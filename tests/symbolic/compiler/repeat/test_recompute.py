@@ -27,7 +27,7 @@ def test_small_programs_need_the_least_work_at_almost_every_peak() -> None:
 
 
 def test_points_fall_and_cost_more() -> None:
-    made = chain(32)
+    made = chain(24)
     points = recompute(made)
     assert (points[0].peak, points[0].extra) == (ReplaySchedule(made, range(len(made.reads))).peak, 0)
     assert [point.peak for point in points] == sorted({point.peak for point in points}, reverse=True)
