@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import explained
 from nnc.core.recorder import PROFILER, Allocated, now
+from nnc.core.watch import WatchedMemory
 from nnc.errors import MemoryLimitError
 
 ALIGNMENT = 64
@@ -22,9 +23,12 @@ Content = bytes
 
 
 class Storage:
-    """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns."""
+    """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns.
 
-    __slots__ = ("__weakref__", "_bytes", "address", "label", "nbytes", "owner", "read_only")
+    `watch` is set where somebody outside may write them while a gradient needs them.
+    """
+
+    __slots__ = ("__weakref__", "_bytes", "address", "label", "nbytes", "owner", "read_only", "watch")
 
     def __init__(self, data: Bytes, label: str = "") -> None:
         self._bytes: Bytes | None = data
@@ -34,12 +38,13 @@ class Storage:
         self.nbytes = int(data.nbytes)
         self.label = label
         self.read_only = not data.flags.writeable
+        self.watch: WatchedMemory | None = None
 
     @classmethod
     def owned(cls, owner: object, address: int, nbytes: int, label: str = "") -> Storage:
         """Bytes that live as long as `owner`, which is an array of them in NumPy's eyes; made one when asked for."""
         made = cls.__new__(cls)
-        made._bytes, made.owner = None, owner
+        made._bytes, made.owner, made.watch = None, owner, None
         made.address, made.nbytes, made.label, made.read_only = address, nbytes, label, False
         return made
 

@@ -26,6 +26,7 @@ from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
 from nnc.core.spec import Shape, TensorSpec
+from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.calls import RecordedCall
@@ -34,6 +35,7 @@ from nnc.dynamic.memoization import CACHES, ResultCache, remembering, unshared
 from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import Computation, GradientProgram, Signature, gradient_program
 from nnc.dynamic.record import (
+    NUMBERS,
     Place,
     RecordedNode,
     RecordedOutput,
@@ -71,7 +73,7 @@ class DynamicGraph(Uncopied):
         self.backend = backend
         self._number = next(_NUMBERS)
         # Numbers of nodes and views, and the variables that are recorded: what they lead to is the record.
-        self._numbers = count()
+        self._numbers = NUMBERS
         self._held: set[ref[Variable]] = set()
         self._let_go = self._held.discard
         self._record = RecordGraph()
@@ -133,17 +135,26 @@ class DynamicGraph(Uncopied):
         """What ran, recorded; a constant gets a leaf for as long as the node reads it."""
         origin = caller_origin()
         places: list[Place | None] = []
+        watched: list[Storage] | None = None
         for variable in inputs:
             if variable is None:
                 places.append(None)
-            elif variable.place is None:
+                continue
+            storage = variable.tensor.storage
+            if storage.watch is not None:
+                watched = [storage, *(watched or ())]
+            if variable.place is None:
                 tensor = variable.tensor
                 kept = tensor if tensor.is_contiguous else tensor.clone()
                 number = next(self._numbers)
                 places.append(RecordedNode(None, (), (kept,), number, number, origin))
             else:
                 places.append(variable.place)
-        return RecordedNode(source, tuple(places), outputs, next(self._numbers), oldest, origin)
+        number = next(self._numbers)
+        for storage in watched or ():
+            assert storage.watch is not None
+            storage.watch.read(storage.bytes, number)
+        return RecordedNode(source, tuple(places), outputs, number, oldest, origin)
 
     # ---- variables
 
@@ -424,6 +435,9 @@ class DynamicGraph(Uncopied):
         """Run a program on the places of a computation; the gradients as leaves, or recorded, or neither."""
         allocate = self._pool.allocate
         roots = [computation.memory(number) for number in program.given]
+        for number, root in zip(program.given, roots, strict=True):
+            if root.storage.watch is not None:
+                computation.check_unwritten(number, root.storage)
         roots += [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.written]
         program.compiled.run(roots)
         tensors = [roots[one.root] if one.part is None else roots[one.root].view(*one.part) for one in program.results]

@@ -13,7 +13,9 @@ from itertools import count
 from operator import attrgetter
 from typing import TypeAlias
 
+from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.dynamic.calls import CALL
 from nnc.dynamic.prepared import PreparedCommand
@@ -29,6 +31,7 @@ from nnc.dynamic.record import (
     root_of,
     symbol_of,
 )  # fmt: skip
+from nnc.errors import UsageError
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
@@ -108,6 +111,23 @@ class Computation:
         memory = place.outputs[0] if type(place) is RecordedNode else root_of(place).memory
         assert isinstance(memory, Tensor)
         return memory
+
+    def check_unwritten(self, number: int, storage: Storage) -> None:
+        """UsageError where somebody wrote the memory of a root behind a node that has read it."""
+        names = {number, *(view for view, part in self.parts.items() if part[0] == number)}
+        first = next((node for node, read, _ in self.rows if not names.isdisjoint(read)), None)
+        if (
+            first is not None
+            and storage.watch is not None
+            and not storage.watch.is_as_read(storage.bytes, first.number)
+        ):
+            raise UsageError(
+                "backward",
+                got=f"{self.places[number].spec} in shared memory, written since {first.origin} read it",
+                need="what was read there",
+                fix="leave share=True out, or write when the gradient has been taken",
+                origin=caller_origin(),
+            )
 
 
 def _nodes_between(outputs: Iterable[Place], oldest: int) -> list[RecordedNode]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Protocol, TypeAlias
 
 from nnc.core.command import AnyCommand
@@ -129,6 +130,8 @@ Root: TypeAlias = RecordedNode | RecordedOutput
 Place: TypeAlias = RecordedNode | RecordedOutput | RecordedView
 # A place by number: that of its node or view, and which output of the node.
 Name: TypeAlias = tuple[int, int]
+# Of nodes and views of all graphs, which may share memory.
+NUMBERS = count()
 
 
 def root_of(place: Place) -> Root:

@@ -12,6 +12,7 @@ from nnc.core.dtype import F32, F64, DType, dtype_of
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.tensor import Tensor, as_array
+from nnc.core.watch import WatchedMemory
 from nnc.errors import UsageError
 
 
@@ -28,6 +29,8 @@ def tensor_of(value: ArrayLike | Tensor, dtype: DType | str | None, pool: Pool, 
         given = Tensor.from_numpy(given.numpy(), dtype)
     if share:
         _check_shared(value, given)
+        if given.storage.label == "numpy":
+            given.storage.watch = given.storage.watch or WatchedMemory()
         return given
     copy = Tensor.empty(given.spec, pool=pool)
     copy.copy_from(given.numpy())

@@ -14,8 +14,9 @@ from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
+from nnc.core.watch import WatchedMemory
 from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.record import Place
+from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
@@ -185,6 +186,11 @@ class Variable(ArrayOperand, Uncopied):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: object) -> object:
+        # Who takes it may write there; what was read before is what is there now.
+        storage = self.tensor.storage
+        if storage.watch is None:
+            storage.watch = WatchedMemory()
+            storage.watch.read(storage.bytes, next(NUMBERS))
         return self.tensor.__dlpack__(**options)  # type: ignore[arg-type]  # handed on as they come
 
     def __dlpack_device__(self) -> tuple[int, int]:
