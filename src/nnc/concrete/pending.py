@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -59,8 +58,10 @@ class PendingRun:
 
     def let_go(self) -> None:
         """Let one who waits go on. Behind the end of the run it does no harm to do so too often."""
-        with suppress(RuntimeError):
+        try:
             self.busy.release()
+        except RuntimeError:
+            return
 
     def meets(self, other: PendingRun) -> bool:
         """Whether the two touch the same memory."""

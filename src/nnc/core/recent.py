@@ -19,19 +19,25 @@ class RecentlyUsed(Generic[K, V]):
     whatever it takes.
     """
 
-    __slots__ = ("_lock", "_nbytes", "_table")
+    __slots__ = ("_last", "_lock", "_nbytes", "_table")
 
     def __init__(self, nbytes: Callable[[V], int]) -> None:
         self._nbytes = nbytes
         self._table: dict[K, V] = {}
+        # The one used last, which a caller with the very key gets without hashing it.
+        self._last: tuple[K, V] | None = None
         self._lock = fork_safe_lock()
 
     def get(self, key: K) -> V | None:
         """The value, which now is the one used last; None when it is not there."""
+        last = self._last
+        if last is not None and last[0] is key:
+            return last[1]
         with self._lock:
             value = self._table.pop(key, None)
             if value is not None:
                 self._table[key] = value
+                self._last = (key, value)
             return value
 
     def put(self, key: K, value: V) -> V:
@@ -39,6 +45,7 @@ class RecentlyUsed(Generic[K, V]):
         with self._lock:
             kept = self._table.pop(key, value)
             self._table[key] = kept
+            self._last = (key, kept)
             over = self._total() - SETTINGS.kept_bytes
             while len(self._table) > 1 and (over > 0 or len(self._table) > SETTINGS.kept_programs):
                 over -= self._nbytes(self._table.pop(next(iter(self._table))))

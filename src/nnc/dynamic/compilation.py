@@ -133,7 +133,7 @@ class CompiledFunction(Uncopied, Generic[P, R]):
         if len(program.inputs) > len(arrays):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
-        if graph.recording and any(type(one) is Variable and one.place is not None for one in arrays):
+        if graph.recording and _is_recorded(arrays):
             values = self._run_recorded(graph, program, arrays)
         else:
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
@@ -414,6 +414,16 @@ def _contiguous(value: Tree) -> Tensor:
 
 def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:
     """The dynamic graph of the first variable, or the default one."""
-    graph = next((one.graph for one in arrays if isinstance(one, Variable)), default_graph())
-    assert isinstance(graph, DynamicGraph)
-    return graph
+    for one in arrays:
+        if isinstance(one, Variable):
+            assert isinstance(one.graph, DynamicGraph)
+            return one.graph
+    return default_graph()
+
+
+def _is_recorded(arrays: Sequence[Any]) -> bool:
+    """Whether gradients may be asked for of one of them."""
+    for one in arrays:  # noqa: SIM110  # a generator would cost as much as all of its steps
+        if type(one) is Variable and one.place is not None:
+            return True
+    return False

@@ -389,14 +389,19 @@ class Compiled(Uncopied):
         An input that is also an output keeps its value as long as no other program runs.
         """
         arena, written = self._arena, self._written
-        missing = [root for root in self._inputs if written.get(root) != arena.turn]
+        turn, missing = arena.turn, []
+        for root in self._inputs:
+            if written.get(root) != turn:
+                missing.append(root)
         if missing:
             names = ", ".join(map(self.planned.graph.label, missing))
             need = "every input that outputs need written before each run"
             raise SymbolError("run", got=f"no value for {names}", need=need, fix="write() it")
-        arena.turn += 1
+        turn = arena.turn = turn + 1
         written.clear()
-        written.update((root, arena.turn) for root in self._inputs if root in self.planned.kept)
+        for root in self._inputs:
+            if root in self.planned.kept:
+                written[root] = turn
 
     # ---- building
 
