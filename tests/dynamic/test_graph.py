@@ -295,6 +295,13 @@ def test_variables_of_another_graph_are_refused(graph: DynamicGraph) -> None:
     np.testing.assert_array_equal((mine + other.detach(theirs)).numpy(), np.full(3, 3.0))
 
 
+def test_the_symbol_of_a_variable_of_another_graph_is_refused(graph: DynamicGraph) -> None:
+    with pytest.raises(SymbolError, match="key_of: got .* of another graph"):
+        graph.key_of(DynamicGraph().variable([1.0]))
+    with pytest.raises(SymbolError, match="key_of: got a int"):
+        graph.key_of(3)  # type: ignore[arg-type]  # what is tried
+
+
 def test_integers_have_no_gradient(graph: DynamicGraph) -> None:
     x = graph.variable(np.arange(3), I32)
     with pytest.raises(NotDifferentiableError, match="floating-point") as caught:

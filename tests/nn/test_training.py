@@ -317,3 +317,8 @@ def test_what_is_left_out_stays_as_it_is_from_then_on() -> None:
     model.optimizer = nn.Adam(0.1)
     model.train_on_batch(X, Y)
     assert not np.array_equal(weights(model), before)
+
+
+def test_a_history_of_other_rows_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ArgumentError, match="rows=True"):
+        nn.History(True)  # type: ignore[arg-type]  # what is tried

@@ -95,9 +95,13 @@ class DynamicGraph(Uncopied):
 
     def key_of(self, variable: Variable) -> TensorKey | None:
         """The symbol of a variable in the record, None for a constant."""
+        _check_variables("key_of", [variable])
         place = variable.place
         if place is None:
             return None
+        if variable.graph is not self:
+            got, need = f"{variable.spec} of another graph", "a variable of this one"
+            raise SymbolError("key_of", got=got, need=need, fix="ask the graph that recorded it")
         self._record.look(self._places)
         return self._record.key(place)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import shown
+from nnc.arguments import checked, shown
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.html import table_of, text_table
@@ -61,6 +61,7 @@ class Progress:
     epoch_done: bool
 
 
+@checked
 @dataclass(slots=True, repr=False)
 class History:
     """A row of figures per finished epoch, and whether all epochs were trained or why not.
