@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from pathlib import Path
 # Before anything of the package is imported, which reads this once.
 if sys.prefix != sys.base_prefix:
     os.environ.setdefault("NNC_CACHE_DIR", str(Path(sys.prefix) / "nnc-cache"))
+
+# A shell that starts a run in the background has it ignore Ctrl-C, and tests that press it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
