@@ -57,6 +57,7 @@ LEAVES: Mapping[str, Draw] = {
     "Cell": lambda world: world.random.choice((ops.lstm, ops.gru)),
     "DType": World.dtype,
     "Layout": World.layout,
+    "AnyLayout": World.any_layout,
     "Device": World.device,
     "TensorSpec": World.spec,
     "Tensor": World.tensor,
@@ -170,6 +171,8 @@ RECEIVERS: Mapping[str, Draw] = {
 }
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
+    "nnc.graph.screen.fitted": "called with texts of our own",
+    "nnc.graph.screen.preformatted": "called with texts of our own",
     "DynamicGraph.hold": "called when a variable gets a place in the record",
     "SymbolicGraph.add_exec": "appends a record as it is: `apply` is the checked way",
     "SymbolicGraph.replace_exec": "the caller keeps the graph free of cycles",

@@ -23,7 +23,7 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.device import Device
 from nnc.core.dtype import DTYPES, DType
 from nnc.core.serialize import save_tensors
-from nnc.core.spec import Layout, Shape, TensorSpec, spec
+from nnc.core.spec import AnyLayout, Blocked, Layout, Shape, TensorSpec, spec
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
@@ -137,6 +137,11 @@ class World:
     def layout(self) -> Layout:
         """A memory layout."""
         return self.random.choice(list(Layout))
+
+    def any_layout(self) -> AnyLayout:
+        """A memory layout; in blocks too."""
+        blocks = Blocked(self.random.choice(((5, 7), (3, 3, 5, 8), (0, 4))), self.random.choice((0, 1)), 4)
+        return self.layout() if self.chance(0.5) else blocks
 
     def device(self) -> Device:
         """The host, or a device that may not be there."""

@@ -16,7 +16,7 @@ from nnc.core.dtype import F32
 from nnc.core.serialize import load_tensors, save_tensors
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
-from nnc.errors import FormatError, UsageError
+from nnc.errors import DataError, FormatError, UsageError
 from nnc.nn.checkpoint import sealed, text_of
 from nnc.nn.data import Batches, BatchState, DataSet
 
@@ -262,3 +262,12 @@ def test_the_text_of_an_architecture_is_its_structure() -> None:
     assert text_of(own) == (
         "Options(rates=(0.5, 0.001), table=dict('plain'=Plain(function=state, kind=Path, size=3), 'type'=f32))"
     )
+
+
+def test_notes_that_json_lacks_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    model = nn.Model(nn.Dense(2), (3,))
+    with pytest.raises(DataError, match="notes: .*need what JSON has"):
+        nn.save_checkpoint(
+            tmp_path / "a.safetensors", model, nn.Position(0, BatchState(0), 4), notes={"mean": object()}
+        )
+    assert not [*tmp_path.iterdir()]

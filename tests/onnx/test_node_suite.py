@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from nnc.core.settings import SETTINGS
-from nnc.onnx import coverage
 from nnc.onnx.coverage import PASSED, UNFAIR, WRONG, Outcome, cases, outcome, page, totals
 from nnc.symbolic.passes import DEFAULT, Pass
 
@@ -50,12 +48,3 @@ def test_the_rest_is_refused_and_never_wrong_and_the_page_says_why() -> None:
 def test_at_least_95_of_100_node_tests_pass() -> None:
     known = cases()
     assert len([name for name in GOLDEN if name in known]) >= 0.95 * len(known)
-
-
-def test_cases_are_made_once_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [one for name, one in cases().items() if name in {"test_relu", "test_split_to_sequence_1"}]
-    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
-    monkeypatch.setattr(coverage, "load_model_tests", lambda kind: [made.pop(), made.pop()])
-    first, again = (cases.__wrapped__() for _ in range(2))
-    assert [outcome(case).kind for case in again.values()] == [PASSED, PASSED]
-    assert [case.model for case in again.values()] == [case.model for case in first.values()]

@@ -25,7 +25,7 @@ from nnc.core.dtype import DType
 from nnc.core.serialize import TensorFile, checksum, load_tensors, save_tensors
 from nnc.core.shield import Shield
 from nnc.core.tensor import Tensor
-from nnc.errors import FormatError
+from nnc.errors import DataError, FormatError
 from nnc.nn.combine import LayerParts
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.functional import Functional
@@ -84,6 +84,10 @@ def save_checkpoint(
     tensors = _tensors(model)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
     if notes:
+        try:
+            json.dumps(notes)
+        except (TypeError, ValueError) as error:
+            raise DataError("save_checkpoint", got=f"notes: {error}", need="what JSON has") from None
         facts = {**facts, "notes": notes}
     model.between_updates("save", lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from nnc.arguments import checked
 from nnc.concrete.profiling import RunProfile, profile
 from nnc.core.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
@@ -28,6 +29,7 @@ class Stepping(Protocol):
 WARMING, SHOWN = 2, 4
 
 
+@checked
 class TrainingPage(Callback):
     """Write a page to `path` after each epoch and at the end; `fit(report=path)` adds one. Results are the same."""
 

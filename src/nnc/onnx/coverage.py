@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 from collections import Counter
@@ -17,9 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import onnx
-from nnc.core.disk_cache import DiskCache
 from nnc.core.dtype import BF16, F16, TOLERANCE
-from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend
 from nnc.symbolic.passes import DEFAULT, Pass
@@ -56,17 +53,10 @@ class Outcome:
 
 @cache
 def cases() -> dict[str, TestCase]:
-    """All node tests of the installed package, by name; kept on disk, as the package takes 13 s to make them."""
-    kept, key = DiskCache(SETTINGS.cache_folder, "suite", ".pickle"), f"onnx-{onnx.__version__}-{np.__version__}"
-    content = kept.load(key)
-    if content is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = {one.name: one for one in load_model_tests(kind="node")}
-        kept.store(key, pickle.dumps(made))
-        return made
-    known: dict[str, TestCase] = pickle.loads(content)
-    return known
+    """All node tests of the installed package, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {one.name: one for one in load_model_tests(kind="node")}
 
 
 def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = DEFAULT) -> Outcome:
