@@ -250,6 +250,8 @@ def test_what_cannot_be_mapped_says_why() -> None:
     assert nnc.vmap(lambda x: x.sum())(np.ones((0, 3))).shape == (0,)
 
 
-def test_a_loss_of_numbers_without_an_axis_is_batched() -> None:
-    loss = nnc.vmap(ops.mean_squared_error)(nnc.tensor([0.0, 1.0, 3.0]), nnc.tensor([1.0, 1.0, 1.0]))
-    assert loss.tolist() == [1.0, 0.0, 4.0]
+def test_what_one_example_refuses_is_refused_under_a_batch() -> None:
+    x, y = np.ones(3), np.ones((3, 2))
+    for a, b in ((x, x), (x, y)):
+        with pytest.raises(ShapeError, match="mean_squared_error: .*need equal shapes"):
+            nnc.vmap(ops.mean_squared_error)(nnc.tensor(a), nnc.tensor(b))

@@ -33,6 +33,7 @@ from nnc.ops.batching import BATCHED, BatchedCall
 from nnc.ops.broadcast import broadcast_to, reshape
 from nnc.ops.movement import transpose
 from nnc.ops.operand import Operand
+from nnc.ops.rules import infer
 
 Function = Callable[..., Any]
 
@@ -168,7 +169,10 @@ class BatchedValue(ArrayOperand, Uncopied):
                 fix="loop over the examples, or give operator() a rule `batched`",
                 origin=caller_origin(),
             )
-        results: tuple[Any, ...] = BATCHED[command.op](_LevelCall(level, command, inputs))
+        call = _LevelCall(level, command, inputs)
+        # What one example refuses is refused: a rule sees axes that the example has not.
+        infer(command.op, command.attrs, call.specs)
+        results: tuple[Any, ...] = BATCHED[command.op](call)
         return tuple(BatchedValue(level, one) for one in results)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Any:  # noqa: ANN401  # a class is no type of its own

@@ -109,11 +109,10 @@ def batched_within(*same: int, axis: int = 0) -> Callable[[BatchedCall[Any]], tu
     """The rule of operators whose `axis` is a batch already: one that is longer; inputs `same` are for all of it."""
 
     def rule(call: BatchedCall[Any]) -> tuple[Operand, ...]:
-        own = [spec is not None and index not in same for index, spec in enumerate(call.specs)]
-        if not any(spec.rank for spec, is_own in zip(call.specs, own, strict=True) if spec is not None and is_own):
-            # Numbers without an axis: the batch is all that there is.
-            return call.apply([call.spread(index) if one else call.plain(index) for index, one in enumerate(own)])
-        inputs = [call.merged(index, axis) if one else call.plain(index) for index, one in enumerate(own)]
+        inputs = [
+            call.plain(index) if spec is None or index in same else call.merged(index, axis)
+            for index, spec in enumerate(call.specs)
+        ]
         return tuple(call.parted(y, axis) for y in call.apply(inputs))
 
     return rule
