@@ -189,8 +189,9 @@ __array_api_version__ = "2024.12"
 # Functions call each other without this: it is for those who call from outside, whose line errors name.
 for _module in (fft, linalg, sys.modules[__name__]):
     for _name, _value in tuple(vars(_module).items()):
-        if isfunction(_value) and not _name.startswith("_"):
+        if isfunction(_value) and _value.__module__.startswith(__name__):
             setattr(_module, _name, located(explained(_value)))
+            getattr(_module, _name).__module__ = _module.__name__
 
 
 def __array_namespace_info__() -> NamespaceInfo:

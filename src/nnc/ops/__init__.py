@@ -44,5 +44,8 @@ from nnc.ops.sampling import *
 from nnc.ops.softmaxes import *
 from nnc.ops.window import *
 
-# Functions call each other without this: it is for those who call from outside.
-globals().update({name: explained(value) for name, value in tuple(globals().items()) if isfunction(value)})
+# Functions call each other without this: it is for those who call from outside, and for pickle, which looks here.
+for _name, _value in tuple(globals().items()):
+    if isfunction(_value) and _value.__module__.startswith(__name__):
+        globals()[_name] = explained(_value)
+        globals()[_name].__module__ = __name__
