@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -344,8 +346,22 @@ def test_compiled_functions_are_shared_between_threads_and_not_copied() -> None:
     for thread in threads:
         thread.join()
     assert got == {number: [expected[number]] * 50 for number in range(4)}
-    with pytest.raises(UsageError, match="CompiledFunction"):
-        copy.copy(compiled)
+
+
+@nnc.compile
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_a_compiled_function_is_copied_and_pickled_like_a_function() -> None:
+    assert copy.deepcopy(doubled) is pickle.loads(pickle.dumps(doubled)) is doubled
+    other = pickle.loads(pickle.dumps(nnc.compile(ops.square, deterministic=True)))
+    assert other.options.deterministic
+    nameless = nnc.compile(functools.partial(lambda x, power: x**power, power=2))
+    for one in (other, copy.deepcopy(other), copy.copy(nameless)):
+        np.testing.assert_array_equal(one(X), X * X)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(nnc.compile(lambda x: x))
 
 
 def test_what_cannot_be_called_is_refused() -> None:

@@ -15,10 +15,11 @@ part of that one's program.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
 from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.eager import default_graph
@@ -107,10 +107,11 @@ class _Recorded:
         return self.structure.unflatten([one if place is None else values[place] for place, one in pairs])
 
 
-class CompiledFunction(Uncopied, Generic[P, R]):
-    """A function that runs as one native program for each signature of its arguments."""
+class CompiledFunction(Generic[P, R]):
+    """A function that runs as one native program for each signature of its arguments.
 
-    instead: ClassVar[str] = "compile() the function where it is needed"
+    Copied and pickled like the function: by its name where it is the module's, else anew, with programs of its own.
+    """
 
     def __init__(self, function: Callable[P, R], options: CompileOptions = CompileOptions()) -> None:
         checked_tuning("compile", options.autotune, options.deterministic)
@@ -139,6 +140,14 @@ class CompiledFunction(Uncopied, Generic[P, R]):
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
         result: R = program.assembled(values)
         return result
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # A partial function has no name.
+        place: str = getattr(self, "__qualname__", "")
+        found: object = sys.modules.get(self.__module__)
+        for name in place.split("."):
+            found = getattr(found, name, None)
+        return place if found is self else (CompiledFunction, (self.function, self.options))
 
     def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
         """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array.
