@@ -1,10 +1,10 @@
 """Recurrent networks over whole sequences: for each step, sums = left[step before] · u, then the cell.
 
 Rows of the batch do not meet, so an item is a block of rows with all its steps, and no worker waits for another
-between steps. A first phase packs u, or its transpose for a gradient, into panels of units; a tile of rows against a
-panel stays in registers, and its cell follows while it is there. A panel of a cell with several gates holds the same
-units of each gate, one behind the other. What a tile's cell reads and writes is far from what the tile before it did,
-so its cache lines are asked for during the product.
+between steps. A first phase packs u, or its transpose for a gradient, into panels of units, one for each gate, as wide
+as the register tile that suits a block. The sums of a panel of each gate lie in the worker's scratch, and the cells of
+these units follow. What they read and write is far from what the cells before them did, so its cache lines are asked
+for during the product.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from nnc.backends.llvm.frame.kernel import (
     Generator,
     Phase,
     PhaseWriter,
-    WithoutScratch,
     aligned,
     ceiling,
     even_block,
@@ -30,7 +29,7 @@ from nnc.backends.llvm.frame.row import (
     Views,
     filled,
 )
-from nnc.backends.llvm.frame.tile import Accumulators, Tile, candidates, nanoseconds
+from nnc.backends.llvm.frame.tile import FMA_LATENCY, Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.backends.llvm.ir.builder import F32, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
@@ -40,14 +39,15 @@ from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_G
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
-# Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
-CELL_ROWS = 4
+# Rows whose cells are computed side by side in f32, half as many with few registers; in f64 the C library is called
+# lane by lane.
+CELL_ROWS, FEW_REGISTERS = 4, 16
 
 _Finish = Callable[[Place, Sequence[Value]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrent(WithoutScratch):
+class Recurrent:
     """Sequences [steps, batch, parts · units] through a cell of `CELLS`; operands are the cell's, contiguous.
 
     With `reverse` the steps go from the last to the first; gradients go the other way round.
@@ -64,6 +64,10 @@ class Recurrent(WithoutScratch):
     def workspace(self, target: TargetDescription) -> int:
         """The packed panels, and what is kept in f32 from step to step."""
         return self.panel_bytes(target) + sum(self.kept.values())
+
+    def scratch(self, target: TargetDescription) -> int:
+        """The sums of a block of rows and a panel of each gate."""
+        return aligned(_Panels.of(self, target).sum_elements * self.work.size)
 
     def panel_bytes(self, target: TargetDescription) -> int:
         """The packed panels."""
@@ -111,32 +115,36 @@ class Recurrent(WithoutScratch):
 
 @dataclass(frozen=True, slots=True)
 class _Panels:
-    """panel[group][k][lane]: `inner` steps k of the sum; a group is a gate, or the only one of a gradient."""
+    """panel[group][k][lane]: `inner` steps k of the sum; a group is a gate, or the only one of a gradient.
+
+    The sums of a block of `rows` lie as sums[group][row][lane].
+    """
 
     tile: Tile
     groups: int
     inner: int
+    rows: int
     count: int
     packing: Packing
     group_stride: int
 
     @classmethod
     def of(cls, problem: Recurrent, target: TargetDescription) -> _Panels:
-        """Panels of one vector of units, for each gate."""
+        """Panels as wide as the register tile for a block of rows and the units of a gate."""
         units, gates, backward = problem.units, problem.row.gates, problem.row.backward
         groups, rows = 1 if backward else gates, min(problem.batch, problem.block_rows)
-        fitting = [tile for tile in candidates(target, problem.work) if tile.vectors == groups]
-        tile = min(fitting, key=lambda tile: tile.covering(rows, tile.columns))
-        width = tile.lanes
+        tile = min(candidates(target, problem.work), key=lambda tile: tile.covering(rows, units) * _waiting(tile))
         lane_stride, depth_stride = (gates * units, 1) if backward else (1, gates * units)
-        packing = Packing(problem.scalar, tile.lanes, width, lane_stride, depth_stride, units % width != 0)
+        ragged = units % tile.columns != 0
+        packing = Packing(problem.scalar, tile.lanes, tile.columns, lane_stride, depth_stride, ragged)
         inner = gates * units if backward else units
-        return cls(tile, groups, inner, ceiling(units, width), packing, units)
+        block = ceiling(rows, tile.rows) * tile.rows
+        return cls(tile, groups, inner, block, ceiling(units, tile.columns), packing, units)
 
     @property
     def width(self) -> int:
         """Units of a panel."""
-        return self.packing.width
+        return self.tile.columns
 
     @property
     def group_elements(self) -> int:
@@ -147,6 +155,16 @@ class _Panels:
     def elements(self) -> int:
         """Elements of all panels."""
         return self.count * self.groups * self.group_elements + self.tile.lanes
+
+    @property
+    def sum_elements(self) -> int:
+        """Elements of the sums of a block."""
+        return self.groups * self.rows * self.width
+
+
+def _waiting(tile: Tile) -> float:
+    """What sums that only just cover the latency of a multiply-add take longer: at x86-64-v3 4x3 is faster than 4x2."""
+    return 1.2 if tile.cycles <= FMA_LATENCY else 1.0
 
 
 def _pack(module: Module, name: str, problem: Recurrent, panels: _Panels) -> Phase:
@@ -222,32 +240,43 @@ class _RecurrentWriter:
         place.write(place.carried("by_h") + sums[0] if carries else sums[0], "by_h")
 
     def _tiles(self, step: CellStep, low: Value, high: Value, finish: _Finish) -> None:
-        """for panel, for tile of rows: the sums, then `finish` on them"""
-        b, tile, panels = self.b, self.panels.tile, self.panels
-        with b.loop(0, panels.count) as panel, b.loop(low, high, tile.rows) as row:
-            acc = Accumulators.zeros(b, tile, self.problem.work)
-            rows = [b.least(row + index, high - 1) for index in range(tile.rows)]
-            self._sum(acc, step, panel, rows)
-            for first in range(0, tile.rows, self._cell_rows):
-                with b.when(b.compare("<", row + first, high)) if first else b.always():
-                    self._cells(acc, step, panel, rows, range(first, min(first + self._cell_rows, tile.rows)), finish)
+        """for panel: the sums of all rows, then `finish` on them"""
+        b, panels = self.b, self.panels
+        with b.loop(0, panels.count) as panel:
+            with b.loop(0, panels.groups) as group, b.loop(low, high, panels.tile.rows) as row:
+                self._sum(step, panel, group, row, low, high)
+            first = panel * panels.width
+            last = b.least(first + panels.width, self.problem.units)
+            with b.loop(low, high, self._cell_rows) as row, b.loop(first, last, panels.tile.lanes) as unit:
+                self._cells(step, row, low, high, unit, unit - first, finish)
 
     @property
     def _cell_rows(self) -> int:
-        return CELL_ROWS if self.problem.work == F32 else 1
+        if self.problem.work != F32:
+            return 1
+        most = CELL_ROWS if self.b.target.vector_registers > FEW_REGISTERS else CELL_ROWS // 2
+        return min(most, 1 << (self.problem.batch - 1).bit_length())
 
     def _cells(
-        self, acc: Accumulators, step: CellStep, panel: Value, rows: Sequence[Value], chosen: range, finish: _Finish
+        self, step: CellStep, row: Value, low: Value, high: Value, unit: Value, lane: Value, finish: _Finish
     ) -> None:
-        """`finish` on some rows, the last one again and again up to a power of two of them"""
-        b, lanes, unit = self.b, self.panels.tile.lanes, panel * self.panels.width
-        mask = b.mask(self.problem.units - unit, lanes) if self.panels.packing.ragged else None
-        count = 1 << (len(chosen) - 1).bit_length()
-        taken = [min(chosen.start + index, chosen.stop - 1) for index in range(count)]
-        place = Place(self.memory, step, [rows[index] for index in taken], unit, lanes, mask)
+        """`finish` on a vector of units of some rows, the last of the block again and again up to their number"""
+        b, lanes, panels = self.b, self.panels.tile.lanes, self.panels
+        mask = b.mask(self.problem.units - unit, lanes) if self.problem.units % lanes else None
+        rows = [b.least(row + index, high - 1) for index in range(self._cell_rows)]
+        kind = Type(self.problem.work, lanes)
+        places = [self._sums_of(b.constant(group), one - low) for group in range(panels.groups) for one in rows]
+        sums = [b.load(place, lane, kind) for place in places]
+        each = len(rows)
         finish(
-            place, [b.join([acc.slots[index][group].get() for index in taken]) for group in range(self.panels.groups)]
+            Place(self.memory, step, rows, unit, lanes, mask),
+            [b.join(sums[group * each : group * each + each]) for group in range(panels.groups)],
         )
+
+    def _sums_of(self, group: Value, row: Value) -> Value:
+        """Where the sums of a row of the block begin."""
+        panels = self.panels
+        return self.b.offset(self.w.scratch, (group * panels.rows + row) * panels.width, self.problem.work)
 
     def _left(self, step: CellStep, row: Value) -> Value:
         """Where the row begins that is multiplied: what the step computed before left, or the first state."""
@@ -260,26 +289,30 @@ class _RecurrentWriter:
         start = b.offset(memory.operands["h"], row * self.panels.inner, scalar)
         return b.choose(step.begins, start, place)
 
-    def _sum(self, acc: Accumulators, step: CellStep, panel: Value, rows: Sequence[Value]) -> None:
-        """acc[i][group] = sum over k of left[rows[i], k] * panel[group][k]; nothing to begin with
+    def _sum(self, step: CellStep, panel: Value, group: Value, row: Value, low: Value, high: Value) -> None:
+        """sums[group][i] = sum over k of left[row + i, k] * panel[group][k]; nothing to begin with
 
         Meanwhile the lines are asked for that the cells of the rows will read and write, those of one row at a time.
         """
         b, panels, scalar = self.b, self.panels, self.problem.work
-        tile, groups = panels.tile, panels.groups
-        left = [self._left(step, row) for row in rows]
+        tile = panels.tile
+        rows = [b.least(row + index, high - 1) for index in range(tile.rows)]
+        left = [self._left(step, one) for one in rows]
         depth = b.constant(panels.inner)
         if self.cell.backward:
             depth = b.choose(step.begins, b.constant(0), depth)
-        gates = [
-            b.offset(self.packed, (panel * groups + group) * panels.group_elements, scalar) for group in range(groups)
-        ]
+        gate = b.offset(self.packed, (panel * panels.groups + group) * panels.group_elements, scalar)
+        acc = Accumulators.zeros(b, tile, scalar)
         share = ceiling(panels.inner, tile.rows)
         with b.loop(0, tile.rows) as index:
-            self.memory.ask(step, rows[0] + index, panel * panels.width, panels.width)
+            self.memory.ask(step, rows[0] + index, panel * panels.width, panels.width, group, panels.groups)
             with b.loop(index * share, b.least(index * share + share, depth)) as k:
-                vectors = [b.load(gate, k * panels.width, Type(scalar, tile.lanes)) for gate in gates]
+                vectors = load_row(b, gate, k * panels.width, tile, scalar, [None] * tile.vectors)
                 acc.multiply([b.load(place, k, Type(scalar)) for place in left], vectors)
+        for offset, slots in enumerate(acc.slots):
+            place = self._sums_of(group, row - low + offset)
+            for vector, slot in enumerate(slots):
+                b.store(slot.get(), place, vector * tile.lanes)
 
 
 def _recurrent(kind: str, gradient: str = "") -> Generate:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
@@ -60,15 +61,17 @@ class CellMemory:
         """Where a row begins of what step number `index` keeps."""
         return (index % 2 * self.sizes[0] + row) * self.width(name)
 
-    def ask(self, step: CellStep, row: Value, unit: Value, units: int) -> None:
-        """Ask for the cache lines of units [unit, unit + units) of a row of all sequences."""
+    def ask(self, step: CellStep, row: Value, unit: Value, units: int, turn: Value, turns: int) -> None:
+        """Ask for the cache lines of units [unit, unit + units) of a row of all sequences, some parts in each turn."""
         elements = self.b.target.machine.line_bytes // self.stored.size
         count = ceiling(units, elements)
         for name, parts in self.parts.items():
             start = self.start(name, step.moment, row) + unit
-            for part in range(parts):
-                for line in range(count):
-                    place = part * self.sizes[1] + line * elements
+            each = ceiling(parts, turns)
+            first = turn * each
+            with self.b.when(self.b.compare("<", first, parts)) if turns > 1 else self.b.always():
+                for index, line in product(range(each), range(count)):
+                    place = (first + index) * self.sizes[1] + line * elements
                     self.b.prefetch(self.operands[name], start + place, self.stored)
 
 
