@@ -35,6 +35,8 @@ MASKED_BITS = 512
 MOST_ASKED = 4
 # Steps of k that take long enough to fetch a tile of c meanwhile.
 FETCHING_DEPTH = 64
+# Steps of k in one round of the loop: 0.94 to 0.97 of the time of one, 128x768x768 and 128x768x3072 in blocks.
+STEPS_AT_ONCE = 4
 # Steps of k that are packed of all panels in turn: lines of so many rows of a stay in a set of the nearest cache.
 FEW_STEPS = 8
 
@@ -322,6 +324,15 @@ class _GemmWriter:
             found += [(b.offset(m.b, start + i * apart, self.scalar), problem.b_inner) for i in range(each)]
         return found
 
+    def _ask(self, asked: list[tuple[Value, int]], k: Value, *, first: bool) -> None:
+        """For what the next blocks read at this step; once in a round of steps where one line holds them all."""
+        b, halves = self.b, self.s.a_packing.steps
+        line = b.target.machine.line_bytes // self.scalar.size
+        for place, step in asked:
+            for half in range(halves):
+                if (first and not half) or step * halves * STEPS_AT_ONCE > line:
+                    b.prefetch(place, (k * halves + half) * step, self.scalar)
+
     def _following(self, block: _GemmBlock, column: Value) -> Value:
         """Where the panel of b after this one begins: beside it, or below the first of the block."""
         b, problem, columns = self.b, self.problem, self.s.tile.columns
@@ -365,18 +376,19 @@ class _GemmWriter:
         steps = words_of(block.depth, s.a_packing.steps)
         # One line of c a step: all at once would hold up what the tile reads.
         fetching = b.least(steps, s.tile.rows * s.tile.vectors) if s.depth >= FETCHING_DEPTH else b.constant(0)
-        for first, last in ((b.constant(0), fetching), (fetching, steps))[s.depth < FETCHING_DEPTH :]:
-            with b.loop(first, last) as k:
-                if last is fetching:
-                    self._fetch(m, block, row, column, k)
-                for place, step in asked:
-                    for half in range(s.a_packing.steps):
-                        b.prefetch(place, (k * s.a_packing.steps + half) * step, self.scalar)
-                vectors = load_row(b, right, k * right_step, s.tile, stored, right_masks)
-                if stored != kind:
-                    vectors = [b.cast(vector, kind) for vector in vectors]
-                factors = [b.load(place, k * left_step, Type(kind)) for place in left]
-                acc.multiply(factors, vectors)
+        single = steps - (steps - fetching) // STEPS_AT_ONCE * STEPS_AT_ONCE
+        for first, last, count in ((b.constant(0), single, 1), (single, steps, STEPS_AT_ONCE)):
+            with b.loop(first, last, count) as start:
+                for step in range(count):
+                    k = start + step
+                    if last is single and s.depth >= FETCHING_DEPTH:
+                        self._fetch(m, block, row, column, k)
+                    self._ask(asked, k, first=step == 0)
+                    vectors = load_row(b, right, k * right_step, s.tile, stored, right_masks)
+                    if stored != kind:
+                        vectors = [b.cast(vector, kind) for vector in vectors]
+                    factors = [b.load(place, k * left_step, Type(kind)) for place in left]
+                    acc.multiply(factors, vectors)
 
     def _finish(
         self,
