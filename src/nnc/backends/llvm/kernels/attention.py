@@ -5,14 +5,15 @@ are seen; there they become powers, which weigh v, and each row of y is divided 
 item is one key and value head: its query heads and their blocks of rows follow each other, so that k' and v' are summed
 in one fixed order. With `causal` the rows of a register tile are multiplied with what the last of them sees.
 
-Before, k (and for the gradient v) is transposed: kt[b, h, d, column], rows padded with zeros. Forward, where the blocks
-of a head share it, that is done for all heads into the workspace; in the gradient each item does it for itself.
+Before, k (and for the gradient v) of the head is transposed into the scratch: kt[d, column], rows padded with zeros.
+Forward, the blocks of a head that follow each other share it. Few rows, such as the one of a generated token, are
+multiplied with k as it lies.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -37,6 +38,11 @@ from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64
 NANOSECONDS_PER_MOVE = 0.15
+# Transposing a key takes as long as some 26 rows take longer without (0.5 ns an element; 70 cycles instead of 32 for 16
+# keys of 64 features).
+FEW_ROWS = 16
+# Rows whose scores become powers side by side, and half as many with few registers.
+ROWS_TOGETHER, FEW_REGISTERS = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,11 @@ class Attention:
         return (ceiling(self.columns, lanes) | 1) * lanes
 
     @property
+    def transposed(self) -> bool:
+        """Whether enough rows are multiplied with a key."""
+        return self.gradient or self.rows * (self.heads // self.groups) > FEW_ROWS
+
+    @property
     def block(self) -> int:
         """Rows of one block of scores."""
         return min(GRADIENT_ROWS if self.gradient else BLOCK_ROWS, self.rows)
@@ -80,44 +91,33 @@ class Attention:
         return self.packing(target, features).extent(features)
 
     def workspace(self, target: TargetDescription) -> int:
-        """Transposed k; none for the gradient."""
-        heads = 0 if self.gradient else self.batch * self.groups
-        return aligned(heads * self.head_elements(target, self.features) * self.scalar.size)
+        """None: every worker transposes for itself."""
+        return 0
 
     def scratch(self, target: TargetDescription) -> int:
-        """A block of scores, and two numbers for each of its rows; for the gradient see `_GradientWriter`."""
+        """Transposed k, a block of scores, two numbers for each of its rows; for the gradient see `_GradientWriter`."""
         scores = self.block * self.padded(target)
         if not self.gradient:
-            return aligned((scores + 2 * self.block) * self.scalar.size)
+            return aligned((self.key_elements(target) + scores + 2 * self.block) * self.scalar.size)
         turned = self.head_elements(target, self.features) + self.head_elements(target, self.values)
         return aligned((2 * scores + turned + self.columns * self.features) * self.scalar.size)
 
+    def key_elements(self, target: TargetDescription) -> int:
+        """Elements of transposed k of one head where there is need of it."""
+        return self.head_elements(target, self.features) if self.transposed else 0
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        """Transposition, then products; for the gradient products alone."""
+        """One phase; an item is a block of rows of a head, or for the gradient a key head."""
         target = module.target
         pairs = self.rows * self.columns / (1 + self.causal)
         work = self.batch * self.heads * pairs * (self.features + self.values)
+        with phase(module, name) as w:
+            (_GradientWriter if self.gradient else _ForwardWriter)(self, w).write()
         if self.gradient:
-            with phase(module, name) as w:
-                _GradientWriter(self, w).write()
             return (Phase(name, self.batch * self.groups, nanoseconds(target, self.scalar, 3 * work) + 100.0),)
-        names = f"{name}_transpose", f"{name}_products"
-        heads = self.batch * self.groups
-        moved = NANOSECONDS_PER_MOVE * heads * self.head_elements(target, self.features)
-        with phase(module, names[0]) as w, w.b.loop(w.begin, w.end) as item:
-            memory = w.argument(5 + (self.mask is not None))
-            turn(self, w.b, w.argument(1), item, self.features, self.place_of(w.b, memory, item))
-        with phase(module, names[1]) as w:
-            _ForwardWriter(self, w).write()
         blocks = self.batch * self.heads * ceiling(self.rows, self.block)
-        return (
-            Phase(names[0], heads, moved),
-            Phase(names[1], blocks, nanoseconds(target, self.scalar, 1.5 * work) + 100.0),
-        )
-
-    def place_of(self, b: Builder, memory: Value, head: Value) -> Value:
-        """Where one transposed head of k lies in the workspace."""
-        return b.offset(memory, head * self.head_elements(b.target, self.features), self.scalar)
+        moved = NANOSECONDS_PER_MOVE * self.batch * self.groups * self.key_elements(target)
+        return (Phase(name, blocks, moved + nanoseconds(target, self.scalar, 1.5 * work) + 100.0),)
 
 
 def turn(problem: Attention, b: Builder, x: Value, item: Value, features: int, place: Value) -> None:
@@ -126,6 +126,18 @@ def turn(problem: Attention, b: Builder, x: Value, item: Value, features: int, p
     start = item // p.groups * (p.columns * p.groups * features) + item % p.groups * features
     source = b.offset(x, start, p.scalar)
     p.packing(b.target, features).pack(b, source, b.constant(p.columns), b.constant(features), place)
+
+
+def sums_of_each(b: Builder, vectors: Sequence[Value]) -> Value:
+    """out[i] = sum of the lanes of vectors[i], as many as they have lanes: halves of two vectors at once"""
+    lanes = size = len(vectors)
+    while len(vectors) > 1:
+        size //= 2
+        low = [lane for lane in range(2 * lanes) if lane // size % 2 == 0]
+        high = [lane + size for lane in low]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [b.shuffle(one, other, low) + b.shuffle(one, other, high) for one, other in pairs]
+    return vectors[0]
 
 
 class _AttentionWriter:
@@ -172,71 +184,152 @@ class _AttentionWriter:
         b = self.b
         return lambda row, end: Bounds(b.constant(columns), b.constant(0), self.seen(first + end))
 
-    def hide(self, line: Value, visible: Value) -> None:
-        """Zeros behind what one row sees, as far as the other rows of its tile see, or the columns of a tile reach."""
-        b = self.b
-        count = b.least(b.constant(self.problem.columns) - visible, MOST_ROWS)
-        zero, behind = b.zero(self.vector), b.offset(line, visible, self.scalar)
-        self.each(count, lambda index, mask: b.store(zero, behind, index, mask))
-
     def each(self, count: Value, body: Callable[[Value, Value], None]) -> None:
         """body(index, mask) for the vectors of `count` elements"""
         with self.b.loop(0, count, self.lanes) as index:
             body(index, self.b.mask(count - index, self.lanes))
 
-    def hidden(self, batch: Value, head: Value, row: Value) -> Callable[[Value, Value, Value], Value]:
-        """score(s, column, mask) with the operand mask applied."""
-        b, p = self.b, self.problem
+    def rows_together(self) -> int:
+        """How many rows of scores are computed side by side."""
+        return ROWS_TOGETHER if self.b.target.vector_registers > FEW_REGISTERS else ROWS_TOGETHER // 2
+
+
+class _ScoreRows:
+    """Some rows of a block of scores side by side: the instructions of each fill the waiting times of the others.
+
+    Values are the rows one behind the other. Of the last rows of a block the very last may be there several times.
+    """
+
+    def __init__(
+        self, writer: _AttentionWriter, batch: Value, head: Value, first: Value, row: Value, count: Value
+    ) -> None:
+        b, p = writer.b, writer.problem
+        self.writer, self.b, self.lanes = writer, b, writer.lanes
+        self.places = [b.least(row + index, count - 1) for index in range(writer.rows_together())]
+        self.seen = [writer.seen(first + place + 1) for place in self.places]
+        # Zeros behind what a row sees, as far as the other rows of its register tile see, or the columns of one reach.
+        self.end = b.least(self.seen[-1] + MOST_ROWS, p.columns)
+        self._masks = [self._mask(batch, head, first + place) for place in self.places]
+
+    def each(self, body: Callable[[Value, Value | None], None]) -> None:
+        """body(index, mask) for vectors of columns: what all rows see without a mask, and then the rest"""
+        b, lanes = self.b, self.lanes
+        whole = self.seen[0] // lanes * lanes
+        with b.loop(0, whole, lanes) as index:
+            body(index, None)
+        with b.loop(whole, self.end, lanes) as index:
+            body(index, b.join([b.mask(seen - index, lanes) for seen in self.seen]))
+
+    def load(self, matrix: Matrix, index: Value) -> Value:
+        """A vector of each row."""
+        lines = [self.writer.rows_of(matrix, place).base for place in self.places]
+        return self.b.join([self.b.load(line, index, self.writer.vector) for line in lines])
+
+    def store(self, value: Value, matrix: Matrix, index: Value) -> None:
+        """Write what `load` reads."""
+        for place, part in zip(self.places, self._parts(value), strict=True):
+            self.b.store(part, self.writer.rows_of(matrix, place).base, index)
+
+    def splat(self, values: Sequence[Value]) -> Value:
+        """A number for each row."""
+        return self.b.join([self.b.splat(value, self.lanes) for value in values])
+
+    def fold(self, value: Value, combine: str) -> list[Value]:
+        """A number of each row."""
+        return [self.b.fold(part, combine) for part in self._parts(value)]
+
+    def masked(self, score: Value, index: Value) -> Value:
+        """The scores with the operand mask applied."""
+        if self.writer.problem.mask is None:
+            return score
+        parts = zip(self._parts(score), self._masks, self.seen, strict=True)
+        return self.b.join([mask(part, index, self.b.mask(seen - index, self.lanes)) for part, mask, seen in parts])
+
+    def _parts(self, value: Value) -> list[Value]:
+        starts = range(0, value.type.lanes, self.lanes)
+        return [self.b.shuffle(value, value, range(start, start + self.lanes)) for start in starts]
+
+    def _mask(self, batch: Value, head: Value, row: Value) -> Callable[[Value, Value, Value], Value]:
+        """score(s, column, mask) of one row"""
+        b, p = self.b, self.writer.problem
         if p.mask is None:
             return lambda score, column, mask: score
-        steps = p.mask_strides
+        kind, steps = p.mask, p.mask_strides
         start = batch * steps[0] + head * steps[1] + row * steps[2]
-        place = b.offset(self.w.argument(6 if p.gradient else 3), start, p.mask)
-        kind = Type(p.mask, self.lanes)
+        place = b.offset(self.writer.w.argument(6 if p.gradient else 3), start, kind)
 
         def apply(score: Value, column: Value, mask: Value) -> Value:
             if steps[3] == 1:
-                read = b.load(place, column, kind, mask)
+                read = b.load(place, column, Type(kind, self.lanes), mask)
             else:
-                read = b.splat(b.load(place, 0, Type(kind.scalar)), self.lanes)
-            return b.choose(read, score, -math.inf) if p.mask == BOOL else score + read
+                read = b.splat(b.load(place, 0, Type(kind)), self.lanes)
+            return b.choose(read, score, -math.inf) if kind == BOOL else score + read
 
         return apply
 
 
 class _ForwardWriter(_AttentionWriter):
-    """y and lse of blocks of rows."""
+    """y and lse of blocks of rows. In the scratch: transposed k, a block of scores, the largest ones and their sums."""
+
+    def __init__(self, problem: Attention, writer: PhaseWriter) -> None:
+        super().__init__(problem, writer)
+        sizes = problem.key_elements(self.b.target), problem.block * self.padded, problem.block
+        keys, scores, self.tops, self.totals = (
+            self.b.offset(writer.scratch, start, problem.scalar) for start in accumulate((0, *sizes))
+        )
+        self.keys, self.scores = Matrix(keys, self.padded), Matrix(scores, self.padded)
 
     def write(self) -> None:
-        """for block: scores, powers, weighted sum of v"""
+        """for block: k if it is another head's, scores, powers, weighted sum of v"""
         b, p = self.b, self.problem
         blocks = ceiling(p.rows, p.block)
+        sharing = p.heads // p.groups * blocks
         with b.loop(self.w.begin, self.w.end) as item:
             batch, rest = item // (p.heads * blocks), item % (p.heads * blocks)
             head, first = rest // blocks, rest % blocks * p.block
+            if p.transposed:
+                with b.when(b.either(b.compare("==", item, self.w.begin), b.compare("==", item % sharing, 0))):
+                    turn(p, b, self.w.argument(1), item // sharing, p.features, self.keys.base)
             self._block(batch, head, first, b.least(p.rows - first, p.block))
 
     def _block(self, batch: Value, head: Value, first: Value, count: Value) -> None:
         b, p = self.b, self.problem
         masked = p.mask is not None
         group = head // (p.heads // p.groups)
-        scores = Matrix(self.w.scratch, self.padded)
-        tops = b.offset(self.w.scratch, p.block * self.padded, self.scalar)
-        totals = b.offset(tops, p.block, self.scalar)
+        scores, tops, totals = self.scores, self.tops, self.totals
         q = self.rows_of(self.head(0, batch, head, p.rows, p.heads, p.features), first)
-        keys = Matrix(p.place_of(b, self.w.argument(5 + masked), batch * p.groups + group), self.padded)
         y = self.rows_of(self.head(3 + masked, batch, head, p.rows, p.heads, p.values), first)
         v = self.head(2, batch, group, p.columns, p.groups, p.values)
-        seen = self.columns_of(first, p.features)
-        BlockProduct(p.scalar, q, keys, scores, seen, (p.block, p.columns), p.scale).write(b, count)
-        with b.loop(0, count) as row:
-            top, total = self._powers(batch, head, first + row, self.rows_of(scores, row).base)
-            b.store(top, tops, row)
-            b.store(total, totals, row)
+        if p.transposed:
+            seen = self.columns_of(first, p.features)
+            BlockProduct(p.scalar, q, self.keys, scores, seen, (p.block, p.columns), p.scale).write(b, count)
+        else:
+            self._dots(q, self.head(1, batch, group, p.columns, p.groups, p.features), scores, first, count)
+        with b.loop(0, count, self.rows_together()) as row:
+            rows = _ScoreRows(self, batch, head, first, row, count)
+            for place, top, total in zip(rows.places, *self._powers(rows, scores), strict=True):
+                b.store(top, tops, place)
+                b.store(total, totals, place)
         lse = b.offset(self.w.argument(4 + masked), (batch * p.heads + head) * p.rows + first, self.scalar)
         self._conclude(tops, totals, count, lse)
         steps = self.steps_of(first, p.values)
         BlockProduct(p.scalar, scores, v, y, steps, (p.block, p.values), factors=totals).write(b, count)
+
+    def _dots(self, q: Matrix, k: Matrix, scores: Matrix, first: Value, count: Value) -> None:
+        """scores[row, column] = scale * sum_d q[row, d] * k[column, d] for a register of columns at once"""
+        b, p, lanes = self.b, self.problem, self.lanes
+        with b.loop(0, self.seen(first + count), lanes) as column, b.loop(0, count) as row:
+            left = self.rows_of(q, row).base
+            keys = [self.rows_of(k, b.least(column + index, p.columns - 1)).base for index in range(lanes)]
+            sums = [b.variable(b.zero(self.vector)) for _ in keys]
+
+            def add(index: Value, mask: Value, left: Value = left) -> None:
+                vector = b.load(left, index, self.vector, mask)
+                for key, total in zip(keys, sums, strict=True):
+                    total.set(b.fma(vector, b.load(key, index, self.vector, mask), total.get()))
+
+            self.each(b.constant(p.features), add)
+            b.store(sums_of_each(b, [total.get() for total in sums]) * p.scale, self.rows_of(scores, row).base, column)
 
     def _conclude(self, tops: Value, totals: Value, count: Value, lse: Value) -> None:
         """lse = top + ln total, and 1 / total in its place; +inf and 1 for rows that see nothing"""
@@ -252,32 +345,32 @@ class _ForwardWriter(_AttentionWriter):
 
         self.each(count, conclude)
 
-    def _powers(self, batch: Value, head: Value, row: Value, line: Value) -> tuple[Value, Value]:
-        """Scores of one row to powers of e; the largest score and the sum. Columns that the row does not see get 0."""
+    def _powers(self, rows: _ScoreRows, scores: Matrix) -> tuple[list[Value], list[Value]]:
+        """Scores to powers of e; the largest score of each row and the sum. Columns that a row does not see get 0."""
         b, masked = self.b, self.problem.mask is not None
-        visible = self.seen(row + 1)
-        apply = self.hidden(batch, head, row)
-        top = b.variable(b.constant(-math.inf, self.vector))
+        kind = Type(self.scalar, self.lanes * len(rows.places))
+        top = b.variable(b.constant(-math.inf, kind))
 
-        def largest(index: Value, mask: Value) -> None:
-            score = b.choose(mask, apply(b.load(line, index, self.vector, mask), index, mask), -math.inf)
+        def largest(index: Value, mask: Value | None) -> None:
+            score = rows.masked(rows.load(scores, index), index)
             if masked:
-                b.store(score, line, index, mask)
-            top.set(b.maximum(top.get(), score))
+                rows.store(score, scores, index)
+            # A NaN that is missed here is met again in the power.
+            top.set(b.larger(top.get(), score if mask is None else b.choose(mask, score, -math.inf)))
 
-        self.each(visible, largest)
-        highest = b.fold(top.get(), "maximum")
-        base = b.choose(b.compare("==", highest, -math.inf), b.zero(highest.type), highest)
-        shift, total = b.splat(base, self.lanes), b.variable(b.zero(self.vector))
+        rows.each(largest)
+        tops = rows.fold(top.get(), "larger")
+        shift = rows.splat([b.choose(b.compare("==", one, -math.inf), b.zero(one.type), one) for one in tops])
+        total = b.variable(b.zero(kind))
 
-        def power(index: Value, mask: Value) -> None:
-            value = mathematics.exponential(b, b.load(line, index, self.vector, mask) - shift)
-            total.set(total.get() + b.choose(mask, value, 0.0))
-            b.store(value, line, index, mask)
+        def power(index: Value, mask: Value | None) -> None:
+            value = mathematics.decay(b, rows.load(scores, index) - shift)
+            value = value if mask is None else b.choose(mask, value, 0.0)
+            total.set(total.get() + value)
+            rows.store(value, scores, index)
 
-        self.each(visible, power)
-        self.hide(line, visible)
-        return highest, b.fold(total.get(), "add")
+        rows.each(power)
+        return tops, rows.fold(total.get(), "add")
 
 
 class _GradientWriter(_AttentionWriter):
@@ -344,8 +437,11 @@ class _GradientWriter(_AttentionWriter):
         BlockProduct(p.scalar, q, self.keys, self.weights, seen, shape, p.scale).write(b, count)
         seen = self.columns_of(first, p.values)
         BlockProduct(p.scalar, g, self.turned_values, self.slopes, seen, shape).write(b, count)
-        with b.loop(0, count) as row:
-            self._differentiate(batch, head, first + row, row, self._dot(g, y, row))
+        with b.loop(0, count, self.rows_together()) as row:
+            rows = _ScoreRows(self, batch, head, first, row, count)
+            start = (batch * p.heads + head) * p.rows + first
+            lse = b.offset(self.w.argument(5), start, self.scalar)
+            self._differentiate(rows, lse, [self._dot(g, y, place) for place in rows.places])
         k = self.head(2, batch, group, p.columns, p.groups, p.features)
         turned_slopes = Matrix(self.slopes.base, 1, self.padded)
         turned_weights = Matrix(self.weights.base, 1, self.padded)
@@ -385,27 +481,22 @@ class _GradientWriter(_AttentionWriter):
         self.each(b.constant(self.problem.values), add)
         return b.fold(total.get(), "add")
 
-    def _differentiate(self, batch: Value, head: Value, row: Value, line: Value, dot: Value) -> None:
-        """p = e^(s - lse) and scale * s' = scale * p * (t - dot) of one row; 0 where a column is not seen"""
+    def _differentiate(self, rows: _ScoreRows, lse: Value, dots: Sequence[Value]) -> None:
+        """p = e^(s - lse) and scale * s' = scale * p * (t - dot) of some rows; 0 where a column is not seen"""
         b, p = self.b, self.problem
-        visible = self.seen(row + 1)
-        apply = self.hidden(batch, head, row)
-        weights, slopes = self.rows_of(self.weights, line).base, self.rows_of(self.slopes, line).base
-        lse = b.load(
-            b.offset(self.w.argument(5), (batch * p.heads + head) * p.rows, self.scalar), row, Type(self.scalar)
-        )
-        shift, subtracted = b.splat(lse, self.lanes), b.splat(dot, self.lanes)
+        shift = rows.splat([b.load(lse, place, Type(self.scalar)) for place in rows.places])
+        subtracted = rows.splat(dots)
 
-        def write(index: Value, mask: Value) -> None:
-            score = apply(b.load(weights, index, self.vector, mask), index, mask)
-            weight = mathematics.exponential(b, score - shift)
-            slope = weight * (b.load(slopes, index, self.vector, mask) - subtracted) * p.scale
-            b.store(weight, weights, index, mask)
-            b.store(slope, slopes, index, mask)
+        def write(index: Value, mask: Value | None) -> None:
+            score = rows.masked(rows.load(self.weights, index), index)
+            weight = mathematics.decay(b, score - shift)
+            slope = weight * (rows.load(self.slopes, index) - subtracted) * p.scale
+            if mask is not None:
+                weight, slope = b.choose(mask, weight, 0.0), b.choose(mask, slope, 0.0)
+            rows.store(weight, self.weights, index)
+            rows.store(slope, self.slopes, index)
 
-        self.each(visible, write)
-        self.hide(weights, visible)
-        self.hide(slopes, visible)
+        rows.each(write)
 
 
 def _wide_and_filled(attrs: object, inputs: Specs, outputs: Specs) -> str:
