@@ -53,6 +53,39 @@ def test_values_are_those_of_eager_code() -> None:
     assert compiled.recorded == 1
 
 
+def test_containers_of_variables_are_a_part_of_the_signature() -> None:
+    x, y = nnc.tensor(X), nnc.tensor(2 * X)
+    compiled = nnc.compile(lambda *trees: trees)
+    forms: list[tuple[Any, ...]] = [
+        (x, y),
+        ([x, y],),
+        ((x, y),),
+        ([x], y),
+        ([x], [y]),
+        ([x, [y]],),
+        ({"a": x, "b": y},),
+        ({"b": x, "a": y},),
+        ([], x, y),
+    ]
+    for _ in range(2):
+        for form in forms:
+            assert repr(compiled(*form)) == repr(form)
+    assert compiled.recorded == len(forms)
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_each_call_goes_to_the_tensors_of_that_call(count: int) -> None:
+    compiled = nnc.compile(lambda parts: [2 * part for part in parts])
+    kept = []
+    for factor in range(1, 5):
+        parts = [nnc.tensor(factor * number * X) for number in range(count)]
+        kept.append((factor, compiled(parts)))
+    for factor, results in kept:
+        for number, result in enumerate(results):
+            np.testing.assert_array_equal(result.numpy(), 2 * factor * number * X)
+    assert compiled.recorded == 1
+
+
 def test_a_new_signature_is_recorded_anew() -> None:
     seen: list[object] = []
 

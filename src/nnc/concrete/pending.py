@@ -158,7 +158,10 @@ class PendingRuns:
 
     def exclusively(self, work: Callable[[], R]) -> R:
         """What `work` gives. Nothing else runs meanwhile but what it runs on this thread."""
-        return work() if self._own_hold() is not None else self._within(PendingRun(None, None, None), work)
+        # Asked here too, because a call takes as long as the rest of it where nobody else runs.
+        if self._hold is not None and self._own_hold() is not None:
+            return work()
+        return self._within(PendingRun(None, None, None), work)
 
     def submit(
         self, body: ConcreteBody, keys: frozenset[ExecKey], plan: RunPlan, context: Context, stream: Stream
@@ -197,8 +200,6 @@ class PendingRuns:
         return hold if hold is not None and hold.context is None and hold.thread == threading.get_ident() else None
 
     def _rivals(self, run: PendingRun) -> list[PendingRun]:
-        if not self._items:
-            return []
         self._items = [item for item in self._items if item.signal is None or not item.signal.emitted]
         return [item for item in self._items if item.meets(run)]
 
@@ -211,13 +212,14 @@ class PendingRuns:
             try:
                 self._end(run)
             finally:
-                self._end(run)
+                if not run.ended or run.busy.locked():
+                    self._end(run)
 
     def _begin(self, run: PendingRun) -> None:
         me = run.thread = threading.get_ident()
         run.busy.acquire()
         with self._lock:
-            rivals = self._rivals(run)
+            rivals = self._rivals(run) if self._items else []
             if rivals and any(rival.works_on(me) for rival in rivals):
                 raise UsageError(
                     "run",
@@ -232,10 +234,10 @@ class PendingRuns:
             self._hold = run
 
     def _end(self, run: PendingRun) -> None:
-        if not run.ended or run.busy.locked():
-            with self._lock:
-                if self._hold is run:
-                    self._hold = None
-                self._items = [item for item in self._items if item is not run]
-                run.ended = True
-                run.let_go()
+        with self._lock:
+            if self._hold is run:
+                self._hold = None
+            if run in self._items:
+                self._items.remove(run)
+            run.ended = True
+            run.let_go()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -120,8 +120,8 @@ class CompiledFunction(Generic[P, R]):
         self.options = options
         self.recorded = 0
         self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda one: one.compiled.memory().program)
-        # Signatures of calls with eager values alone, by their specs.
-        self._flat: TwoGenerations[tuple[TensorSpec, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
+        # Signatures of calls with eager values alone, by their containers and specs.
+        self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = Arena(0)
         self._pool = Pool()
         self._lock = fork_safe_rlock()
@@ -134,7 +134,7 @@ class CompiledFunction(Generic[P, R]):
         if len(program.inputs) > len(arrays):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
-        if graph.recording and _is_recorded(arrays):
+        if _is_recorded(arrays) and graph.recording:
             values = self._run_recorded(graph, program, arrays)
         else:
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
@@ -190,16 +190,15 @@ class CompiledFunction(Generic[P, R]):
 
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
         """The program of the signature, and the arrays among the arguments."""
-        specs = _specs_of_variables(args) if not kwargs else None
-        signature = None if specs is None else self._flat.get(specs)
+        arrays: list[Any] = []
+        key = None if kwargs else _key_of_variables(args, arrays)
+        signature = None if key is None else self._eager.get(key)
         if signature is None:
             leaves, structure = flatten((args, kwargs))
             signature = (structure, tuple(map(_kind, leaves)))
-            if specs is not None:
-                self._flat.put(specs, signature)
+            if key is not None:
+                self._eager.put(key, signature)
             arrays = [leaf for leaf in leaves if _is_tensor(leaf)]
-        else:
-            arrays = list(args)
         program = self._programs.get(signature)
         if program is None:
             with self._lock:
@@ -343,14 +342,25 @@ def compile(
     return CompiledFunction(function, options)
 
 
-def _specs_of_variables(args: Sequence[Any]) -> tuple[TensorSpec, ...] | None:
-    """The specs of arguments that are eager values one and all, which say all of the signature."""
-    specs = []
-    for one in args:
-        if type(one) is not Variable:
+def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable, ...] | None:
+    """What says all of the signature where the leaves are eager values one and all, which go to `arrays`; else None.
+
+    Specs, and each container as its kind, what is in it and, of a dictionary, the keys.
+    """
+    found: list[Any] = []
+    for one in parts:
+        kind = type(one)
+        if kind is Variable:
+            arrays.append(one)
+            found.append(one.tensor.spec)
+            continue
+        if kind is not list and kind is not tuple and kind is not dict:
             return None
-        specs.append(one.tensor.spec)
-    return tuple(specs)
+        inner = _key_of_variables(one.values() if kind is dict else one, arrays)
+        if inner is None:
+            return None
+        found += (kind, inner, tuple(one) if kind is dict else ())
+    return tuple(found)
 
 
 def _is_tensor(leaf: object) -> bool:

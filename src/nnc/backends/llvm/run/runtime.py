@@ -42,6 +42,8 @@ WINDOW = 64
 Words = NDArray[np.int64]
 # Steps, their number, workers, the stop flag, scratch memory, its stride: slots side by side. The words that follow are
 # not among them: what is packed is zero for a moment, and late workers read there.
+# Up to so many operands are moved one by one; beyond that NumPy takes less time (3: 0.5 of 1.9 µs, 16: 1.3 of 2.0).
+FEW_OPERANDS = 16
 _RUN_SLOTS = struct.Struct("=6q")
 
 
@@ -403,7 +405,13 @@ class NativeProgram(Uncopied):
         def move(bases: Sequence[int]) -> None:
             addresses[target] = np.array(bases, dtype=np.int64)[which] + offsets
 
-        return move
+        words, rows = addresses.data, [*zip(target.tolist(), which.tolist(), offsets.tolist(), strict=True)]
+
+        def move_few(bases: Sequence[int]) -> None:
+            for place, base, offset in rows:
+                words[place] = bases[base] + offset
+
+        return move if len(rows) > FEW_OPERANDS else move_few
 
     def run(self) -> None:
         """Run all steps and return when the last one is done."""
