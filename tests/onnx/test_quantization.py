@@ -54,6 +54,26 @@ def test_operands_that_were_dequantized_are_multiplied_as_bytes() -> None:
     assert load(file, backend="reference").memory(n=3).bound < 4096
 
 
+def test_two_activations_are_multiplied_as_bytes_where_only_the_right_one_has_a_point() -> None:
+    nodes = [
+        node("QuantizeLinear", "x s none", "q"),
+        node("DequantizeLinear", "q s none", "a"),
+        node("QuantizeLinear", "v s z", "r"),
+        node("DequantizeLinear", "r s z", "b"),
+        node("MatMul", "a b", "y"),
+    ]
+    given = {"s": POINTS["s"], "z": POINTS["z"], "none": np.uint8(0)}
+    file = model(nodes, {"x": [3, 64], "v": [64, 5]}, ["y"], given)
+    x, v = np.abs(X), X[:1].T @ X[1:2, :5]
+    left, right = np.clip(np.rint(x / POINTS["s"]), 0, 255), quantized(v) - 120
+    for backend in ("reference", ""):
+        loaded = load(file, backend=backend)
+        np.testing.assert_allclose(
+            loaded.run({"x": x, "v": v})["y"], left @ right * POINTS["s"] ** 2, rtol=1e-5, atol=1e-4
+        )
+    assert "integer_product" in str(names(load(file, backend="reference")))
+
+
 def test_convolutions_of_dequantized_bytes_are_summed_as_integers() -> None:
     x = GENERATOR.normal(size=(1, 4, 7, 7)).astype(np.float32)
     w, scales = (

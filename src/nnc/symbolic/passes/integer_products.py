@@ -23,7 +23,7 @@ from nnc.core.dtype import F32, I8, I32, U8
 from nnc.core.spec import TensorSpec
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.movement import TRANSPOSE, transpose
 from nnc.ops.pointwise import CAST, MULTIPLY, add, cast, multiply
 from nnc.ops.products import GEMM
@@ -114,7 +114,10 @@ def _of_bytes(match: Match) -> Replacement | None:
         command = Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups))
     if not _pays(match, command, left.values.spec, right.values.spec):
         return None
-    sums = match.graph.apply(command, (left.values, right.values, left.zero, right.zero))[0]
+    zeros = left.zero, right.zero
+    if left.zero is None and right.zero is not None:
+        zeros = scalar_like(left.values, 0), right.zero
+    sums = match.graph.apply(command, (left.values, right.values, *zeros))[0]
     y = dequantize(sums, multiply(left.scale, right.scale), _nothing(match.graph))
     return (y if bias is None else add(y, bias),)
 
