@@ -13,6 +13,7 @@ from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
 from nnc.ops.pointwise import ADD, RELU
 from nnc.ops.quantization import (
     DEQUANTIZE,
+    DEQUANTIZED_PRODUCT,
     DYNAMIC_QUANTIZE,
     INTEGER_CONVOLUTION,
     INTEGER_PRODUCT,
@@ -67,6 +68,21 @@ def _dynamic() -> Iterator[Case]:
     yield Case(
         DYNAMIC_QUANTIZE, DynamicQuantizeAttrs(), (Argument((40, 9), positive),), FLOATS, "positive", smooth=False
     )
+
+
+def _dequantized() -> Iterator[Case]:
+    for shape, inner, columns in (
+        ((1,), 19, 70),
+        ((8,), 16, 33),
+        ((9,), 16, 33),
+        ((2, 1), 5, 160),
+        ((2,), 0, 3),
+        ((0,), 4, 4),
+    ):
+        for kind in (I8, U8):
+            x, q, scale = Argument((*shape, inner)), Argument((inner, columns), whole, kind), Argument((columns,), few)
+            yield Case(DEQUANTIZED_PRODUCT, NONE, (x, q, scale, None), FLOATS, f"{kind}")
+        yield Case(DEQUANTIZED_PRODUCT, NONE, (x, q, scale, Argument((columns,))), FLOATS, "bias")
 
 
 PLAIN = (IntegerProductAttrs(), IntegerProductAttrs(True), IntegerProductAttrs(False, True))
@@ -155,5 +171,6 @@ def rows() -> Iterator[Case]:
     yield from _epilogues()
     yield from _elementwise()
     yield from _dynamic()
+    yield from _dequantized()
     yield from _products()
     yield from _convolutions()

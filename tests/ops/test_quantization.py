@@ -40,6 +40,32 @@ def test_zeros_have_the_scale_one_and_what_is_not_finite_shows() -> None:
     assert np.isnan(ops.dequantize(y, scale, zero).numpy()).all()
 
 
+def test_a_product_of_dequantized_weights_is_that_of_floats_and_so_are_its_gradients_and_batches() -> None:
+    generator = np.random.default_rng(3)
+    x, scale, bias = (generator.normal(size=shape).astype(np.float32) for shape in ((2, 3, 7), (5,), (5,)))
+    q = const(generator.integers(-128, 128, (7, 5)), "i8")
+
+    def exact(x, scale, bias):
+        return ops.gemm(x, ops.dequantize(q, scale, const(0, "i8"))) + bias
+
+    def fused(x, scale, bias):
+        return ops.dequantized_product(x, q, scale, bias)
+
+    given = [const(one) for one in (x, scale, bias)]
+    np.testing.assert_allclose(fused(*given).numpy(), exact(*given).numpy(), rtol=1e-5, atol=1e-4)
+    grads = [
+        nnc.grad(lambda *a, f=f: ops.reduce_sum(ops.tanh(f(*a) / 99), (0, 1, 2)), (0, 1, 2)) for f in (fused, exact)
+    ]
+    for got, want in zip(grads[0](*given), grads[1](*given), strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
+    some = const(x), const(np.stack([scale, scale + 1])), const(np.stack([bias, -bias]))
+    want = np.stack([exact(*(one[row] for one in some)).numpy() for row in range(2)])
+    np.testing.assert_allclose(nnc.vmap(fused)(*some).numpy(), want, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        nnc.vmap(lambda x: fused(x, *given[1:]))(some[0]).numpy(), fused(*given).numpy(), rtol=1e-6
+    )
+
+
 def test_sums_wrap_modulo_two_to_the_32() -> None:
     a, b = const(np.full((1, 70000), 255), "u8"), const(np.full((70000, 1), 255), "u8")
     want = 70000 * 255 * 255
@@ -124,3 +150,15 @@ def test_wrong_operands_are_refused_by_name() -> None:
         ops.quantize(const(np.zeros(3)), const(1, "f64"), const(0, "u8"))
     with pytest.raises(ShapeError, match="leading"):
         ops.dynamic_quantize(const(np.zeros(3)), leading=2)
+
+
+def test_what_a_product_of_dequantized_weights_is_not_made_of_is_refused() -> None:
+    x, q, scale = const(np.zeros((2, 4))), const(np.zeros((4, 3)), "i8"), const(np.zeros(3))
+    with pytest.raises(DTypeError, match="q of i8 or u8"):
+        ops.dequantized_product(x, x, scale)
+    with pytest.raises(DTypeError, match="scale and bias of x's element type"):
+        ops.dequantized_product(x, q, const(np.zeros(3), "f64"))
+    with pytest.raises(ShapeError, match="q\\[k, n\\]"):
+        ops.dequantized_product(const(np.zeros((2, 3))), q, scale)
+    with pytest.raises(ShapeError, match="scale and bias of shape \\[3\\]"):
+        ops.dequantized_product(x, q, scale, const(0))

@@ -5,6 +5,7 @@
     quantize:             q[i…] = saturate(round(x[i…] / scale) + zero), halves to even, nan as 0
     dequantize:           x[i…] = (q[i…] - zero) · scale
     dynamic_quantize:     q, scale and zero of x, so that 0 and all of x are in the range of q
+    dequantized_product:  y[…, m, n] = (sum_k x[…, m, k] · q[k, n]) · scale[n] + bias[n]
     integer_product:      y[…, m, n] = sum_k (a[…, m, k] - a_zero) · (b[…, k, n] - b_zero)
     integer_convolution:  y[n, o…, f] = sum_{k…, c} (x[n, o·stride + k·dilation - before…, c] - x_zero)
                                                     · (w[k…, c, f] - w_zero)
@@ -24,13 +25,14 @@ from nnc.core.dtype import F32, F64, I8, I16, I32, U8, U16, DType
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, broadcast_shapes, contiguous_strides, spec
 from nnc.errors import ArityError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
-from nnc.ops.broadcast import reshape, sum_to
+from nnc.ops.broadcast import reduce_sum, reshape, sum_to
 from nnc.ops.convolutions import convolution
-from nnc.ops.examples import IMAGE, MATRIX, SCALAR, Example
-from nnc.ops.fill import scalar_like
+from nnc.ops.examples import IMAGE, MATRIX, ROW, SCALAR, Example
+from nnc.ops.fill import fill_like, scalar_like
 from nnc.ops.movement import EmbedAttrs, embed, slice_axis, transpose
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.pointwise import cast, multiply, subtract
+from nnc.ops.pointwise import add, cast, multiply, subtract
+from nnc.ops.products import gemm
 from nnc.ops.rules import (
     FLOATS,
     Applied,
@@ -46,7 +48,15 @@ from nnc.ops.rules import (
 from nnc.ops.window import Window, check_layout, output_sizes, window_of
 from nnc.ops.work import per_element, present
 
-__all__ = ["dequantize", "dynamic_quantize", "integer_convolution", "integer_product", "quads", "quantize"]
+__all__ = [
+    "dequantize",
+    "dequantized_product",
+    "dynamic_quantize",
+    "integer_convolution",
+    "integer_product",
+    "quads",
+    "quantize",
+]
 
 QUANTIZED = (I8, U8, I16, U16)
 BYTES = (I8, U8)
@@ -137,6 +147,31 @@ def _infer_dynamic(attrs: DynamicQuantizeAttrs, specs: Specs) -> Specs:
     return (replace(x, dtype=U8), replace(x, shape=slices, dtype=F64 if x.dtype is F64 else F32), spec(slices, U8))
 
 
+def _infer_dequantized(attrs: NoAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
+    x, q, scale = (present(one) for one in specs[:3])
+    bias = specs[3]
+    shown = f"x={x}, q={q}, scale={scale}" + (f", bias={bias}" if bias else "")
+    check_kinds(FLOATS, x)
+    _check("dequantized_product", "q", q, BYTES)
+    if scale.dtype is not x.dtype or (bias is not None and bias.dtype is not x.dtype):
+        raise DTypeError("dequantized_product", got=shown, need="scale and bias of x's element type", fix="cast() them")
+    if x.rank < 2 or q.rank != 2 or x.shape[-1] != q.shape[0]:
+        raise ShapeError("dequantized_product", got=shown, need="x[…, m, k] and q[k, n]")
+    columns = q.shape[1:]
+    if scale.shape != columns or (bias is not None and bias.shape != columns):
+        raise ShapeError("dequantized_product", got=shown, need=f"scale and bias of shape {list(columns)}")
+    return (replace(x, shape=(*x.shape[:-1], *columns)),)
+
+
+def _dequantized_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    """Of x, scale and bias: q is of integers."""
+    g, (x, q, scale, *_) = single(gradients), call.inputs
+    axes = tuple(range(g.spec.rank - 1))
+    left = gemm(g, dequantize(q, scale, scalar_like(q, 0)), transpose_b=True) if call.needed[0] else None
+    sums = reduce_sum(multiply(g, dequantized_product(x, q, fill_like(scale, 1))), axes) if call.needed[2] else None
+    return (left, None, sums, reduce_sum(g, axes) if call.needed[3:] == (True,) else None)
+
+
 def _infer_product(attrs: IntegerProductAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
     a, b = present(specs[0]), present(specs[1])
     shown = f"a={a}, b={b}, {attrs}"
@@ -189,6 +224,11 @@ def _infer_convolution(attrs: IntegerConvolutionAttrs, specs: tuple[TensorSpec |
     return (replace(x, shape=(x.shape[0], *spatial, filters), dtype=I32),)
 
 
+def _dequantized_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """2 · |y| · k"""
+    return 2 * outputs[0].elements * present(inputs[0]).shape[-1]
+
+
 def _product_work(attrs: IntegerProductAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
     """2 · |y| · k"""
     return 2 * outputs[0].elements * present(inputs[0]).shape[-2 if attrs.transpose_a else -1]
@@ -197,6 +237,19 @@ def _product_work(attrs: IntegerProductAttrs, inputs: OptionalSpecs, outputs: Se
 def _convolution_work(attrs: IntegerConvolutionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
     """2 · |y| · |w| / filters"""
     return 2 * outputs[0].elements * (present(inputs[1]).elements // max(outputs[0].shape[-1], 1))
+
+
+def _batched_dequantized(call: BatchedCall[NoAttrs]) -> tuple[Operand, ...]:
+    """One product over the rows of all examples where these share all but x, else one of floats for each."""
+    if not any(call.batched[1:]):
+        return call.apply([call.spread(0), *(call.plain(place) for place in (1, 2, 3))])
+
+    def wide(operands: Sequence[Operand]) -> Sequence[Operand]:
+        x, q, scale, *bias = operands
+        y = gemm(x, dequantize(q, scale, scalar_like(q, 0)))
+        return [add(y, bias[0]) if bias else y]
+
+    return call.composed(wide)
 
 
 def _batched_product(call: BatchedCall[IntegerProductAttrs]) -> tuple[Operand, ...]:
@@ -261,6 +314,18 @@ DYNAMIC_QUANTIZE = operator(
     example=Example(DynamicQuantizeAttrs(), (MATRIX,)),
     doc="scale = (max(x, 0) - min(x, 0)) / 255, 1 where x is 0; zero = round(-min(x, 0) / scale); y = quantize(x, …)",
 )
+DEQUANTIZED_PRODUCT = operator(
+    "dequantized_product",
+    NoAttrs,
+    ("x", "q", "scale", "bias"),
+    infer=_infer_dequantized,
+    gradient=_dequantized_gradient,
+    optional=(3,),
+    work=_dequantized_work,
+    batched=_batched_dequantized,
+    example=Example(NoAttrs(), (MATRIX, _WORD, ROW, ROW)),
+    doc="y[…, m, n] = (sum_k x[…, m, k] · q[k, n]) · scale[n] + bias[n], q of bytes",
+)
 INTEGER_PRODUCT = operator(
     "integer_product",
     IntegerProductAttrs,
@@ -288,7 +353,7 @@ INTEGER_CONVOLUTION = operator(
     doc="the convolution of x - x_zero with w - w_zero, bytes into i32, modulo 2^32",
 )
 
-OPERATORS = (QUANTIZE, DEQUANTIZE, DYNAMIC_QUANTIZE, INTEGER_PRODUCT, INTEGER_CONVOLUTION)
+OPERATORS = (QUANTIZE, DEQUANTIZE, DYNAMIC_QUANTIZE, DEQUANTIZED_PRODUCT, INTEGER_PRODUCT, INTEGER_CONVOLUTION)
 
 
 def quantize(x: T, scale: T, zero: T) -> T:
@@ -308,6 +373,11 @@ def dynamic_quantize(x: T, *, leading: int = 0) -> tuple[T, T, T]:
     """
     y, scale, zero = x.apply(Command(DYNAMIC_QUANTIZE, DynamicQuantizeAttrs(leading)), (x,))
     return y, scale, zero
+
+
+def dequantized_product(x: T, q: T, scale: T, bias: T | None = None) -> T:
+    """y = (x @ q) · scale + bias: floats times the bytes q[k, n], with a scale per column; q is read as it is."""
+    return apply(DEQUANTIZED_PRODUCT, NoAttrs(), x, q, scale, bias)
 
 
 def quads(x: T) -> T:

@@ -73,6 +73,23 @@ def test_two_products_of_one_activation_share_its_bytes() -> None:
     assert len(outputs) == 2
 
 
+@pytest.mark.parametrize(("rows", "op"), [(1, "dequantized_product"), (64, "gemm")])
+def test_products_of_few_rows_read_bytes_and_others_have_their_weights_dequantized(rows: int, op: str) -> None:
+    graph = SymbolicGraph()
+    x, w, bias = (graph.input(spec(shape), name) for name, shape in (("x", (rows, 9)), ("w", (70, 9)), ("b", (70,))))
+    y = ops.gemm(x, w, bias, transpose_b=True)
+    values = named([x, w, bias])
+    (want,) = interpret(graph, [y], values)
+    (row,) = quantize_products(graph, [w, bias], "weights", "llvm")
+    (got,) = interpret(graph, [y], values)
+    assert faults(graph) == ()
+    assert 0 < np.abs(got - want).max() < 0.03 * np.abs(want).max()
+    assert row.bytes_after == 70 * 9 + 4 * 70
+    precompute(graph, [w, bias], [y])
+    assert op in names(graph)
+    assert ("dequantize" in names(graph)) == (rows > 1)
+
+
 def test_what_stays_says_why() -> None:
     graph = SymbolicGraph()
     x, w, many = graph.input(spec((4, 4)), "x"), graph.input(spec((4, 4)), "w"), graph.input(spec((2, 4, 4)), "many")

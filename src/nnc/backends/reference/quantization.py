@@ -52,6 +52,15 @@ def dynamic_quantize(attrs: DynamicQuantizeAttrs, inputs: Inputs, outputs: Outpu
         write(output, value.reshape(output.shape))
 
 
+def dequantized_product(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[…, m, n] = (sum_k x[…, m, k] · q[k, n]) · scale[n] + bias[n]."""
+    x, q, scale, bias = inputs
+    assert q is not None
+    left = widen(x)
+    y = product(left, q.astype(left.dtype)) * widen(scale)
+    write(outputs[0], y if bias is None else y + widen(bias))
+
+
 def shifted(x: Array | None, zero: Array | None) -> Array:
     """x - zero, in f64."""
     assert x is not None
@@ -101,6 +110,7 @@ ROWS: Rows = {
     ops.QUANTIZE: quantize,
     ops.DEQUANTIZE: dequantize,
     ops.DYNAMIC_QUANTIZE: dynamic_quantize,
+    ops.DEQUANTIZED_PRODUCT: dequantized_product,
     ops.INTEGER_PRODUCT: integer_product,
     ops.INTEGER_CONVOLUTION: integer_convolution,
 }

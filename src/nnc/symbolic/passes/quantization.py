@@ -2,7 +2,7 @@
 
     w ≈ q · s[n], q in i8, s[n] = max |w[…, n]| / 127              per output channel, symmetric: no zero
 
-    weights     y = x @ (q · s)                                     the weights are 8 bits until they are read
+    weights     y = x @ (q · s) or (x @ q) · s                      the weights are 8 bits until they are read
     dynamic     y = (x_q @ q - x_zero · sum_k q[k, n]) · (x_s · s)  x_q, x_s, x_zero = dynamic_quantize(x), sums in i32
 
 What depends on weights alone is for `precompute`. A convolution whose window reads beside the data is given x_zero,
@@ -20,7 +20,7 @@ from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import F32, I8, I32, U8, DType
 from nnc.core.origin import inherited_origin
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.graph import Op
 from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
 from nnc.ops.convolutions import CONVOLUTION
@@ -49,6 +49,7 @@ from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL
 from nnc.ops.products import GEMM
 from nnc.ops.quantization import (
     DEQUANTIZE,
+    DEQUANTIZED_PRODUCT,
     INTEGER_CONVOLUTION,
     INTEGER_PRODUCT,
     QUAD,
@@ -150,6 +151,9 @@ class _Quantization:
         bias = None if record.inputs[2] is None else graph.symbol(record.inputs[2])
         rows, scale = self._weights(record, w)
         if self.mode == "weights":
+            command = self._product_of_few_rows(record, x.spec, rows.spec)
+            if command is not None:
+                return self._written(record, command, (x, rows, scale, bias))
             wide = dequantize(rows, scale, _zero(graph, I8))
             for writer in graph.writers(wide.key):
                 graph.keep(writer)
@@ -168,6 +172,14 @@ class _Quantization:
         if bias is None:
             return self._written(record, Command(DEQUANTIZE, NoAttrs()), (sums, factor, zero))
         return self._written(record, Command(ADD, NoAttrs()), (dequantize(sums, factor, zero), bias))
+
+    def _product_of_few_rows(self, record: ExecSymbol, x: TensorSpec, rows: TensorSpec) -> Command[Any] | None:
+        """The product that reads bytes, where it has a kernel: its weights take longer to be dequantized than read."""
+        if record.command.op is not GEMM or record.command.attrs.transpose_a:
+            return None
+        command = Command(DEQUANTIZED_PRODUCT, NoAttrs())
+        specs = (x, rows, TensorSpec(rows.shape[1:], F32, x.layout, x.device), None)
+        return command if self._backend_of(command, specs) != "reference" else None
 
     def _written(self, record: ExecSymbol, command: Command[Any], inputs: Sequence[Symbol | None]) -> Symbol:
         """The command's result, in the place of the record's unless both are to be compared."""
@@ -240,6 +252,9 @@ class _Quantization:
         *kernel, inner, columns = w.shape
         shape = (*kernel, -(-inner // QUAD), columns, QUAD) if command.attrs.quads else w.shape
         specs = (TensorSpec(x.shape, U8, x.layout, x.device), TensorSpec(shape, I8, w.layout, w.device), None, None)
+        return self._backend_of(command, specs)
+
+    def _backend_of(self, command: Command[Any], specs: OptionalSpecs) -> str:
         return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), self.backend)
 
     def _name(self, weights: TensorKey) -> str:

@@ -1,5 +1,7 @@
 """Matrix times vector: y[j] = sum_k m[j, k] * v[k] + bias[j], where each element of m is read once.
 
+    of bytes, a few vectors:  y[r, j] = (sum_k m[j, k] * v[r, k]) * scale[j] + bias[j]
+
 Nothing is packed. Where m is contiguous along k, the lanes of a row share its sum, and a few rows are read side by
 side. Where m is contiguous along j, a worker reads some k of all its outputs at a time and keeps the sums in y.
 Elements of 16 bits are computed in f32.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
@@ -26,7 +29,8 @@ class Gemv(WithoutMemory):
     """Sizes, and strides in elements; `m_outputs` or `m_inner` is 1.
 
     Operands: m and v at the positions `matrix` and 1 - `matrix`, then a bias of `bias` elements (none, one, or one per
-    output), then y, contiguous.
+    output), then y, contiguous. Where m is of `weights`, bytes contiguous along its outputs, scales stand in front of
+    the bias, and `rows` vectors and results lie behind each other.
     """
 
     scalar: Scalar
@@ -37,6 +41,13 @@ class Gemv(WithoutMemory):
     v_step: int
     matrix: int
     bias: int = 0
+    rows: int = 1
+    weights: Scalar | None = None
+
+    @property
+    def stored(self) -> Scalar:
+        """What m is of."""
+        return self.weights or self.scalar
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a few outputs."""
@@ -46,7 +57,7 @@ class Gemv(WithoutMemory):
             if self.outputs:
                 made = _GemvWriter(self, writer)
                 made.write_rows() if along_inner else made.write_columns(block)
-        cost = module.target.machine.reading(float(self.outputs * self.inner * self.scalar.size))
+        cost = module.target.machine.reading(float(self.outputs * self.inner * self.stored.size))
         return (Phase(name, ceiling(self.outputs, block), cost),)
 
 
@@ -83,8 +94,10 @@ class _GemvWriter:
         self.read = self.kind.of(problem.scalar)
         self.m = writer.argument(problem.matrix)
         self.v = writer.argument(1 - problem.matrix)
-        self.bias = writer.argument(2) if problem.bias else None
-        self.y = writer.argument(3 if problem.bias else 2)
+        places = iter(range(2, 5))
+        self.scale = writer.argument(next(places)) if problem.weights else None
+        self.bias = writer.argument(next(places)) if problem.bias else None
+        self.y = writer.argument(next(places))
 
     def write_rows(self) -> None:
         """for a few outputs: the lanes walk k"""
@@ -130,26 +143,47 @@ class _GemvWriter:
         """y = bias; for some k: y += m[:, k] * v[k], for all outputs of the worker"""
         b, p = self.b, self.problem
         low, high = self.w.begin * block, b.least(self.w.end * block, p.outputs)
-        self._vectors(low, high, self._start)
+        vectors = self._rows(self.v, p.inner)
+        results = self._rows(self.y, p.outputs)
+        self._vectors(low, high, partial(self._start, results))
         whole = p.inner // COLUMN_STEPS * COLUMN_STEPS
         for first, last, count in ((0, whole, COLUMN_STEPS), (whole, p.inner, 1)):
             with b.loop(first, last, count) as k:
                 factors = [
-                    b.splat(b.load(self.v, (k + step) * p.v_step, Type(p.scalar)), self.kind.lanes)
-                    for step in range(count)
+                    [
+                        b.splat(b.load(v, (k + step) * p.v_step, Type(p.scalar)), self.kind.lanes)
+                        for step in range(count)
+                    ]
+                    for v in vectors
                 ]
-                sources = [b.offset(self.m, (k + step) * p.m_inner, p.scalar) for step in range(count)]
-                self._vectors(low, high, _Step(self, factors, sources))
+                sources = [b.offset(self.m, (k + step) * p.m_inner, p.stored) for step in range(count)]
+                self._vectors(low, high, _Step(self, results, factors, sources))
+        if self.scale is not None:
+            self._vectors(low, high, partial(self._scaled, results, self.scale))
 
-    def _start(self, output: Value, mask: Value | None) -> None:
+    def _rows(self, operand: Value, length: int) -> list[Value]:
+        """Where each of the rows begins."""
+        rest = (self.b.offset(operand, row * length, self.problem.scalar) for row in range(1, self.problem.rows))
+        return [operand, *rest]
+
+    def _start(self, results: Sequence[Value], output: Value, mask: Value | None) -> None:
         b, p = self.b, self.problem
-        if self.bias is None:
+        if self.bias is None or self.scale is not None:
             value = b.zero(self.kind)
         elif p.bias == 1:
             value = b.splat(b.load(self.bias, 0, Type(p.scalar)), self.kind.lanes)
         else:
             value = b.load(self.bias, output, self.kind, mask)
-        b.store(value, self.y, output, mask)
+        for y in results:
+            b.store(value, y, output, mask)
+
+    def _scaled(self, results: Sequence[Value], scales: Value, output: Value, mask: Value | None) -> None:
+        """y = y * scale + bias"""
+        b = self.b
+        scale = b.load(scales, output, self.kind, mask)
+        bias = b.zero(self.kind) if self.bias is None else b.load(self.bias, output, self.kind, mask)
+        for y in results:
+            b.store(b.fma(b.load(y, output, self.kind, mask), scale, bias), y, output, mask)
 
     def _vectors(self, low: Value, high: Value, write: _Vector) -> None:
         """for vector of outputs in [low, high): write it; the last one may be masked"""
@@ -164,15 +198,22 @@ class _GemvWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """y[output] += sum over a few k of factors[k] * sources[k][output]"""
+    """y[output] += sum over a few k of factors[k] * sources[k][output], for each y"""
 
     writer: _GemvWriter
-    factors: Sequence[Value]
+    results: Sequence[Value]
+    factors: Sequence[Sequence[Value]]
     sources: Sequence[Value]
 
     def __call__(self, output: Value, mask: Value | None) -> None:
-        b, y, kind = self.writer.b, self.writer.y, self.writer.kind
-        total = b.load(y, output, kind, mask)
-        for factor, source in zip(self.factors, self.sources, strict=True):
-            total = b.fma(b.load(source, output, kind, mask), factor, total)
-        b.store(total, y, output, mask)
+        b, kind = self.writer.b, self.writer.kind
+        stored = kind.of(self.writer.problem.stored)
+        # Of one row, a load stands before its use, and what is read does not fill registers.
+        values: dict[int, Value] = {}
+        for y, factors in zip(self.results, self.factors, strict=True):
+            total = b.load(y, output, kind, mask)
+            for place, (factor, source) in enumerate(zip(factors, self.sources, strict=True)):
+                if place not in values:
+                    values[place] = b.cast(b.load(source, output, stored, mask), kind.scalar)
+                total = b.fma(values[place], factor, total)
+            b.store(total, y, output, mask)

@@ -7,16 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
-from nnc.backends.llvm.frame.row import KernelRow, Rows, Views, any_type
+from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Views, any_type
 from nnc.backends.llvm.ir.builder import U8, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.gemv import Gemv
 from nnc.backends.llvm.kernels.pointwise import pointwise_row
+from nnc.core.dtype import F32
 from nnc.ops import quantization as ops
 from nnc.ops.quantization import DynamicQuantizeAttrs
+from nnc.ops.rules import NoAttrs
 
 CHUNK, LEVELS = 16384, 255
 NANOSECONDS_PER_VECTOR = 1.5
+# Rows that share the bytes of weights read once; with more of them, floats in tiles take less.
+MOST_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +139,25 @@ def _dynamic_quantize(attrs: DynamicQuantizeAttrs, inputs: Views, outputs: Views
     return DynamicQuantization(x.scalar, math.prod(x.shape[:leading]), math.prod(x.shape[leading:]))
 
 
+def _dequantized_product(attrs: NoAttrs, inputs: Views, outputs: Views) -> Gemv:
+    _, q, _, *bias = inputs
+    (y,) = outputs
+    inner, columns = q.shape
+    rows = math.prod(y.shape[:-1])
+    return Gemv(y.scalar, columns, inner, 1, columns, 1, 1, columns if bias else 0, rows, q.scalar)
+
+
+def _few_rows(attrs: NoAttrs, inputs: Specs, outputs: Specs) -> str:
+    (y,) = outputs
+    if y.dtype is not F32:
+        return f"element type {y.dtype}"
+    rows = math.prod(y.shape[:-1])
+    return "" if 0 < rows <= MOST_ROWS else f"{rows} rows"
+
+
 ROWS: Rows = {
     ops.QUANTIZE: pointwise_row(ops.QUANTIZE),
     ops.DEQUANTIZE: pointwise_row(ops.DEQUANTIZE),
+    ops.DEQUANTIZED_PRODUCT: KernelRow(_dequantized_product, _few_rows),
     ops.DYNAMIC_QUANTIZE: KernelRow(_dynamic_quantize, any_type),
 }
