@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from nnc.core.exact import Exact, are_the_same
+from nnc.core.exact import Exact, are_the_same, exact_text
+from nnc.core.spec import Layout
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,32 @@ def test_not_a_number_is_itself() -> None:
 
 def test_a_key_is_no_value() -> None:
     assert Exact(1) != 1
+
+
+def test_texts_tell_apart_what_a_kernel_could() -> None:
+    values: list[object] = [
+        0.0,
+        -0.0,
+        0,
+        False,
+        None,
+        "",
+        b"",
+        (),
+        ((),),
+        ("", ""),
+        ("','",),
+        math.inf,
+        math.nan,
+        are_the_same,
+    ]
+    values += [*Layout, Exact(1), Exact(1.0), Exact((Layout.NHWC, None))]
+    texts = [exact_text(value) for value in values]
+    assert len(set(texts)) == len(values)
+    assert all(texts)
+    assert exact_text(Exact((1, "a"))) == exact_text(Exact((1, "a")))
+
+
+@pytest.mark.parametrize("value", [object(), [1], {1: 2}, Pair(1), lambda: 1, (1, (object(),))])
+def test_what_nobody_can_name_has_no_text(value: object) -> None:
+    assert exact_text(value) == ""

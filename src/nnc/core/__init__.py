@@ -7,3 +7,8 @@ stream                  ordered execution on real threads, signals between strea
 serialize               safetensors files, written whole or not at all
 settings  origin        what the environment says; where the user's line is
 """
+
+from time import time as _time
+
+# When modules of this layer, and of those above it, began to be read.
+LOADED = _time()

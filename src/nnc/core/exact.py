@@ -6,9 +6,14 @@ Python holds 0.0 and -0.0, and 1, 1.0 and True, for equal; a kernel can tell the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
+from types import FunctionType
 from typing import Any
+
+PLAIN = frozenset({bool, int, float, str, bytes})
 
 
 def are_the_same(one: object, other: object) -> bool:
@@ -30,6 +35,48 @@ def are_the_same(one: object, other: object) -> bool:
     if dataclasses.is_dataclass(one):
         return all(are_the_same(getattr(one, name), getattr(other, name)) for name in _compared(type(one)))  # type: ignore[arg-type]  # classes can be hashed
     return one == other
+
+
+def exact_text(value: object) -> str:
+    """A text that is equal, in any process, for values that are the same; empty for those it cannot tell apart.
+
+    Dataclasses, enumerations and functions are named by their modules, of which this package's alone are known.
+
+    >>> exact_text((1, 1.0, True, -0.0, "x")), exact_text(object())
+    ("(1,1.0,True,-0.0,'x',)", '')
+    """
+    parts: list[str] = []
+    return "".join(parts) if _write(value, parts) else ""
+
+
+def _write(value: Any, parts: list[str]) -> bool:  # noqa: ANN401  # of any type: those that are not known are refused
+    kind = type(value)
+    if value is None or kind in PLAIN:
+        parts.append(repr(value))
+        return True
+    if kind is tuple:
+        return _write_all(value, parts)
+    named = value if kind is FunctionType else kind
+    name = f"{named.__module__}.{named.__qualname__}"
+    if not name.startswith("nnc.") or "<" in name:
+        return False
+    parts.append(name)
+    if isinstance(value, Enum):
+        parts.append(f".{value.name}")
+        return True
+    if dataclasses.is_dataclass(kind):
+        return _write_all([getattr(value, field) for field in _compared(kind)], parts)
+    return kind is FunctionType
+
+
+def _write_all(values: Iterable[object], parts: list[str]) -> bool:
+    parts.append("(")
+    for value in values:
+        if not _write(value, parts):
+            return False
+        parts.append(",")
+    parts.append(")")
+    return True
 
 
 @cache

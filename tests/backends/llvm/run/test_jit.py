@@ -28,7 +28,8 @@ CUBE = Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (*SQUARE.instructions, In
 
 
 def entries(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """The objects of a cache."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".json")
 
 
 def make(folder: Path | None) -> DiskCache:

@@ -3,6 +3,7 @@
     key    = sha256(IR text, target, versions)
     object = cache[key] or compile(IR text)
 
+Of a kernel that was made before, the record of its generator tells both keys without the text (`records.py`).
 Loading an object needs no parsing and no code generation. An interrupt leaves what was loaded before it, and no more.
 """
 
@@ -18,10 +19,11 @@ from itertools import count
 from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
-from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, Phase
+from nnc.backends.llvm.frame.kernel import Generator, NativeKernel
 from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
+from nnc.backends.llvm.run.records import Record, records_beside
 from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock
@@ -35,6 +37,11 @@ ENTRY_POINT = "kernel"
 LINKED = 64
 # So often LLVM's free memory is given back: 60 kB for each kernel (docs/design/0018), in some 20 ms.
 COMPILED = 64
+
+
+def _named(key: str) -> str:
+    """The name of the kernel whose text has this key."""
+    return f"{ENTRY_POINT}_{key[:32]}"
 
 
 def source_key(source: str, target: TargetDescription) -> str:
@@ -96,12 +103,12 @@ def _tools(target: TargetDescription) -> _Tools:
 class Code:
     """Object code with the symbols that are looked up in it, and the text that it was made of.
 
-    `key` is that of the text as it was generated; `source` may have other names in it.
+    `key` is that of the text as it was generated; `source` writes it, maybe with other names in it.
     """
 
     key: str
     symbols: tuple[str, ...]
-    source: str
+    source: Callable[[], str]
     content: bytes
     from_disk: bool
 
@@ -160,27 +167,18 @@ class Jit(Uncopied):
         with self._lock:
             asked = {Exact(generator): generator for generator in generators}
             made = {exact: kernel for exact in asked if (kernel := self._kernels.get(exact)) is not None}
-            drafts: dict[Exact, tuple[str, tuple[Phase, ...]]] = {}
+            drafts: dict[Exact, Record] = {}
             codes: dict[str, Code] = {}
             held: list[LoadedCode] = []
             for exact, generator in asked.items():
                 if exact not in made:
-                    module = Module(self.target)
-                    phases = generator.emit(module, ENTRY_POINT)
-                    source = str(module)
-                    key = source_key(source, self.target)
-                    drafts[exact] = key, phases
-                    loaded = self._loaded.get(key)
-                    if loaded is not None:
-                        held.append(loaded)
-                    elif key not in codes:
-                        codes[key] = self._named_code(key, source, phases)
+                    drafts[exact] = self._draft(generator, codes, held)
             held += self._link(tuple(codes.values()))
-            for exact, (key, phases) in drafts.items():
-                generator, code = asked[exact], self._loaded[key]
+            for exact, record in drafts.items():
+                generator, code = asked[exact], self._loaded[record.key]
                 workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
-                paced = tuple(replace(phase, cost=phase.cost * self.target.machine.pace) for phase in phases)
-                made[exact] = NativeKernel(paced, code.addresses, workspace, scratch, key, code)
+                paced = tuple(replace(phase, cost=phase.cost * self.target.machine.pace) for phase in record.phases)
+                made[exact] = NativeKernel(paced, code.addresses, workspace, scratch, record.key, code)
                 self._kernels[exact] = made[exact]
             return tuple(made[exact] for exact in asked)
 
@@ -191,18 +189,44 @@ class Jit(Uncopied):
         with self._lock:
             return self._loaded.get(key) or self._link((self._code(key, source, symbols),))[0]
 
-    def _named_code(self, key: str, source: str, phases: Sequence[Phase]) -> Code:
-        """The kernel with names that no other kernel has, so that both can be in one library."""
-        name = f"{ENTRY_POINT}_{key[:32]}"
-        named = source.replace(f"@{ENTRY_POINT}", f"@{name}")
-        return self._code(key, named, [phase.symbol.replace(ENTRY_POINT, name, 1) for phase in phases])
+    def _draft(self, generator: Generator, codes: dict[str, Code], held: list[LoadedCode]) -> Record:
+        """What `generator` writes; its code is among those to link, or those that are loaded, from here on.
+
+        The text is not written where its record and its object are on disk.
+        """
+        records = records_beside(self.cache)
+        place = records.key(generator, self.target)
+        record, text = records.load(place), ""
+        if record is None:
+            record, text = self._written(generator)
+            records.store(place, record)
+        loaded = self._loaded.get(record.key)
+        if loaded is not None:
+            held.append(loaded)
+        elif record.key not in codes:
+            content = self.cache.load(record.stored)
+            if content is None and not text:
+                record, text = self._written(generator)
+            found = content is not None
+            code = self._compile(text) if content is None else content
+            symbols = tuple(phase.symbol.replace(ENTRY_POINT, _named(record.key), 1) for phase in record.phases)
+            codes[record.key] = Code(record.key, symbols, lambda: self._written(generator)[1], code, from_disk=found)
+        return record
+
+    def _written(self, generator: Generator) -> tuple[Record, str]:
+        """The text of a kernel with names that no other kernel has, so that both can be in one library."""
+        module = Module(self.target)
+        phases = generator.emit(module, ENTRY_POINT)
+        source = str(module)
+        key = source_key(source, self.target)
+        text = source.replace(f"@{ENTRY_POINT}", f"@{_named(key)}")
+        return Record(key, source_key(text, self.target), phases), text
 
     def _code(self, key: str, source: str, symbols: Sequence[str]) -> Code:
         """The object code of a text, from the disk if it is there."""
-        stored = source_key(source, self.target)
-        content = self.cache.load(stored)
+        content = self.cache.load(source_key(source, self.target))
         fresh = self._compile(source) if content is None else content
-        return Code(key, tuple(symbols), source, fresh, from_disk=content is not None)
+        return Code(key, tuple(symbols), lambda: source, fresh, from_disk=content is not None)
 
     def _compile(self, source: str) -> bytes:
         content = compile_source(source, self.target)
@@ -224,7 +248,7 @@ class Jit(Uncopied):
         except RuntimeError:
             if not any(code.from_disk for code in codes):
                 raise
-            return self._load([replace(code, content=self._compile(code.source)) for code in codes])
+            return self._load([replace(code, content=self._compile(code.source())) for code in codes])
 
     def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
         with undisturbed():

@@ -1,0 +1,106 @@
+"""What a generator wrote, kept on disk, so that its text need not be written again to find the object made of it.
+
+    key    = sha256(generator, target, sources of this package, versions)
+    record = key of the text, key of its object, phases
+
+The sources are taken by what is in them, so another version, or an edited one, finds nothing of this one. Where they
+changed after this process read them, or are not there to be read, nothing is kept and nothing is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from nnc.backends.llvm.frame.kernel import Generator, Phase
+from nnc.backends.llvm.ir.library import VERSION
+from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core import LOADED
+from nnc.core.disk_cache import DiskCache
+from nnc.core.exact import exact_text
+
+PACKAGE = Path(__file__).parents[3]
+# What a generator may read; layers above it cannot be imported here. 1.4 MB, in 5 ms.
+READ = ("backends/llvm", "core", "graph", "ops")
+# Clocks of file systems are not those of processes.
+SLACK_SECONDS = 2.0
+# Of the bytes that objects may take: a record is some 300 bytes, an object some 10 kB.
+SHARE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The keys of a kernel's text and of its object, and its phases as they were written."""
+
+    key: str
+    stored: str
+    phases: tuple[Phase, ...]
+
+    def content(self) -> bytes:
+        """As JSON."""
+        return json.dumps([self.key, self.stored, [astuple(phase) for phase in self.phases]]).encode()
+
+
+def record_of(content: bytes) -> Record:
+    """Of what `content` gave."""
+    key, stored, phases = json.loads(content)
+    return Record(key, stored, tuple(Phase(*phase) for phase in phases))
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records beside the objects of a cache."""
+
+    cache: DiskCache
+
+    def key(self, generator: Generator, target: TargetDescription) -> str:
+        """The key of a record; empty where nothing may be kept."""
+        sources = sources_hash() if self.cache.folder is not None else ""
+        text = exact_text((generator, target)) if sources else ""
+        return hashlib.sha256("\0".join((text, sources)).encode()).hexdigest() if text else ""
+
+    def load(self, key: str) -> Record | None:
+        """The record, if it is there."""
+        content = self.cache.load(key) if key else None
+        return None if content is None else record_of(content)
+
+    def store(self, key: str, record: Record) -> None:
+        """Keep it."""
+        if key:
+            self.cache.store(key, record.content())
+
+
+def records_beside(objects: DiskCache) -> Records:
+    """Records in the folder of the cache of objects."""
+    most_bytes = objects.most_bytes // SHARE if objects.most_bytes is not None else None
+    return Records(DiskCache(objects.folder, "record", ".json", most_bytes))
+
+
+@lru_cache(maxsize=1)
+def sources_hash() -> str:
+    """sha256(sources that generators read, versions), as this process has loaded them; empty where that is not sure."""
+    return hash_of_sources(PACKAGE, LOADED)
+
+
+def hash_of_sources(package: Path, loaded: float) -> str:
+    """The hash of what stands in `package`; empty where files are missing, or are not older than `loaded`."""
+    digest = hashlib.sha256(f"{VERSION} {platform.python_version()} {platform.libc_ver()}".encode())
+    try:
+        for folder in READ:
+            paths = sorted((package / folder).rglob("*.py"))
+            if not paths:
+                return ""
+            for path in paths:
+                with path.open("rb") as file:
+                    found, content = os.fstat(file.fileno()), file.read()
+                if max(found.st_mtime, found.st_ctime) > loaded - SLACK_SECONDS:
+                    return ""
+                digest.update(f"\0{path.relative_to(package)}\0{len(content)}\0".encode() + content)
+    except OSError:
+        return ""
+    return digest.hexdigest()
