@@ -74,6 +74,54 @@ def test_two_activations_are_multiplied_as_bytes_where_only_the_right_one_has_a_
     assert "integer_product" in str(names(load(file, backend="reference")))
 
 
+def test_bytes_stay_bytes_on_their_way_through_files_that_quantize_behind_every_operator() -> None:
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"),
+        node("DequantizeLinear", "q s z", "a"),
+        node("Reshape", "a shape", "r"),
+        node("QuantizeLinear", "r s z", "q1"),
+        node("DequantizeLinear", "q1 s z", "a1"),
+        node("Transpose", "a1", "t", perm=[1, 0, 2]),
+        node("QuantizeLinear", "t s z", "q2"),
+        node("DequantizeLinear", "q2 s z", "a2"),
+        node("Gather", "a2 place", "g", axis=0),
+        node("QuantizeLinear", "g s z", "q3"),
+        node("DequantizeLinear", "q3 s z", "a3"),
+        node("QuantizeLinear", "a3 other z", "q4"),
+        node("DequantizeLinear", "q4 other z", "y"),
+    ]
+    given = {"s": POINTS["s"], "z": POINTS["z"], "other": np.float32(0.5)}
+    given |= {"shape": np.array([3, 2, 32]), "place": np.array([1])}
+    file = model(nodes, {"x": [3, 64]}, ["y", "a3"], given)
+    moved = ((quantized(X) - 120) * POINTS["s"]).reshape(3, 2, 32).transpose(1, 0, 2)[1:]
+    for backend in ("reference", ""):
+        got = load(file, backend=backend).run({"x": X})
+        np.testing.assert_allclose(got["a3"], moved, rtol=1e-6)
+        np.testing.assert_allclose(got["y"], np.clip(np.rint(moved / 0.5) + 120, 0, 255) * 0.5 - 60, rtol=1e-6)
+    # One for x, and one by another scale.
+    graph = load(file, backend="reference").compiled().planned.graph
+    commands = " ".join(str(record.command) for _, record in graph.execs.items())
+    assert commands.count("quantize") - commands.count("dequantize") == 2
+
+
+def test_weights_that_are_read_transposed_have_their_scales_along_rows() -> None:
+    file = model(
+        [
+            node("QuantizeLinear", "x s z", "q"),
+            node("DequantizeLinear", "q s z", "a"),
+            node("DequantizeLinear", "w t zero", "b", axis=0),
+            node("Gemm", "a b bias", "y", transB=1),
+        ],
+        {"x": ["n", 64]},
+        ["y"],
+        {"w": np.ascontiguousarray(BYTES.T), "bias": np.arange(32, dtype=np.float32), **POINTS},
+    )
+    want = ((quantized(X) - 120) @ BYTES.astype(np.float64)) * (POINTS["s"] * SCALES) + np.arange(32)
+    for backend in ("reference", ""):
+        np.testing.assert_allclose(load(file, backend=backend).run({"x": X})["y"], want, rtol=1e-5, atol=1e-4)
+    assert "gemm" not in str(names(load(file, backend="reference"), n=3))
+
+
 def test_convolutions_of_dequantized_bytes_are_summed_as_integers() -> None:
     x = GENERATOR.normal(size=(1, 4, 7, 7)).astype(np.float32)
     w, scales = (

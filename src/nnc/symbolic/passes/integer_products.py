@@ -2,10 +2,11 @@
 
     ((a - p) · s) @ ((b - q) · t[n]) = ((a - p) @ (b - q)) · (s · t[n])             sums of integers, scaled once
     f32(sums) · s = (sums - 0) · s                                                  one operator instead of two
+    quantize(moved((q - z) · s)) = moved(q), by the same s and z                     bytes stay bytes on the way
     ((a - p) @ b - z[n]) · s = (a @ b - (z[n] + p · sum_k b[k, n])) · s             the point is taken off behind
 
-The first is the pattern of files with QuantizeLinear and DequantizeLinear around f32 operators, the second that of
-files with DynamicQuantizeLinear. Nothing is changed that only the reference would compute then.
+The first and the third are patterns of files with QuantizeLinear and DequantizeLinear around f32 operators, the second
+that of files with DynamicQuantizeLinear. Nothing is changed that only the reference would compute then.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import F32, I8, I32, U8
-from nnc.core.spec import TensorSpec
+from nnc.core.dtype import F32, F64, I8, I32, U8
+from nnc.core.spec import TensorSpec, contiguous_strides
 from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.convolutions import CONVOLUTION
 from nnc.ops.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.indexing import INDEX_SELECT
 from nnc.ops.movement import TRANSPOSE, transpose
 from nnc.ops.pointwise import CAST, MULTIPLY, add, cast, multiply
 from nnc.ops.products import GEMM
@@ -31,6 +33,7 @@ from nnc.ops.quantization import (
     DEQUANTIZE,
     INTEGER_CONVOLUTION,
     INTEGER_PRODUCT,
+    QUANTIZE,
     IntegerConvolutionAttrs,
     IntegerProductAttrs,
     dequantize,
@@ -42,7 +45,8 @@ from nnc.symbolic.passes.channels import as_row, is_row
 from nnc.symbolic.passes.constants import uniform
 from nnc.symbolic.passes.invariants import invariant_execs
 from nnc.symbolic.passes.pruning import prune
-from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer, rewrite
+from nnc.symbolic.region import Region
+from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 SUMS = (INTEGER_PRODUCT, INTEGER_CONVOLUTION)
 
@@ -71,8 +75,8 @@ class _Bytes:
     zero: Symbol | None
 
 
-def _bytes_of(match: Match, position: int) -> _Bytes | None:
-    """What an operand was dequantized from, looked for behind a transposition too."""
+def _bytes_of(match: Match, position: int, flipped: bool = False) -> _Bytes | None:
+    """What an operand, or its transpose, was dequantized from, looked for behind a transposition too."""
     graph, key = match.graph, match.record.inputs[position]
     moved = producer(graph, key, TRANSPOSE)
     record = producer(graph, key if moved is None else moved.inputs[0], DEQUANTIZE)
@@ -82,10 +86,11 @@ def _bytes_of(match: Match, position: int) -> _Bytes | None:
     if x.spec.dtype not in (I8, U8):
         return None
     columns = [one for one in (scale, zero) if one.spec.elements > 1]
-    if moved is not None:
+    if moved is not None or flipped:
         if any(one.spec.rank != x.spec.rank for one in columns):
             return None
-        order = moved.command.attrs.permutation
+        order = tuple(range(x.spec.rank)) if moved is None else moved.command.attrs.permutation
+        order = (*order[:-2], order[-1], order[-2]) if flipped else order
         x = transpose(x, order)
         scale, zero = (transpose(one, order) if one.spec.elements > 1 else one for one in (scale, zero))
         columns = [one for one in (scale, zero) if one.spec.elements > 1]
@@ -101,15 +106,16 @@ def _row(symbol: Symbol) -> Symbol:
 
 def _of_bytes(match: Match) -> Replacement | None:
     """A product of f32 operands that were dequantized; the weights have a scale for all, or one per column."""
-    left, right = _bytes_of(match, 0), _bytes_of(match, 1)
+    attrs: Any = match.command.attrs
     bias = match.inputs[2]
+    # Scales of columns stand along the first axis of weights that are read transposed.
+    by_row = match.command.op is GEMM and attrs.transpose_b and _has_scales(match)
+    left, right = _bytes_of(match, 0), _bytes_of(match, 1, by_row)
     if left is None or right is None or left.scale.spec.rank or (left.zero is not None and left.zero.spec.rank):
         return None
-    attrs: Any = match.command.attrs
     if match.command.op is GEMM:
-        if attrs.transpose_b and (right.scale.spec.rank or (right.zero is not None and right.zero.spec.rank)):
-            return None
-        command: Command[Any] = Command(INTEGER_PRODUCT, IntegerProductAttrs(attrs.transpose_a, attrs.transpose_b))
+        flips = IntegerProductAttrs(attrs.transpose_a, attrs.transpose_b and not by_row)
+        command: Command[Any] = Command(INTEGER_PRODUCT, flips)
     else:
         command = Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups))
     if not _pays(match, command, left.values.spec, right.values.spec):
@@ -120,6 +126,15 @@ def _of_bytes(match: Match) -> Replacement | None:
     sums = match.graph.apply(command, (left.values, right.values, *zeros))[0]
     y = dequantize(sums, multiply(left.scale, right.scale), _nothing(match.graph))
     return (y if bias is None else add(y, bias),)
+
+
+def _has_scales(match: Match) -> bool:
+    """Whether the right operand was dequantized with more than one scale or zero."""
+    moved = match.producer(1, TRANSPOSE)
+    record = match.producer(1, DEQUANTIZE) if moved is None else producer(match.graph, moved.inputs[0], DEQUANTIZE)
+    if record is None:
+        return False
+    return any(match.graph.tensors[key].spec.elements > 1 for key in record.inputs[1:] if key is not None)
 
 
 def _pays(match: Match, command: Command[Any], x: TensorSpec, w: TensorSpec) -> bool:
@@ -150,6 +165,53 @@ def _scaled(match: Match) -> Replacement | None:
             assert widened.inputs[0] is not None
             return (dequantize(match.graph.symbol(widened.inputs[0]), scale, _nothing(match.graph)),)
     return None
+
+
+def _still_bytes(match: Match) -> Replacement | None:
+    """What was dequantized, moved, and is quantized again by the same scale and zero: the same bytes, moved.
+
+    Exact for scales whose products with whole numbers are normal: these are off by less than half a step.
+    """
+    graph, (key, *numbers) = match.graph, match.record.inputs
+    if graph.tensors[_given(numbers[0])].spec.dtype not in (F32, F64):
+        return None
+    steps: list[tuple[ExecSymbol, Region]] = []
+    while True:
+        region, writers = graph.region(_given(key)), graph.writers(_given(key))
+        record = graph.execs[writers[0]] if len(writers) == 1 else None
+        if record is None or record.outputs != (graph.root(_given(key)),):
+            return None
+        steps.append((record, region))
+        key = record.inputs[0]
+        if record.command.op is DEQUANTIZE:
+            break
+        if record.command.op not in (TRANSPOSE, INDEX_SELECT):
+            return None
+    symbol = graph.symbol(_given(key))
+    same = all(_is_same(graph, one, other) for one, other in zip(numbers, record.inputs[1:], strict=True))
+    if not same or symbol.spec.dtype is not match.result.dtype or not is_dense(graph, symbol.key):
+        return None
+    for moved, region in reversed(steps):
+        if moved is not record:
+            others = (None if one is None else graph.symbol(one) for one in moved.inputs[1:])
+            (symbol,) = graph.apply(moved.command, (symbol, *others))
+        if (region.shape, region.strides) != (symbol.shape, contiguous_strides(symbol.shape)):
+            spec = replace(symbol.spec, shape=region.shape)
+            symbol = symbol.alias(spec, symbol.offset + region.offset, region.strides)
+    return (symbol,)
+
+
+def _is_same(graph: SymbolicGraph, one: TensorKey | None, other: TensorKey | None) -> bool:
+    """Whether both are the same one value."""
+    if any(graph.tensors[_given(key)].spec.elements != 1 for key in (one, other)):
+        return False
+    value = uniform(graph, one)
+    return one == other or (value is not None and value == uniform(graph, other))
+
+
+def _given(key: TensorKey | None) -> TensorKey:
+    assert key is not None
+    return key
 
 
 def _packed(fixed: Collection[TensorKey], match: Match) -> Replacement | None:
@@ -193,6 +255,7 @@ def _is_inside(record: ExecSymbol) -> bool:
 
 
 _PRODUCTS: tuple[Rule, ...] = (
+    Rule("bytes on the way", QUANTIZE, _still_bytes),
     Rule("product of bytes", GEMM, _of_bytes),
     Rule("convolution of bytes", CONVOLUTION, _of_bytes),
     Rule("scale of integers", MULTIPLY, _scaled),
