@@ -1,6 +1,7 @@
 """Networks with 8-bit weights beside onnxruntime's, on the same weights; one JSON line per case.
 
     python benchmarks/int8.py [--threads N] [--repeats N] [--seconds N] [--only TEXT] [--processor] [--accuracy]
+                              [--products]
 
 All sides read one ONNX file of f32, or what onnxruntime's quantizer makes of it, in this process, in turns:
 
@@ -11,6 +12,8 @@ All sides read one ONNX file of f32, or what onnxruntime's quantizer makes of it
 
 `ratio_dynamic` is the faster of dynamic and dynamic_file / ort_dynamic, `ratio_qdq` qdq_file / ort_qdq, of the fastest
 runs. With `--accuracy` each side has its largest error relative to the largest output of f32, and no times count.
+With `--products` the rows are products of few rows by the weights of GPT-2 instead, in milliseconds: `floats`, `bytes`
+(dequantized_product), and `dequantized`, which makes floats of the bytes in each run; `ratio` is bytes / floats.
 A side that does not run is in `skipped`. `models.py` says when times are no evidence.
 """
 
@@ -21,7 +24,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +42,11 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from peers import onnx_file, onnx_input
 from twins import Array
 
+from nnc import ops
 from nnc.core.settings import SETTINGS
+from nnc.core.tensor import Tensor
 from nnc.onnx import load
+from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import QuantizationMode
 
 NAMES = ("predict resnet50 b1", "predict bert_base b1 t128")
@@ -111,7 +117,7 @@ def errors(sides: dict[str, Answer]) -> dict[str, float]:
     return {name: float(f"{np.abs(run() - want).max() / np.abs(want).max():.2g}") for name, run in sides.items()}
 
 
-def times(sides: dict[str, Answer], options: argparse.Namespace) -> dict[str, float]:
+def times(sides: Mapping[str, Callable[[], object]], options: argparse.Namespace) -> dict[str, float]:
     clock = time.process_time if options.processor else time.perf_counter
     best = dict.fromkeys(sides, float("inf"))
     end = time.monotonic() + options.seconds
@@ -133,6 +139,32 @@ def ratios(best: dict[str, float]) -> dict[str, float]:
     return found
 
 
+def program(function: Callable[..., Symbol], *arrays: Array) -> Callable[[], object]:
+    """The compiled function of these arrays, as it runs."""
+    graph, tensors = SymbolicGraph(), [Tensor.from_numpy(array) for array in arrays]
+    symbols = [graph.input(tensor.spec) for tensor in tensors]
+    return compile(graph, (function(*symbols),), bind=dict(zip(symbols, tensors, strict=True))).run
+
+
+def products() -> Iterator[tuple[str, dict[str, Callable[[], object]]]]:
+    """Products of few rows by weights of the sizes of GPT-2 small, with a bias."""
+    generator = np.random.default_rng(0)
+    for rows in (1, 2, 4, 8):
+        for inner, columns in ((768, 2304), (768, 3072), (3072, 768), (768, 50257)):
+            x, w = (generator.normal(size=size).astype(np.float32) for size in ((rows, inner), (inner, columns)))
+            q, scale = generator.integers(-127, 128, (inner, columns)).astype(np.int8), np.ones(columns, np.float32)
+            yield (
+                f"{rows} x {inner} x {columns}",
+                {
+                    "floats": program(lambda x, w, s: ops.gemm(x, w, s), x, w, scale),
+                    "bytes": program(lambda x, q, s: ops.dequantized_product(x, q, s, s), x, q, scale),
+                    "dequantized": program(
+                        lambda x, q, s: ops.gemm(x, ops.dequantize(q, s, ops.fill.scalar_like(q, 0)), s), x, q, scale
+                    ),
+                },
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="workers of every side")
@@ -141,10 +173,18 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--processor", action="store_true", help="count the process's own time on processors")
     parser.add_argument("--accuracy", action="store_true", help="the largest relative error instead of times")
+    parser.add_argument("--products", action="store_true", help="products of few rows instead of networks")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     facts = {"onnxruntime": onnxruntime.__version__, "threads": options.threads, "load": round(os.getloadavg()[0], 1)}
     print(json.dumps(facts), flush=True)
+    row: dict[str, object]
+    if options.products:
+        for name, runs in products():
+            best = times(runs, options)
+            row = {"case": name} | {side: round(value, 3) for side, value in best.items()}
+            print(json.dumps(row | {"ratio": round(best["bytes"] / best["floats"], 3)}), flush=True)
+        return
     for case in predictions():
         if case.name not in NAMES or options.only not in case.name:
             continue
@@ -152,7 +192,7 @@ def main() -> None:
         name = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).get_inputs()[0].name
         with tempfile.TemporaryDirectory() as folder:
             sides, skipped = sides_of(path, {name: onnx_input(case.offer)}, options.threads, Path(folder))
-            row: dict[str, object] = {"case": case.name}
+            row = {"case": case.name}
             if options.accuracy:
                 row |= errors(sides)
             else:
