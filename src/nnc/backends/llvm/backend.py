@@ -23,6 +23,7 @@ from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.peak import peak
+from nnc.backends.llvm.run.records import remember_imported
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import (
@@ -48,6 +49,7 @@ from nnc.ops.rules import infer
 from nnc.ops.work import work
 
 measure_by(measure)
+remember_imported()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from nnc.backends.llvm.ir.target import Machine, host_target
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run import records
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.records import PACKAGE, READ, hash_of_sources, records_beside, sources_hash
+from nnc.backends.llvm.run.records import (
+    PACKAGE,
+    READ,
+    hash_of_sources,
+    records_beside,
+    remember_imported,
+    sources_hash,
+)
 from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))
@@ -27,6 +34,8 @@ def sources_are_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A checkout may be newer than this process."""
     sources_hash.cache_clear()
     monkeypatch.setattr(records, "LOADED", LATER)
+    monkeypatch.setattr(records, "_IMPORTED", [])
+    remember_imported()
     yield
     sources_hash.cache_clear()
 
@@ -116,6 +125,17 @@ def test_nothing_is_recorded_of_generators_from_elsewhere(tmp_path: Path) -> Non
     foreign = Foreign(SQUARE.shape, SQUARE.inputs, SQUARE.outputs, SQUARE.instructions, SQUARE.results)
     Jit(host_target(), DiskCache(tmp_path)).kernel(foreign)
     assert not (tmp_path / "records").exists()
+
+
+def test_nothing_is_recorded_of_a_module_that_was_given_another_constant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("nnc.backends.llvm.frame.kernel.ALIGNMENT", 128)
+        make(tmp_path)
+    assert not (tmp_path / "records").exists()
+    make(tmp_path)
+    assert (tmp_path / "records").exists()
 
 
 def test_without_a_folder_nothing_is_recorded() -> None:

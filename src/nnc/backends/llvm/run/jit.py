@@ -23,7 +23,7 @@ from nnc.backends.llvm.frame.kernel import Generator, NativeKernel
 from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
-from nnc.backends.llvm.run.records import Record, records_beside
+from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock
@@ -170,9 +170,10 @@ class Jit(Uncopied):
             drafts: dict[Exact, Record] = {}
             codes: dict[str, Code] = {}
             held: list[LoadedCode] = []
-            for exact, generator in asked.items():
-                if exact not in made:
-                    drafts[exact] = self._draft(generator, codes, held)
+            fresh = [(exact, generator) for exact, generator in asked.items() if exact not in made]
+            if fresh:
+                records = records_beside(self.cache)
+                drafts = {exact: self._draft(generator, records, codes, held) for exact, generator in fresh}
             held += self._link(tuple(codes.values()))
             for exact, record in drafts.items():
                 generator, code = asked[exact], self._loaded[record.key]
@@ -189,12 +190,11 @@ class Jit(Uncopied):
         with self._lock:
             return self._loaded.get(key) or self._link((self._code(key, source, symbols),))[0]
 
-    def _draft(self, generator: Generator, codes: dict[str, Code], held: list[LoadedCode]) -> Record:
+    def _draft(self, generator: Generator, records: Records, codes: dict[str, Code], held: list[LoadedCode]) -> Record:
         """What `generator` writes; its code is among those to link, or those that are loaded, from here on.
 
         The text is not written where its record and its object are on disk.
         """
-        records = records_beside(self.cache)
         place = records.key(generator, self.target)
         record, text = records.load(place), ""
         if record is None:
