@@ -19,6 +19,7 @@ from nnc.core.storage import Storage
 from nnc.core.stream import Signal, Stream
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
+from nnc.dynamic.eager import default_graph
 from nnc.errors import RegistryError, SymbolError, UsageError
 from nnc.graph import NoAttributes, Op, Registry
 from nnc.nn.data import Batches, DataSet
@@ -203,9 +204,10 @@ def test_a_copied_leaf_is_a_leaf_with_memory_of_its_own(take: Take) -> None:
     assert take(graph.detach(other * 2)).numpy().tolist() == [2.0, 4.0]
 
 
-def test_a_variable_is_not_pickled() -> None:
-    with pytest.raises(UsageError, match=r"make a variable\(\)"):
-        pickle.dumps(DynamicGraph().variable([1.0]))
+def test_a_variable_is_pickled_as_a_leaf_of_the_default_graph() -> None:
+    other = pickle.loads(pickle.dumps(DynamicGraph().variable([1.0])))
+    assert other.graph is default_graph()
+    assert default_graph().is_leaf(other)
 
 
 # ---- models and data

@@ -15,6 +15,7 @@ def test_each_type_is_found_by_its_names(dtype: DType) -> None:
     assert dtype_of(dtype) is dtype
     assert dtype_of(dtype.name) is dtype
     assert dtype_of(dtype.numpy) is dtype
+    assert dtype_of(dtype.numpy.name) is dtype
     assert dtype_of(dtype.numpy.type) is dtype
     assert dtype.itemsize == dtype.numpy.itemsize
     assert repr(dtype) == dtype.name
@@ -32,7 +33,7 @@ def test_bf16_is_that_of_ml_dtypes() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["float32", "", "F32", 3, None, 2.5, object(), np.dtype(np.clongdouble), np.dtype("U1")]
+    "value", ["float33", "", "F32", 3, None, 2.5, object(), np.dtype(np.clongdouble), np.dtype("U1")]
 )
 def test_what_is_no_element_type(value: object) -> None:
     with pytest.raises(DTypeError, match="need one of f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool"):

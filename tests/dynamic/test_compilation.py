@@ -312,10 +312,14 @@ def test_a_recorded_variable_must_be_an_argument() -> None:
 
 def test_a_traced_value_that_escapes_is_refused() -> None:
     kept: list[Any] = []
-    nnc.compile(lambda x: kept.append(x) or x * 2)(X)
+    nnc.compile(lambda x: kept.extend([x, x * 3]) or x * 2)(X)
     with pytest.raises(SymbolError, match="traced by a call that is over") as caught:
         kept[0] + 1  # escaped
     assert caught.value.origin == line_of("escaped")
+    # What no result needs is no longer in the graph.
+    assert repr(kept[1]) == "TracedValue(f32[2, 3])"
+    with pytest.raises(SymbolError, match="traced by a call that is over"):
+        kept[1].T.sum()
     with pytest.raises(SymbolError, match="traced by a call that is over"):
         nnc.compile(lambda x: x + kept[0])(X)
     with pytest.raises(UsageError, match="elements only in a run"):

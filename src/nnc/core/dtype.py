@@ -63,6 +63,7 @@ C64 = _row("c64", "complex", np.complex64)
 DTYPES: tuple[DType, ...] = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL)
 REFERENCE_DTYPES: tuple[DType, ...] = (U64, U32, U16, C128, C64)
 _BY_NAME = {dtype.name: dtype for dtype in (*DTYPES, *REFERENCE_DTYPES)}
+_BY_LONG_NAME = {dtype.numpy.name: dtype for dtype in (*DTYPES, *REFERENCE_DTYPES)}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in (*DTYPES, *REFERENCE_DTYPES)}
 
 
@@ -88,7 +89,7 @@ TOLERANCE: dict[DType, Tolerance] = {
 
 
 def dtype_of(value: DType | str | np.dtype[np.generic] | type[np.generic]) -> DType:
-    """The element type named by `value`: a DType, a name such as "f32", or a NumPy dtype. DTypeError for others.
+    """The element type named by `value`: a DType, "f32" or "float32", or a NumPy dtype. DTypeError for others.
 
     There is one object for each: results may be compared with `is`.
 
@@ -98,7 +99,7 @@ def dtype_of(value: DType | str | np.dtype[np.generic] | type[np.generic]) -> DT
     if isinstance(value, DType):
         value = value.name
     if isinstance(value, str):
-        found = _BY_NAME.get(value)
+        found = _BY_NAME.get(value) or _BY_LONG_NAME.get(value)
     else:
         found = _BY_NUMPY.get(np.dtype(value)) if isinstance(value, np.dtype | type) else None
     if found is None:

@@ -157,19 +157,20 @@ def active_trace() -> FunctionTrace | None:
 
 
 class TracedValue(ArrayOperand, Uncopied):
-    """A tensor of a function that is being recorded: it has a spec, and elements only in a run."""
+    """A tensor of a function that is being recorded: its spec outlives that, its elements come in a run."""
 
-    __slots__ = ("symbol", "trace")
+    __slots__ = ("_spec", "symbol", "trace")
     instead: ClassVar[str] = "return it from the compiled function"
 
     def __init__(self, trace: FunctionTrace, symbol: Symbol) -> None:
         self.trace = trace
         self.symbol = symbol
+        self._spec = symbol.spec
 
     @property
     def spec(self) -> TensorSpec:
         """Shape, element type, layout and device."""
-        return self.symbol.spec
+        return self._spec
 
     @property
     def strides(self) -> Shape:
@@ -211,7 +212,7 @@ class TracedValue(ArrayOperand, Uncopied):
         if type(new) is not type(self):
             got = f"what is known only under vmap(), {new.spec}"
             raise UsageError("x[index] = value", got=got, need="a traced value", fix="x = x.at[index].set(value)")
-        self.symbol = new.symbol
+        self.symbol, self._spec = new.symbol, new.spec
 
     def detach(self) -> Self:
         """The same elements, through which no gradient flows."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -13,7 +14,6 @@ from nnc.core.command import AnyCommand
 from nnc.core.origin import caller_origin
 from nnc.core.spec import Shape, TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
 from nnc.core.watch import WatchedMemory
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.record import NUMBERS, Place
@@ -58,11 +58,13 @@ class Recorder(Protocol):
 
 
 @explained
-class Variable(ArrayOperand, Uncopied):
-    """An eager value that never changes. `place` is where the record has it, None for constants and under `no_grad`."""
+class Variable(ArrayOperand):
+    """An eager value that never changes. `place` is where the record has it, None for constants and under `no_grad`.
+
+    Copied and pickled as a leaf or a constant of the same elements; what is unpickled is of the default graph.
+    """
 
     __slots__ = ("__weakref__", "graph", "place", "root", "tensor")
-    instead: ClassVar[str] = "pickle its numpy(), and make a variable() of that"
 
     @frequent
     def __init__(self, graph: Recorder, tensor: Tensor, place: Place | None, root: Tensor | None = None) -> None:
@@ -165,6 +167,11 @@ class Variable(ArrayOperand, Uncopied):
     def __deepcopy__(self, memo: dict[int, object]) -> Variable:
         return self.graph.copied(self)
 
+    def __reduce__(self) -> tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]:
+        # The default graph stands above this module.
+        eager = import_module("nnc.dynamic.eager")
+        return eager.tensor if self.place is None else eager.variable, (np.array(self.numpy()),)
+
     def __bool__(self) -> bool:
         return bool(self.item())
 
@@ -195,6 +202,9 @@ class Variable(ArrayOperand, Uncopied):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.tensor.__dlpack_device__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
         kind = "constant" if self.place is None else "recorded"
