@@ -10,7 +10,7 @@ What no variable that is still held depends on is forgotten (`nnc.dynamic.record
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import ClassVar
@@ -30,7 +30,7 @@ from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.calls import RecordedCall
-from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, LazyPrograms, LazyReport, gathering
+from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, Gathering, LazyPrograms, LazyReport
 from nnc.dynamic.memoization import CACHES, ResultCache, remembering, unshared
 from nnc.dynamic.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import Computation, GradientProgram, Signature, gradient_program
@@ -306,11 +306,9 @@ class DynamicGraph(Uncopied):
         _check_command(command)
         return self._ready.put((command, *specs), prepare_command(command, specs, self.backend))
 
-    @contextmanager
-    def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> Iterator[LazyReport]:
+    def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> AbstractContextManager[LazyReport]:
         """Commands in this thread (or asynchronous task) wait until somebody looks at a value (`nnc.dynamic.lazy`)."""
-        with gathering(self._number, CommandQueue(self._lazy, most_commands, most_bytes)) as report:
-            yield report
+        return Gathering(self._number, CommandQueue(self._lazy, most_commands, most_bytes))
 
     @contextmanager
     def memoized(self, cache: ResultCache) -> Iterator[ResultCache]:

@@ -13,9 +13,8 @@ command may raise. An error has the line of the command; whatever depends on it 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
@@ -73,9 +72,10 @@ class PendingTensor(Tensor):
 
     @classmethod
     def waiting(cls, spec: TensorSpec, strides: Shape, queue: CommandQueue, number: int) -> Self:
-        """What a command that waits will write: value `number` of its queue."""
-        made = cls._without_memory(spec, strides, 0)
-        made._of, made.queue, made.number = None, queue, number
+        """What a command that waits will write: value `number` of its queue, whose strides are the row-major ones."""
+        made = cls.__new__(cls)
+        made.spec, made.offset, made.strides, made._made, made.error = spec, 0, strides, None, None
+        made.is_contiguous, made._of, made.queue, made.number = True, None, queue, number
         return made
 
     @classmethod
@@ -134,12 +134,15 @@ class _Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """The commands of a signature as one program: the given values that it reads, and those that it writes."""
+    """The commands of a signature as one program: the given values that it reads, and those that it writes.
+
+    `places` are spec, bytes and strides of what it writes.
+    """
 
     moving: MovingProgram
     given: tuple[int, ...]
     written: tuple[int, ...]
-    specs: tuple[TensorSpec, ...]
+    places: tuple[tuple[TensorSpec, int, Shape], ...]
 
 
 class LazyPrograms:
@@ -175,13 +178,13 @@ class LazyPrograms:
         written: tuple[int, ...],
     ) -> _Program:
         """The graph as a program that writes `results` from `inputs`: values of these numbers."""
-        specs = tuple(one.spec for one in results)
+        places = tuple((one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in results)
         simplify(graph, results, PASSES, backend=self.backend)
         compiled = compile(
             graph, results, given=dict.fromkeys(inputs), bind=dict.fromkeys(results), backend=self.backend
         )
         moving = MovingProgram(compiled.in_arena_of(self.arena), inputs, results)
-        return _Program(moving, given, written, specs)
+        return _Program(moving, given, written, places)
 
 
 @dataclass(slots=True)
@@ -236,7 +239,10 @@ class CommandQueue:
 
     def _reference(self, held: HeldTensor) -> Reference:
         """How a command of the queue names what it reads."""
-        tensor, whole = held.tensor, held.root
+        tensor = held.tensor
+        if type(tensor) is PendingTensor and tensor.queue is self:
+            return tensor.number
+        whole = held.root
         if isinstance(tensor, PendingTensor) and tensor.source.queue is self:
             number, whole, offset = tensor.number, tensor.source, tensor.offset // tensor.dtype.itemsize
         elif tensor.is_contiguous or not held.root.is_contiguous:
@@ -268,7 +274,8 @@ class CommandQueue:
 
     def _run(self) -> None:
         alive = {number: one for number, ref in self._waiting.items() if (one := ref()) is not None}
-        wanted = self._wanted(alive)
+        # One command is a kernel already, and a program would put nothing together.
+        wanted = self._wanted(alive) if len(self._items) > 1 else ()
         self.report.runs += 1
         program = self._programs.find(self._signature(wanted), lambda: self._compiled(wanted)) if wanted else None
         first = None
@@ -313,7 +320,8 @@ class CommandQueue:
 
     def _run_whole(self, program: _Program, alive: Mapping[int, PendingTensor]) -> bool:
         """Run what waits as one program; False when a command raised."""
-        made = [Tensor.empty(spec, pool=self._programs.pool) for spec in program.specs]
+        allocate = self._programs.pool.allocate
+        made = [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.places]
         try:
             program.moving.run([*(self._given[number] for number in program.given), *made])
         except Exception:  # whatever it is, the command that raises it does so again, by itself
@@ -325,11 +333,11 @@ class CommandQueue:
 
     def _run_each(self, alive: Mapping[int, PendingTensor]) -> Exception | None:
         """Run what waits one by one, as plain eager code does; the first error. What depends on one has none either."""
-        values: dict[int, Tensor] = dict(self._given)
+        values = dict(self._given)
         failed: dict[int, Exception] = {}
         for item in self._items:
             numbers = range(item.first, item.first + len(item.prepared.places))
-            error = next((failed[one] for one in map(_whole, item.inputs) if one in failed), None)
+            error = next((failed[one] for one in map(_whole, item.inputs) if one in failed), None) if failed else None
             if error is None:
                 try:
                     with inherited_origin(item.origin):
@@ -349,20 +357,32 @@ class CommandQueue:
 QUEUES: ContextVar[Mapping[int, CommandQueue]] = ContextVar("queues", default=MappingProxyType({}))
 
 
-@contextmanager
-def gathering(graph: int, queue: CommandQueue) -> Iterator[LazyReport]:
-    """Commands of a graph wait inside, in the queue that is there already or in this one, which looks at the end."""
-    around = QUEUES.get()
-    if graph in around:
-        yield around[graph].report
-        return
-    token = QUEUES.set({**around, graph: queue})
-    try:
-        yield queue.report
-    finally:
-        QUEUES.reset(token)
-    # After an error what waits runs when somebody looks at it.
-    queue.run()
+class Gathering:
+    """Commands of a graph wait inside, in the queue that is there already or in this one, which looks at the end.
+
+    After an error what waits runs when somebody looks at it.
+    """
+
+    __slots__ = ("_graph", "_queue", "_token")
+
+    def __init__(self, graph: int, queue: CommandQueue) -> None:
+        self._graph = graph
+        self._queue = queue
+        self._token: Token[Mapping[int, CommandQueue]] | None = None
+
+    def __enter__(self) -> LazyReport:
+        around = QUEUES.get()
+        if self._graph in around:
+            return around[self._graph].report
+        self._token = QUEUES.set({**around, self._graph: self._queue})
+        return self._queue.report
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if self._token is not None:
+            QUEUES.reset(self._token)
+            self._token = None
+            if kind is None:
+                self._queue.run()
 
 
 def _whole(reference: Reference) -> int | None:
