@@ -377,10 +377,24 @@ def _plain_world(subject: str, arguments: object) -> _World:
     trace = active_trace()
     if trace is not None:
         return _TracedWorld(subject, trace)
-    graphs = [leaf.graph for leaf in map(_unbatched, flatten(arguments)[0]) if isinstance(leaf, Variable)]
-    graph = graphs[0] if graphs else default_graph()
+    first = _first_variable(arguments)
+    graph = default_graph() if first is None else first.graph
     assert isinstance(graph, DynamicGraph)
     return _EagerWorld(subject, graph)
+
+
+def _first_variable(arguments: Tree) -> Variable | None:
+    """The first leaf that is a variable, or a batch of one."""
+    waiting = [arguments]
+    while waiting:
+        value = _unbatched(waiting.pop())
+        if isinstance(value, Variable):
+            return value
+        if isinstance(value, dict):
+            waiting.extend(reversed(value.values()))
+        elif isinstance(value, tuple | list):
+            waiting.extend(reversed(value))
+    return None
 
 
 def _unbatched(value: Tree) -> Tree:

@@ -257,8 +257,9 @@ class TracedValue(ArrayOperand, Uncopied):
         return f"TracedValue({self.spec})"
 
 
+ARRAYS = (ArrayOperand, Tensor, np.ndarray)
+
+
 def is_array(value: Tree) -> bool:
     """True for what a compiled function takes as a tensor: arrays, tensors, variables and traced values."""
-    return isinstance(value, ArrayOperand | Tensor | np.ndarray) or (
-        hasattr(value, "__array__") and not isinstance(value, Operand | type)
-    )
+    return isinstance(value, ARRAYS) or (hasattr(value, "__array__") and not isinstance(value, Operand | type))

@@ -44,7 +44,7 @@ class Structure(Hashed):
         parts = [part._build(leaves) for part in self.parts]
         if self.kind is dict:
             return dict(zip(self.keys, parts, strict=True))
-        return self.kind(*parts) if hasattr(self.kind, "_fields") else self.kind(parts)
+        return _built(self.kind, parts)
 
     def paths(self, prefix: str = "") -> Iterator[str]:
         """The name of each leaf: the keys and positions that lead to it, joined by dots."""
@@ -71,15 +71,26 @@ def flatten(value: object) -> tuple[list[Any], Structure]:
 
 def map_leaves(function: Callable[[Any], Any], value: object) -> Tree:
     """The same containers with the function of each leaf."""
-    leaves, structure = flatten(value)
-    return structure.unflatten([function(leaf) for leaf in leaves])
+    if isinstance(value, dict):
+        return {key: map_leaves(function, part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return _built(_kind(value), [map_leaves(function, part) for part in value])
+    return function(value)
 
 
 def _take_apart(value: object, leaves: list[Any]) -> Structure:
     if isinstance(value, dict):
         return Structure(dict, tuple(value), tuple(_take_apart(part, leaves) for part in value.values()))
     if isinstance(value, tuple | list):
-        kind = type(value) if type(value) is list or type(value) is tuple or hasattr(value, "_fields") else tuple
-        return Structure(kind, (), tuple(_take_apart(part, leaves) for part in value))
+        return Structure(_kind(value), (), tuple(_take_apart(part, leaves) for part in value))
     leaves.append(value)
     return LEAF
+
+
+def _kind(value: tuple[Any, ...] | list[Any]) -> type[Any]:
+    """What its containers are made as again: lists, tuples and named tuples as they are, kinds of them as tuples."""
+    return type(value) if type(value) is list or type(value) is tuple or hasattr(value, "_fields") else tuple
+
+
+def _built(kind: type[Any], parts: list[Any]) -> Tree:
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.graph import Op
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.copy import contiguous
 from nnc.ops.examples import MATRIX, ROW, Example
-from nnc.ops.operand import Operand, T, apply
+from nnc.ops.operand import Operand, T, apply, apply_command
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import ARITHMETIC, Applied, Gradients, Pattern, Specs, check_kinds, operator, single
@@ -57,6 +60,19 @@ def normalize_axes(subject: str, axes: int | Iterable[int] | None, rank: int) ->
     if any(not 0 <= axis < rank for axis in wrapped) or len(set(wrapped)) != len(wrapped):
         raise AttributeValueError(subject, got=f"axes {list(chosen)}", need=f"distinct axes of {rank} dimensions")
     return wrapped
+
+
+def reduced(op: Op[ReduceAttrs], x: T, axes: int | Iterable[int] | None, keepdims: bool) -> T:
+    """`op` of x over `axes` (all when None)."""
+    if type(keepdims) is bool and (axes is None or type(axes) is int):
+        return apply_command(_reduction(op, axes, x.spec.rank, keepdims), x)
+    return apply(op, ReduceAttrs(normalize_axes(op.name, axes, x.spec.rank), keepdims), x)
+
+
+@lru_cache(maxsize=256)
+def _reduction(op: Op[ReduceAttrs], axes: int | None, rank: int, keepdims: bool) -> AnyCommand:
+    """Made once each, for eager code."""
+    return Command(op, ReduceAttrs(normalize_axes(op.name, axes, rank), keepdims))
 
 
 def infer_reduction(attrs: ReduceAttrs, specs: Specs) -> Specs:
@@ -171,7 +187,7 @@ def broadcast_to(x: T, shape: Shape) -> T:
 
 def reduce_sum(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = sum of x over `axes` (all when None)."""
-    return apply(REDUCE_SUM, ReduceAttrs(normalize_axes("reduce_sum", axes, x.spec.rank), keepdims), x)
+    return reduced(REDUCE_SUM, x, axes, keepdims)
 
 
 def spread(g: T, like: Operand, attrs: ReduceAttrs) -> T:

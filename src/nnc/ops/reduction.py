@@ -21,11 +21,12 @@ from nnc.ops.broadcast import (
     normalize_axes,
     permuted_reduction,
     reduce_sum,
+    reduced,
     spread,
 )
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.fill import FILL, FillAttrs, scalar_like
-from nnc.ops.operand import T, apply
+from nnc.ops.operand import T
 from nnc.ops.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where
 from nnc.ops.rules import (
     CONTINUOUS,
@@ -170,22 +171,22 @@ OPERATORS = (REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_NORM, ARGMAX, ARGMIN)
 
 def reduce_mean(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = mean of x over `axes` (all when None)."""
-    return apply(REDUCE_MEAN, ReduceAttrs(normalize_axes("reduce_mean", axes, x.spec.rank), keepdims), x)
+    return reduced(REDUCE_MEAN, x, axes, keepdims)
 
 
 def reduce_max(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = largest x over `axes` (all when None)."""
-    return apply(REDUCE_MAX, ReduceAttrs(normalize_axes("reduce_max", axes, x.spec.rank), keepdims), x)
+    return reduced(REDUCE_MAX, x, axes, keepdims)
 
 
 def reduce_min(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = smallest x over `axes` (all when None)."""
-    return apply(REDUCE_MIN, ReduceAttrs(normalize_axes("reduce_min", axes, x.spec.rank), keepdims), x)
+    return reduced(REDUCE_MIN, x, axes, keepdims)
 
 
 def reduce_norm(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = √(sum of x² over `axes`) (all when None); its derivative at 0 is 0."""
-    return apply(REDUCE_NORM, ReduceAttrs(normalize_axes("reduce_norm", axes, x.spec.rank), keepdims), x)
+    return reduced(REDUCE_NORM, x, axes, keepdims)
 
 
 def reduce_any(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
@@ -208,9 +209,9 @@ def reduce_is_nan(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bo
 
 def argmax(x: T, axis: int, *, keepdims: bool = False) -> T:
     """y = first index of the largest x along `axis`."""
-    return apply(ARGMAX, ReduceAttrs(normalize_axes("argmax", axis, x.spec.rank), keepdims), x)
+    return reduced(ARGMAX, x, axis, keepdims)
 
 
 def argmin(x: T, axis: int, *, keepdims: bool = False) -> T:
     """y = first index of the smallest x along `axis`."""
-    return apply(ARGMIN, ReduceAttrs(normalize_axes("argmin", axis, x.spec.rank), keepdims), x)
+    return reduced(ARGMIN, x, axis, keepdims)
