@@ -238,3 +238,28 @@ def test_compiled_functions_batches_and_optimizers_do_not_mind() -> None:
     for _ in range(2):
         with nnc.lazy():
             assert steps() == want
+
+
+def test_one_command_is_run_as_it_is() -> None:
+    x = nnc.tensor([1.0, 2.0])
+    with nnc.lazy() as report:
+        for turn in range(3):
+            y = x * float(turn)
+            assert y.tolist() == [1.0 * turn, 2.0 * turn]
+    assert (report.commands, report.runs, report.programs) == (3, 3, 0)
+
+
+def test_a_block_inside_a_block_goes_on_with_its_queue() -> None:
+    x = nnc.tensor([1.0, 2.0])
+    with nnc.lazy() as outer:
+        y = x + x
+        with nnc.lazy() as inner:
+            z = y * y
+        assert inner is outer
+        assert outer.runs == 0
+        with pytest.raises(ZeroDivisionError), nnc.lazy():
+            raise ZeroDivisionError
+        assert outer.runs == 0
+    assert (outer.commands, outer.runs) == (2, 1)
+    assert z.tolist() == [4.0, 16.0]
+    assert (x + x).tolist() == [2.0, 4.0]

@@ -40,3 +40,6 @@ def test_other_containers_have_another_structure() -> None:
 
 def test_a_function_of_each_leaf() -> None:
     assert map_leaves(lambda leaf: leaf + 1, {"a": (1, [2])}) == {"a": (2, [3])}
+    pair = map_leaves(lambda leaf: leaf + 1, [Pair(1, (2,)), {}, ()])
+    assert pair == [Pair(2, (3,)), {}, ()]
+    assert type(pair[0]) is Pair
