@@ -123,9 +123,10 @@ _COMMANDS = {(a, b): Command(GEMM, GemmAttrs(a, b)) for a in (False, True) for b
 
 def gemm(a: T, b: T, bias: T | None = None, *, transpose_a: bool = False, transpose_b: bool = False) -> T:
     """y = a @ b + bias, batched over leading axes; `transpose_*` read the last two axes swapped."""
-    if type(transpose_a) is bool and type(transpose_b) is bool:
-        return apply_command(_COMMANDS[transpose_a, transpose_b], a, b, bias)
-    return apply(GEMM, GemmAttrs(transpose_a, transpose_b), a, b, bias)
+    command = _COMMANDS.get((transpose_a, transpose_b))
+    if command is None:
+        return apply(GEMM, GemmAttrs(transpose_a, transpose_b), a, b, bias)
+    return apply_command(command, a, b, bias)
 
 
 @explained
