@@ -11,7 +11,7 @@ from tests.onnx.models import model, node
 
 import onnx
 from nnc import nn
-from nnc.errors import BackendError, ShapeError, UsageError
+from nnc.errors import ArgumentError, BackendError, ShapeError, UsageError
 from nnc.nn.data import load as load_data
 from nnc.onnx import OnnxLayer, load, read, save
 from onnx import helper
@@ -114,6 +114,30 @@ def test_wrong_inputs_are_named() -> None:
         loaded.run({"x": X[:, :3]})
     with pytest.raises(UsageError, match="float64; need float32"):
         loaded.run({"x": X.astype(np.float64)})
+    with pytest.raises(ArgumentError, match="got feeds=a ndarray; need a mapping"):
+        loaded.run(X)  # type: ignore[arg-type]  # callers without a type checker
+
+
+def test_channels_are_moved_where_data_come_in_and_where_they_leave() -> None:
+    w = {
+        name: np.random.default_rng(0).normal(size=(6, c, 1, 1)).astype(np.float32) for name, c in (("v", 3), ("w", 6))
+    }
+    nodes = [
+        node("Conv", "x v", "a"),
+        node("Relu", "a", "b"),
+        node("Conv", "b w", "c"),
+        node("Relu", "c", "d"),
+        node("Concat", "b d", "e", axis=1),
+        node("GlobalAveragePool", "e", "y"),
+    ]
+    images = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    loaded = load(model(nodes, {"x": list(images.shape)}, ["y"], w))
+    (y,) = loaded.run({"x": images}).values()
+    b = np.maximum(np.einsum("nchw,dc->ndhw", images, w["v"][:, :, 0, 0]), 0)
+    d = np.maximum(np.einsum("nchw,dc->ndhw", b, w["w"][:, :, 0, 0]), 0)
+    np.testing.assert_allclose(y, np.concatenate([b, d], 1).mean((2, 3), keepdims=True), rtol=1e-5)
+    served = [one.command.op.name for one in loaded.compiled().report()]
+    assert (served.count("transpose"), served.count("fused_output"), served.count("relu")) == (2, 2, 0)
 
 
 def test_all_operators_without_a_row_are_listed_with_their_nodes() -> None:

@@ -19,7 +19,8 @@ import onnx
 from nnc.core.dtype import BF16, F16, TOLERANCE
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend
-from nnc.symbolic.passes import DEFAULT, Pass
+from nnc.onnx.runner import PASSES
+from nnc.symbolic.passes import Pass
 
 # Sums in 16 bits are rounded in another order: the project's own tolerance for them.
 NARROW = (F16.numpy, BF16.numpy)
@@ -59,7 +60,7 @@ def cases() -> dict[str, TestCase]:
         return {one.name: one for one in load_model_tests(kind="node")}
 
 
-def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = DEFAULT) -> Outcome:
+def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = PASSES) -> Outcome:
     """`passed`, `refused` for one of our errors, `wrong`; any other exception comes out."""
 
     class Preferred(OnnxBackend):
@@ -109,7 +110,7 @@ def _is_random(case: TestCase) -> bool:
     return training or any(op == "Bernoulli" or op.startswith("Random") for op in nodes)
 
 
-def outcomes(backend: str = "", passes: tuple[Pass, ...] = DEFAULT) -> dict[str, Outcome]:
+def outcomes(backend: str = "", passes: tuple[Pass, ...] = PASSES) -> dict[str, Outcome]:
     """What every test ends as."""
     return {name: outcome(case, backend, passes) for name, case in cases().items()}
 

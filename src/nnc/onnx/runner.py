@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import onnx
-from nnc.arguments import checked
+from nnc.arguments import checked, explained
 from nnc.core.dtype import dtype_of
 from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
@@ -52,6 +52,8 @@ MOST_STAGES = 64
 IMPORTER = 3 << 20
 # Of these the first result has the element type of the first operand, and all other results are places.
 KEEPS_TYPE = ("Compress", "Unique")
+# Files have channels first, and so a conversion at each side of every convolution.
+PASSES = (Pass.LAYOUT, *DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +128,7 @@ class OnnxModel:
     file: OnnxFile
     sizes: Mapping[str, int] = field(default_factory=dict)
     backend: str = ""
-    passes: tuple[Pass, ...] = DEFAULT
+    passes: tuple[Pass, ...] = PASSES
     quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
     _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
@@ -165,6 +167,7 @@ class OnnxModel:
 
     # ---- use
 
+    @explained
     def run(self, feeds: Mapping[str, ArrayLike]) -> dict[str, Result]:
         """The outputs by name; ShapeError or UsageError for inputs that are not as the file declares them."""
         arrays = {name: value if isinstance(value, list | None) else as_array(value) for name, value in feeds.items()}
@@ -172,6 +175,7 @@ class OnnxModel:
         program = self._program(arrays)
         return dict(zip(self.outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
 
+    @explained
     def quantization_report(
         self, feeds: Mapping[str, ArrayLike], quantize: QuantizationMode = "dynamic"
     ) -> QuantizationReport:
