@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -197,3 +198,34 @@ def test_random_programs_keep_their_values(program: Program, four: list[int], th
     simplify(graph, outputs, [Pass.LAYOUT, Pass.COMMON_SUBEXPRESSIONS, Pass.LAYOUT, Pass.GROUPS])
     for got, want in zip(interpret(graph, outputs, named(symbols)), values, strict=True):
         np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+@settings(EXAMPLES, max_examples=60)
+@given(st.data(), st.lists(st.sampled_from([1, 2, 3]), max_size=5), st.booleans())
+def test_a_transposition_of_a_reshaped_one_is_one_at_the_most(
+    data: st.DataObject, pieces: list[int], is_wanted: bool
+) -> None:
+    def grouped() -> list[int]:
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(pieces)), max_size=3)))
+        ends = [0, *cuts, len(pieces)]
+        return [math.prod(pieces[begin:end]) for begin, end in itertools.pairwise(ends)]
+
+    middle, target = grouped(), grouped()
+    p, q = (tuple(data.draw(st.permutations(range(len(shape))))) for shape in (middle, target))
+    graph = SymbolicGraph()
+    x = graph.input(spec(tuple(middle[p.index(axis)] for axis in range(len(p)))))
+    y = ops.reshape(ops.transpose(x, p), target)
+    outputs = [ops.relu(ops.transpose(y, q)), *([ops.transpose(y, q)] if is_wanted else [])]
+    before = len(conversions(graph))
+    check(graph, outputs, [x], [Pass.LAYOUT, Pass.PRUNING])
+    assert len(conversions(graph)) <= before
+    assert is_wanted or len(conversions(graph)) <= 1
+
+
+def test_a_shuffle_of_channels_in_a_file_is_one_transposition() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2, 4, 5, 6)))
+    parts = ops.transpose(ops.reshape(ops.transpose(x, FIRST), (2, 3, 2, 4, 5)), (0, 2, 1, 3, 4))
+    y = ops.relu(ops.transpose(ops.reshape(parts, (2, 6, 4, 5)), LAST))
+    check(graph, [y], [x], [Pass.LAYOUT])
+    assert conversions(graph) == ["f32[2, 4, 5, 2, 3]"]

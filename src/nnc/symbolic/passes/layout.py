@@ -14,18 +14,21 @@ readers; one whose axes of size 1 alone move is an alias.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import cast
 
 from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import inherited_origin
-from nnc.core.spec import AnyLayout, Layout, TensorSpec
+from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec
 from nnc.ops.broadcast import reshape
 from nnc.ops.fill import FILL, FillAttrs
 from nnc.ops.layout import CONVERT_LAYOUT, conversion, permutation_of
-from nnc.ops.movement import TRANSPOSE
+from nnc.ops.movement import TRANSPOSE, transpose
 from nnc.ops.permutation import (
     PERMUTED,
     Permutation,
@@ -39,7 +42,7 @@ from nnc.ops.permutation import (
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.passes.pruning import Pruning
-from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
+from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)
 
@@ -178,7 +181,7 @@ class _Region:
         graph, spec = self.graph, self.graph.tensors[key].spec
         readers = [reader for reader in graph.readers(key) if reader not in self.plans]
         cancelled = [reader for reader in readers if self._cancels(reader, key, order)]
-        needed = key in self.kept or len(cancelled) < len(readers)
+        needed = key in self.kept or (len(cancelled) < len(readers) and not self._merges(readers, key))
         writer = next(iter(graph.writers(key)), None)
         if writer in self.plans:
             return (spec.elements if needed else 0) - spec.elements * len(cancelled)
@@ -193,6 +196,15 @@ class _Region:
         after = self._conversion(record)
         fits = after is not None and after == order and record.inputs == (key,)
         return fits and self.graph.root(record.outputs[0]) not in self.kept
+
+    def _merges(self, readers: Sequence[ExecKey], key: TensorKey) -> bool:
+        """True when the only reader transposes a reshaped `key`: what converts that back is then part of it."""
+        record = self.graph.execs[readers[0]] if len(readers) == 1 and has_one_reader(self.graph, key) else None
+        if record is None or self.tagged or record.command.op is not TRANSPOSE or record.inputs[0] in (None, key):
+            return False
+        part = cast(TensorKey, record.inputs[0])
+        shapes = (self.graph.tensors[one].spec.shape for one in (key, part))
+        return is_dense(self.graph, part) and common_sizes(*shapes) is not None
 
     def _conversion(self, record: ExecSymbol) -> Permutation | None:
         key = record.inputs[0] if record.inputs else None
@@ -284,4 +296,40 @@ def _meeting(match: Match) -> Replacement | None:
     return None
 
 
-MEETINGS: tuple[Rule, ...] = tuple(Rule(f"{op.name} of a conversion", op, _meeting) for op in CONVERSIONS)
+def _reshaped_meeting(match: Match) -> Replacement | None:
+    """A transposition of a reshaped one is one, by sizes that both shapes are made of: a shuffle of channels, say."""
+    graph, y = match.graph, match.input(0)
+    root = graph.symbol(graph.root(y.key))
+    inner = producer(graph, root.key, TRANSPOSE)
+    if inner is None or root == y or not has_one_reader(graph, root.key) or root.key in match.wanted:
+        return None
+    x = graph.symbol(cast(TensorKey, inner.inputs[0]))
+    sizes = common_sizes(root.shape, y.shape) if is_dense(graph, y.key) and is_dense(graph, x.key) else None
+    if sizes is None or x.spec.layout is not match.result.layout:
+        return None
+    pieces, of_root, of_y = sizes
+    before = [piece for axis in inverse(inner.command.attrs.permutation) for piece in of_root[axis]]
+    after = [piece for axis in match.command.attrs.permutation for piece in of_y[axis]]
+    parts = reshape(x, [pieces[piece] for piece in before])
+    moved = parts if before == after else transpose(parts, [before.index(piece) for piece in after])
+    return (reshape(moved, match.result.shape),)
+
+
+def common_sizes(one: Shape, other: Shape) -> tuple[list[int], list[range], list[range]] | None:
+    """The sizes that two shapes of as many elements are made of, and which of them each axis has; None for no such.
+
+    >>> common_sizes((2, 12, 5), (2, 3, 4, 5))
+    ([2, 3, 4, 5], [range(0, 1), range(1, 3), range(3, 4)], [range(0, 1), range(1, 2), range(2, 3), range(3, 4)])
+    """
+    ends = [[1, *accumulate(shape, operator.mul)] for shape in (one, other)]
+    cuts = sorted({*ends[0], *ends[1]})
+    if 0 in cuts or ends[0][-1] != ends[1][-1] or any(large % small for small, large in pairwise(cuts)):
+        return None
+    axes = [[range(cuts.index(begin), cuts.index(end)) for begin, end in pairwise(row)] for row in ends]
+    return [large // small for small, large in pairwise(cuts)], axes[0], axes[1]
+
+
+MEETINGS: tuple[Rule, ...] = (
+    *(Rule(f"{op.name} of a conversion", op, _meeting) for op in CONVERSIONS),
+    Rule("transpose of a reshaped transpose", TRANSPOSE, _reshaped_meeting),
+)
