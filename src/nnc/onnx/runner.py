@@ -52,8 +52,8 @@ MOST_STAGES = 64
 IMPORTER = 3 << 20
 # Of these the first result has the element type of the first operand, and all other results are places.
 KEEPS_TYPE = ("Compress", "Unique")
-# Files have channels first, and so a conversion at each side of every convolution.
-PASSES = (Pass.LAYOUT, *DEFAULT)
+# Files have channels first, and so a conversion at each side of every convolution; their weights are fixed.
+PASSES = (Pass.LAYOUT, Pass.FROZEN_BATCH_NORM, *DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
