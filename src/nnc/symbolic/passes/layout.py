@@ -202,7 +202,7 @@ class _Region:
         record = self.graph.execs[readers[0]] if len(readers) == 1 and has_one_reader(self.graph, key) else None
         if record is None or self.tagged or record.command.op is not TRANSPOSE or record.inputs[0] in (None, key):
             return False
-        part = cast(TensorKey, record.inputs[0])
+        part = record.inputs[0]
         shapes = (self.graph.tensors[one].spec.shape for one in (key, part))
         return is_dense(self.graph, part) and common_sizes(*shapes) is not None
 
@@ -311,7 +311,7 @@ def _reshaped_meeting(match: Match) -> Replacement | None:
     before = [piece for axis in inverse(inner.command.attrs.permutation) for piece in of_root[axis]]
     after = [piece for axis in match.command.attrs.permutation for piece in of_y[axis]]
     parts = reshape(x, [pieces[piece] for piece in before])
-    moved = parts if before == after else transpose(parts, [before.index(piece) for piece in after])
+    moved = parts if before == after else transpose(parts, tuple(before.index(piece) for piece in after))
     return (reshape(moved, match.result.shape),)
 
 
