@@ -21,7 +21,7 @@ from nnc.core.spec import (
     contiguous_strides,
     spec,
 )
-from nnc.errors import DeviceError, FormatError, LayoutError, ShapeError
+from nnc.errors import ArgumentError, DeviceError, FormatError, LayoutError, ShapeError
 
 examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
@@ -63,6 +63,8 @@ def test_what_is_no_layout(text: object) -> None:
 def test_what_are_no_blocks(values: tuple[tuple[int, int], int, int]) -> None:
     with pytest.raises(LayoutError, match="blocked layout"):
         Blocked(*values)
+    with pytest.raises(ArgumentError, match="Blocked: got parts=None"):
+        Blocked((1,), 0, 1, parts=None)  # type: ignore[arg-type]  # callers without a type checker
 
 
 def test_blocks_say_their_shape() -> None:

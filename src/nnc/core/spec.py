@@ -70,6 +70,7 @@ class Layout(AnyLayout, Enum):
         return self.value
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Blocked(AnyLayout):
     """Blocks of `width` places of one axis of x, whose shape is `sizes`, as kernels of products read weights.
