@@ -66,6 +66,15 @@ MEANING: dict[str, Any] = {
     "large determinants": np.linalg.det,
 }
 
+# ONNX's evaluator sums as many channels as there are examples: the same number of both.
+MODELS |= {
+    f"a local response by the power {beta}": (
+        model([node("LRN", "x", "y", size=4, alpha=0.5, beta=beta, bias=1.5)], {"x": [7, 7, 3, 2]}, ["y"]),
+        draw(7, 7, 3, 2),
+    )
+    for beta in (0.25, 0.5, 0.75, 1.0, 1.75, 2.0, 0.6)
+}
+
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_gives_what_onnx_means(name: str) -> None:
