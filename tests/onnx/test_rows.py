@@ -68,11 +68,11 @@ MEANING: dict[str, Any] = {
 
 # ONNX's evaluator sums as many channels as there are examples: the same number of both.
 MODELS |= {
-    f"a local response by the power {beta}": (
-        model([node("LRN", "x", "y", size=4, alpha=0.5, beta=beta, bias=1.5)], {"x": [7, 7, 3, 2]}, ["y"]),
+    f"a local response of {size} channels by the power {beta}": (
+        model([node("LRN", "x", "y", size=size, alpha=0.5, beta=beta, bias=1.5)], {"x": [7, 7, 3, 2]}, ["y"]),
         draw(7, 7, 3, 2),
     )
-    for beta in (0.25, 0.5, 0.75, 1.0, 1.75, 2.0, 0.6)
+    for size, beta in ((1, 0.25), (3, 0.5), (4, 0.75), (5, 1.0), (7, 1.75), (30, 2.0), (4, 0.6))
 }
 
 

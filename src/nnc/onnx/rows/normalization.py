@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-import numpy as np
-
 from nnc import ops
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.window import channels_first, channels_last
@@ -87,17 +85,13 @@ def _group_norm(call: NodeCall) -> Results:
 
 def _lrn(call: NodeCall) -> Results:
     """y = x / (bias + alpha / size · sum of squares over `size` neighbouring channels)^beta"""
-    x, size = call[0], call.integer("size")
-    low = (size - 1) // 2
-    channels = x.shape[1]
-    band = np.zeros((channels, channels))
-    for channel in range(channels):
-        band[channel, max(0, channel - low) : min(channels, channel + size - low)] = 1.0
-    squares = channels_last(ops.square(x))
-    rows = ops.reshape(squares, (squares.spec.elements // max(channels, 1), channels))
-    total = ops.reshape(ops.gemm(rows, call.constant(band.T, x.spec)), squares.shape)
-    scale = channels_first(total) * (call.real("alpha", 1e-4) / size) + call.real("bias", 1.0)
-    return x / _power(scale, call.real("beta", 0.75))
+    x, size = channels_last(call[0]), call.integer("size")
+    axis, channels = x.spec.rank - 1, x.shape[-1]
+    low, high = (min(one, channels) for one in ((size - 1) // 2, size // 2))
+    padded = ops.pad(x, (*(0,) * axis, low), (*(0,) * axis, high))
+    neighbours = [ops.slice_axis(padded, axis, start, start + channels) for start in range(low + high + 1)]
+    scale = reduce(ops.add, map(ops.square, neighbours)) * (call.real("alpha", 1e-4) / size) + call.real("bias", 1.0)
+    return channels_first(x / _power(scale, call.real("beta", 0.75)))
 
 
 def _power(x: Operand, exponent: float) -> Operand:
