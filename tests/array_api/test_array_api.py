@@ -228,7 +228,7 @@ def test_values_are_copied_shared_and_pickled_as_it_is_said() -> None:
     for dtype in (xp.uint16, xp.complex128):
         tensor = xp.ones(3, dtype=dtype).tensor
         assert pickle.loads(pickle.dumps(tensor)).numpy().tolist() == tensor.numpy().tolist()
-    for one in (copied, nnc.variable([1.0, 2.0], "bf16"), nnc.tensor(3.0), nnc.variable(np.ones((2, 3))).T * 2):
+    for one in (copied, nnc.variable([1.0, 2.0], "bf16"), nnc.tensor(3.0), nnc.tensor(np.ones((2, 3))).T * 2):
         other = pickle.loads(pickle.dumps(one))
         assert (other.spec, other.tolist(), other.place is None) == (one.spec, one.tolist(), one.place is None)
 

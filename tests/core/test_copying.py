@@ -208,6 +208,8 @@ def test_a_variable_is_pickled_as_a_leaf_of_the_default_graph() -> None:
     other = pickle.loads(pickle.dumps(DynamicGraph().variable([1.0])))
     assert other.graph is default_graph()
     assert default_graph().is_leaf(other)
+    with pytest.raises(SymbolError, match="a copy would lose its gradient"):
+        pickle.dumps(other * 2)
 
 
 # ---- models and data

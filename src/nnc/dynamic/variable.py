@@ -61,7 +61,7 @@ class Recorder(Protocol):
 class Variable(ArrayOperand):
     """An eager value that never changes. `place` is where the record has it, None for constants and under `no_grad`.
 
-    Copied and pickled as a leaf or a constant of the same elements; what is unpickled is of the default graph.
+    A leaf or a constant is copied and pickled as one; what is unpickled is of the default graph.
     """
 
     __slots__ = ("__weakref__", "graph", "place", "root", "tensor")
@@ -170,7 +170,7 @@ class Variable(ArrayOperand):
     def __reduce__(self) -> tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]:
         # The default graph stands above this module.
         eager = import_module("nnc.dynamic.eager")
-        return eager.tensor if self.place is None else eager.variable, (np.array(self.numpy()),)
+        return eager.tensor if self.place is None else eager.variable, (self.graph.copied(self).numpy(),)
 
     def __bool__(self) -> bool:
         return bool(self.item())
