@@ -149,3 +149,9 @@ def test_what_is_no_number_of_bytes_is_refused(call, text: str) -> None:
     ran = call("viz", "digits", "--limit", text)
     assert ran.code == 2
     assert "need bytes such as 4096, 512MB or 1.5GiB" in ran.err
+
+
+def test_the_command_line_needs_no_extra() -> None:
+    absent = "onnx=None, sklearn=None, scipy=None, PIL=None, pyarrow=None"
+    program = f"import sys; sys.modules.update({absent}); import nnc.cli.main"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -10,7 +10,6 @@ from nnc.cli.onnx_model import extra
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, count, output, table, write_json
 from nnc.errors import UsageError
-from nnc.onnx.runner import PASSES
 
 Plain = Annotated[bool, typer.Option("--no-passes", help="Run the graphs as they are imported.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The page docs/onnx-operators.md.")]
@@ -26,7 +25,7 @@ def onnx_coverage(
     if json and markdown:
         raise UsageError("onnx-coverage", got="--json and --markdown", need="one of them", fix="leave one out")
     coverage = extra("nnc.onnx.coverage")
-    found = coverage.outcomes(backend, () if plain else PASSES)
+    found = coverage.outcomes(backend, ()) if plain else coverage.outcomes(backend)
     if markdown:
         typer.echo(coverage.page(found), nl=False)
         return 0
