@@ -64,6 +64,10 @@ class ByteDots(Enum):
     ALIKE = "alike"
 
 
+# With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
+FEW_REGISTERS = 16
+
+
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
     """One processor as the generators see it.
@@ -91,14 +95,14 @@ class TargetDescription:
         """lanes = vector_bits / bits: how many elements of `bits` bits one register holds."""
         return self.vector_bits // bits
 
+    def side_by_side(self, rows: int) -> int:
+        """As many rows whose elementwise work is done together, half of them where registers are few."""
+        return rows if self.vector_registers > FEW_REGISTERS else rows // 2
+
     @property
     def key(self) -> str:
         """The text that stands for this target in cache keys."""
         return f"{self.triple}/{self.processor}/{self.features}/{self.vector_bits}x{self.vector_registers}"
-
-
-# With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
-FEW_REGISTERS = 16
 
 
 @dataclass(frozen=True, slots=True)

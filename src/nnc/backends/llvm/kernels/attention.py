@@ -41,8 +41,8 @@ NANOSECONDS_PER_MOVE = 0.15
 # Transposing a key takes as long as some 26 rows take longer without (0.5 ns an element; 70 cycles instead of 32 for 16
 # keys of 64 features).
 FEW_ROWS = 16
-# Rows whose scores become powers side by side, and half as many with few registers.
-ROWS_TOGETHER, FEW_REGISTERS = 4, 16
+# Rows whose scores become powers side by side.
+ROWS_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class _AttentionWriter:
 
     def rows_together(self) -> int:
         """How many rows of scores are computed side by side."""
-        return ROWS_TOGETHER if self.b.target.vector_registers > FEW_REGISTERS else ROWS_TOGETHER // 2
+        return self.b.target.side_by_side(ROWS_TOGETHER)
 
 
 class _ScoreRows:

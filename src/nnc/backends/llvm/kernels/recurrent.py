@@ -39,9 +39,8 @@ from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_G
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
-# Rows whose cells are computed side by side in f32, half as many with few registers; in f64 the C library is called
-# lane by lane.
-CELL_ROWS, FEW_REGISTERS = 4, 16
+# Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
+CELL_ROWS = 4
 
 _Finish = Callable[[Place, Sequence[Value]], None]
 
@@ -254,8 +253,7 @@ class _RecurrentWriter:
     def _cell_rows(self) -> int:
         if self.problem.work != F32:
             return 1
-        most = CELL_ROWS if self.b.target.vector_registers > FEW_REGISTERS else CELL_ROWS // 2
-        return min(most, 1 << (self.problem.batch - 1).bit_length())
+        return min(self.b.target.side_by_side(CELL_ROWS), 1 << (self.problem.batch - 1).bit_length())
 
     def _cells(
         self, step: CellStep, row: Value, low: Value, high: Value, unit: Value, lane: Value, finish: _Finish
