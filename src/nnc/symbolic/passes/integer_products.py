@@ -75,11 +75,16 @@ class _Bytes:
     zero: Symbol | None
 
 
+def _dequantized(match: Match, position: int) -> tuple[ExecSymbol | None, ExecSymbol | None]:
+    """The transposition that makes an operand, and what dequantized that or the operand itself; None where not."""
+    moved = match.producer(position, TRANSPOSE)
+    key = match.record.inputs[position] if moved is None else moved.inputs[0]
+    return moved, producer(match.graph, key, DEQUANTIZE)
+
+
 def _bytes_of(match: Match, position: int, flipped: bool = False) -> _Bytes | None:
     """What an operand, or its transpose, was dequantized from, looked for behind a transposition too."""
-    graph, key = match.graph, match.record.inputs[position]
-    moved = producer(graph, key, TRANSPOSE)
-    record = producer(graph, key if moved is None else moved.inputs[0], DEQUANTIZE)
+    graph, (moved, record) = match.graph, _dequantized(match, position)
     if record is None:
         return None
     x, scale, zero = (graph.symbol(one) for one in record.inputs if one is not None)
@@ -130,8 +135,7 @@ def _of_bytes(match: Match) -> Replacement | None:
 
 def _has_scales(match: Match) -> bool:
     """Whether the right operand was dequantized with more than one scale or zero."""
-    moved = match.producer(1, TRANSPOSE)
-    record = match.producer(1, DEQUANTIZE) if moved is None else producer(match.graph, moved.inputs[0], DEQUANTIZE)
+    _, record = _dequantized(match, 1)
     if record is None:
         return False
     return any(match.graph.tensors[key].spec.elements > 1 for key in record.inputs[1:] if key is not None)
