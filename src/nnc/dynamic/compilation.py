@@ -30,7 +30,7 @@ from nnc.core.forking import fork_safe_rlock
 from nnc.core.origin import caller_origin
 from nnc.core.pool import Pool
 from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
@@ -89,13 +89,10 @@ class _Recorded:
     source: _Source
     signature: str
     call: ProgramCall | None = None
-    # Per output spec, bytes and strides; per result which output it is, None for what is no symbol.
-    places: tuple[tuple[TensorSpec, int, Shape], ...] = ()
+    # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        specs = [one.spec for one in self.outputs]
-        self.places = tuple((spec, spec.nbytes, contiguous_strides(spec.shape)) for spec in specs)
         numbers = {one: number for number, one in enumerate(self.outputs)}
         self.order = tuple(numbers[one] if isinstance(one, Symbol) else None for one in self.results)
 
@@ -263,8 +260,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> list[Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
-        allocate = self._pool.allocate
-        made = [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.places]
+        made = program.moving.fresh(self._pool)
         if made:
             program.moving.run([*map(_contiguous, arrays), *made])
         return made

@@ -435,12 +435,11 @@ class DynamicGraph(Uncopied):
         self, program: GradientProgram, computation: Computation, create_graph: bool, constant: bool
     ) -> tuple[Variable, ...]:
         """Run a program on the places of a computation; the gradients as leaves, or recorded, or neither."""
-        allocate = self._pool.allocate
         roots = [computation.memory(number) for number in program.given]
         for number, root in zip(program.given, roots, strict=True):
             if root.storage.watch is not None:
                 computation.check_unwritten(number, root.storage)
-        roots += [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.written]
+        roots += program.compiled.fresh(self._pool)
         program.compiled.run(roots)
         tensors = [roots[one.root] if one.part is None else roots[one.root].view(*one.part) for one in program.results]
         if not create_graph:

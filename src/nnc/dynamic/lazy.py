@@ -134,15 +134,11 @@ class _Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """The commands of a signature as one program: the given values that it reads, and those that it writes.
-
-    `places` are spec, bytes and strides of what it writes.
-    """
+    """The commands of a signature as one program: the given values that it reads, and those that it writes."""
 
     moving: MovingProgram
     given: tuple[int, ...]
     written: tuple[int, ...]
-    places: tuple[tuple[TensorSpec, int, Shape], ...]
 
 
 class LazyPrograms:
@@ -178,13 +174,12 @@ class LazyPrograms:
         written: tuple[int, ...],
     ) -> _Program:
         """The graph as a program that writes `results` from `inputs`: values of these numbers."""
-        places = tuple((one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in results)
         simplify(graph, results, PASSES, backend=self.backend)
         compiled = compile(
             graph, results, given=dict.fromkeys(inputs), bind=dict.fromkeys(results), backend=self.backend
         )
         moving = MovingProgram(compiled.in_arena_of(self.arena), inputs, results)
-        return _Program(moving, given, written, places)
+        return _Program(moving, given, written)
 
 
 @dataclass(slots=True)
@@ -320,8 +315,7 @@ class CommandQueue:
 
     def _run_whole(self, program: _Program, alive: Mapping[int, PendingTensor]) -> bool:
         """Run what waits as one program; False when a command raised."""
-        allocate = self._programs.pool.allocate
-        made = [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in program.places]
+        made = program.moving.fresh(self._programs.pool)
         try:
             program.moving.run([*(self._given[number] for number in program.given), *made])
         except Exception:  # whatever it is, the command that raises it does so again, by itself

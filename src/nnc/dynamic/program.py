@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from nnc.core.origin import caller_origin
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.spec import Shape, TensorSpec
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.dynamic.calls import CALL
@@ -166,7 +166,6 @@ class GradientProgram:
 
     compiled: MovingProgram
     given: tuple[int, ...]
-    written: tuple[tuple[TensorSpec, int, Shape], ...]
     results: tuple[Result, ...]
     execs: tuple[ExecKey, ...]
     grafts: tuple[Graft, ...]
@@ -250,7 +249,6 @@ def gradient_program(computation: Computation, backend: str, arena: Arena) -> Gr
     return GradientProgram(
         program,
         tuple(known[key] for key in given),
-        tuple((one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in written),
         tuple(_result(graph, symbol, places, slots) for symbol in results),
         execs,
         grafts,

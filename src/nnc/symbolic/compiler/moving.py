@@ -13,8 +13,10 @@ from typing import ClassVar
 from nnc.concrete import ConcreteGraph
 from nnc.concrete.run import Fixed
 from nnc.core.dispatch import Call, Relocatable
+from nnc.core.pool import Pool
 from nnc.core.recorder import PROFILER
 from nnc.core.settings import SETTINGS
+from nnc.core.spec import contiguous_strides
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.symbolic.compiler.compiled import Compiled
@@ -32,10 +34,16 @@ class MovingProgram(Uncopied):
         self.compiled = compiled
         self.symbols = (*given, *written)
         self._given = len(given)
+        self._rooms = [(one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in written]
         self._bound: Compiled | None = None
         self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
         self._steps: tuple[Step, ...] | None = None
+
+    def fresh(self, pool: Pool) -> list[Tensor]:
+        """Memory for what it writes."""
+        allocate = pool.allocate
+        return [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in self._rooms]
 
     def run(self, tensors: Sequence[Tensor]) -> None:
         """Run on these contiguous tensors of the symbols, which have their specs."""
