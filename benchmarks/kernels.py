@@ -4,11 +4,11 @@
 
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
-Those of bf16 run alone; those of bytes (`--only int8`) beside ours of f32 and onnxruntime's. `share` is the part of
-the machine's measured FMA peak of f32 times the threads, where the peak is that of a loop which does nothing but fused
-multiply-adds on registers. For kernels that memory limits, `share`
-is the part of the rate of a copy that runs in alternation; what counts is each operand once. Their operands are several
-times as large as caches are, and lie where NumPy puts them.
+Those of bf16 run beside ours of f32 and torch's of bf16; those of bytes (`--only int8`) beside ours of f32 and
+onnxruntime's. `share` is the part of the machine's measured FMA peak of f32 times the threads, where the peak is that
+of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits, `share` is the part
+of the rate of a copy that runs in alternation; what counts is each operand once. Their operands are several times
+as large as caches are, and lie where NumPy puts them.
 """
 
 from __future__ import annotations
@@ -188,8 +188,19 @@ def products(torch: Any, *, sweep: bool) -> Iterator[Case]:  # noqa: ANN401  see
         command = Command(GEMM, GemmAttrs(product.flip_a, product.flip_b))
         yield Case(str(product), product.operations, program(command, a, b, None), peers)
         if not sweep:
-            narrow = program(command, a.astype(BF16.numpy), b.astype(BF16.numpy), None)
-            yield Case(f"{product} bf16", product.operations, narrow)
+            yield narrow_product(product, torch, (a, b), command)
+
+
+def narrow_product(product: Product, torch: Any, operands: tuple[Array, Array], command: AnyCommand) -> Case:  # noqa: ANN401  see `optional`
+    """The same of bf16, beside our own of f32 and torch's of bf16."""
+    peers: dict[str, Run] = {"f32": program(command, *operands, None)}
+    if torch is not None:
+        flips = (product.flip_a, product.flip_b)
+        sides = [torch.from_numpy(one).bfloat16() for one in operands]
+        left, right = (one.mT if flip else one for one, flip in zip(sides, flips, strict=True))
+        peers["torch"] = partial(torch.matmul, left, right, out=torch.matmul(left, right))
+    ours = program(command, *(one.astype(BF16.numpy) for one in operands), None)
+    return Case(f"{product} bf16", product.operations, ours, peers)
 
 
 def bytes_products() -> Iterator[Case]:

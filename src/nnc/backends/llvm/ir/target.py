@@ -74,9 +74,10 @@ class TargetDescription:
 
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
     whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
-    of bf16 can be summed in pairs (AVX-512 BF16). `byte_dots` says which bytes are multiplied and summed in fours
-    (AVX-512 VNNI, AVX-VNNI, NEON's dot products). `in_place` tells whether products read their operands where they are
-    rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
+    of bf16 are summed in pairs (AVX-512 BF16, where that is faster than in f32). `byte_dots` says which bytes are
+    multiplied and summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products). `in_place` tells whether products read
+    their operands where they are rather than packed, of which the bits are the same (docs/design/0009), as they are
+    whatever the `machine` is.
     """
 
     triple: str
@@ -126,6 +127,10 @@ INSTRUCTION_SETS = (
 
 HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
 PAIRS_FEATURE = "avx512bf16"
+# Their sums of pairs take as long as four multiply-adds: 75 to 81 GFLOP/s of bf16 in pairs on an Emerald Rapids, 116 to
+# 144 widened to f32 (128x768x768 to 1024x1024x1024, `benchmarks/kernels.py --only bf16`). Bits follow this, so it is
+# said of families, and not measured.
+SLOW_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
 # By the width of the registers that are used.
 BYTE_DOTS = {
     512: ("avx512vnni", ByteDots.MIXED), 256: ("avxvnni", ByteDots.MIXED), 128: ("dotprod", ByteDots.ALIKE),
@@ -170,7 +175,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         row.vector_registers,
         row.fused,
         half=bool(features & HALF_FEATURES),
-        pairs=row.vector_bits == 512 and PAIRS_FEATURE in features,
+        pairs=row.vector_bits == 512 and PAIRS_FEATURE in features and processor not in SLOW_PAIRS,
         in_place=row.vector_registers > FEW_REGISTERS,
         byte_dots=byte_dots if dots_feature in features else ByteDots.NONE,
     )
