@@ -55,6 +55,11 @@ MODELS: dict[str, tuple[onnx.ModelProto, Array]] = {
               {"at": PLACES, "new": draw(2, 3, 4)}),
         draw(3, 4, 6),
     ),
+    "a last window beside a dilated kernel": (
+        model([node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[3, 3], dilations=[2, 2], pads=[1, 1, 0, 0],
+                    ceil_mode=1)], {"x": [1, 2, 3, 6]}, ["y"]),
+        draw(1, 2, 3, 6),
+    ),
     "the largest of what meets": (
         model([node("ScatterElements", "x at new", "y", axis=2, reduction="max")], {"x": [3, 4, 60]}, ["y"],
               {"at": PLACES, "new": draw(2, 3, 4)}),

@@ -243,12 +243,11 @@ def test_matrix_products(
 
 @st.composite
 def moves(draw: st.DrawFn, kernel: Shape, *, narrow: bool) -> tuple[Window, Shape]:
-    """A window for the kernel (its border less than the kernel when `narrow`), and the smallest data it fits."""
+    """A window for the kernel (its border less than its reach when `narrow`), and the smallest data it fits."""
     strides = tuple(draw(st.integers(1, 3)) for _ in kernel)
     dilations = tuple(draw(st.integers(1, 2)) for _ in kernel)
-    edges = tuple(
-        (draw(st.integers(0, most)), draw(st.integers(0, most))) for most in (e - 1 if narrow else 2 for e in kernel)
-    )
+    widest = (d * (e - 1) if narrow else 2 for d, e in zip(dilations, kernel, strict=True))
+    edges = tuple((draw(st.integers(0, most)), draw(st.integers(0, most))) for most in widest)
     smallest = (
         max(dilation, dilation * (extent - 1) + 1 - sum(edge))
         for extent, dilation, edge in zip(kernel, dilations, edges, strict=True)

@@ -63,18 +63,17 @@ def _infer(attrs: PoolAttrs, specs: Specs) -> Specs:
         raise ShapeError(
             "pool", got=f"x={x}, kernel {list(attrs.kernel)}", need=f"x[batch, {len(attrs.kernel)} spatial, channels]"
         )
-    if any(max(edges) >= extent for edges, extent in zip(attrs.window.padding, attrs.kernel, strict=True)):
-        raise ShapeError(
-            "pool", got=f"padding {attrs.window.padding}", need=f"less than the kernel {list(attrs.kernel)}"
-        )
-    # A dilated window over data smaller than the dilation could step over all of it.
-    if any(
-        max(edges) > 0 and size < dilation
-        for size, edges, dilation in zip(x.shape[1:-1], attrs.window.padding, attrs.window.dilations, strict=True)
-    ):
-        need = f"sizes ≥ the dilations {list(attrs.window.dilations)} where there is a border"
-        raise ShapeError("pool", got=str(x), need=need)
-    spatial = output_sizes("pool", x.shape[1:-1], attrs.kernel, attrs.window)
+    window, sizes = attrs.window, x.shape[1:-1]
+    reaches = [dilation * (extent - 1) + 1 for extent, dilation in zip(attrs.kernel, window.dilations, strict=True)]
+    if any(max(edges) >= reach for edges, reach in zip(window.padding, reaches, strict=True)):
+        raise ShapeError("pool", got=f"padding {window.padding}", need=f"less than the window's reach {reaches}")
+    spatial = output_sizes("pool", sizes, attrs.kernel, window)
+    rows = zip(sizes, spatial, window.strides, window.padding, window.dilations, strict=True)
+    for size, count, stride, (before, _), dilation in rows:
+        # The first place of a window that is not before the data, which a dilation may step over.
+        if any(begin % dilation >= size for begin in range(-before, min(count * stride - before, 0), stride)):
+            need = f"an element in every window, of dilations {list(window.dilations)}"
+            raise ShapeError("pool", got=f"x={x}, padding {window.padding}", need=need)
     return (replace(x, shape=(x.shape[0], *spatial, x.shape[-1])),)
 
 

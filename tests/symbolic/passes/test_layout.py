@@ -143,6 +143,14 @@ def test_a_conversion_that_pays_nothing_stays() -> None:
     assert conversions(graph) == ["f32[2, 4, 5, 3]"]
 
 
+def test_a_reader_of_a_reshaped_part_of_a_region_is_no_part_of_it() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2, 3, 4, 5, 2)), "x")
+    turned = ops.transpose(x, (0, 2, 1, 3, 4))
+    y = ops.pad(ops.reshape(turned, (2, 12, 5, 2)), (0, 1, 0, 0), (0, 0, 2, 0))
+    check(graph, [y, ops.relu(turned)], [x], [Pass.LAYOUT])
+
+
 def test_what_must_not_be_optimized_stays() -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((2, 3, 4, 5)))

@@ -110,8 +110,11 @@ class _Region:
     def _join(self, key: ExecKey, tensor: TensorKey) -> list[TensorKey]:
         """Take an exec in, if its rule agrees with the orders of its tensors; the tensors that are new."""
         record = self.graph.execs[key]
-        plan = None if key in self.plans else self._plan(record, self.orders[tensor])
-        if plan is None or tensor not in (*record.inputs, *record.outputs):
+        # Readers of an alias are readers of the tensor too, though it may have another rank.
+        if key in self.plans or tensor not in (*record.inputs, *record.outputs):
+            return []
+        plan = self._plan(record, self.orders[tensor])
+        if plan is None:
             return []
         orders = dict(self._spanned(record, plan))
         fits = all(self.orders.get(other, order) == order for other, order in orders.items())
