@@ -78,6 +78,7 @@ def _dequantized() -> Iterator[Case]:
         ((2, 1), 5, 160),
         ((2,), 0, 3),
         ((0,), 4, 4),
+        ((3,), 40, 1),
     ):
         for kind in (I8, U8):
             x, q, scale = Argument((*shape, inner)), Argument((inner, columns), whole, kind), Argument((columns,), few)
@@ -88,7 +89,7 @@ def _dequantized() -> Iterator[Case]:
 PLAIN = (IntegerProductAttrs(), IntegerProductAttrs(True), IntegerProductAttrs(False, True))
 QUADS = IntegerProductAttrs(quads=True)
 # m, k, n
-SIZES = ((3, 5, 7), (1, 64, 33), (17, 36, 64), (2, 0, 3), (0, 4, 4))
+SIZES = ((3, 5, 7), (1, 64, 33), (17, 36, 64), (2, 0, 3), (0, 4, 4), (3, 40, 1))
 PAIRS = ((U8, I8), (U8, U8), (I8, I8), (I8, U8))
 
 

@@ -51,7 +51,8 @@ class Gemv(WithoutMemory):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a few outputs."""
-        along_inner = self.m_inner == 1
+        # Of bytes, a single output is a column too.
+        along_inner = self.m_inner == 1 and self.weights is None
         block = ROWS if along_inner else COLUMN_VECTORS * module.target.lanes(8 * self.scalar.size)
         with phase(module, name) as writer:
             if self.outputs:
