@@ -89,7 +89,7 @@ def _dequantized() -> Iterator[Case]:
 PLAIN = (IntegerProductAttrs(), IntegerProductAttrs(True), IntegerProductAttrs(False, True))
 QUADS = IntegerProductAttrs(quads=True)
 # m, k, n
-SIZES = ((3, 5, 7), (1, 64, 33), (17, 36, 64), (2, 0, 3), (0, 4, 4), (3, 40, 1))
+SIZES = ((3, 5, 7), (1, 64, 33), (17, 36, 64), (2, 0, 3), (0, 4, 4), (2, 5, 0), (3, 40, 1))
 PAIRS = ((U8, I8), (U8, U8), (I8, I8), (I8, U8))
 
 

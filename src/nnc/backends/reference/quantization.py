@@ -12,7 +12,7 @@ from nnc.backends.reference.products import product
 from nnc.backends.reference.window import pad
 from nnc.core.dtype import U8
 from nnc.ops import quantization as ops
-from nnc.ops.quantization import DynamicQuantizeAttrs, IntegerConvolutionAttrs, IntegerProductAttrs
+from nnc.ops.quantization import QUAD, DynamicQuantizeAttrs, IntegerConvolutionAttrs, IntegerProductAttrs
 from nnc.ops.rules import NoAttrs
 
 
@@ -79,7 +79,7 @@ def plain(x: Array | None, size: int) -> Array:
     """[…, ⌈size / 4⌉, n, 4] as […, size, n]."""
     assert x is not None
     rows = x.swapaxes(-1, -2)
-    return rows.reshape(*x.shape[:-3], -1, x.shape[-2])[..., :size, :]
+    return rows.reshape(*x.shape[:-3], x.shape[-3] * QUAD, x.shape[-2])[..., :size, :]
 
 
 def integer_product(attrs: IntegerProductAttrs, inputs: Inputs, outputs: Outputs) -> None:

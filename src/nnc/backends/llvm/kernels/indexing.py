@@ -220,7 +220,7 @@ class Gather(IndexedKernel):
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of rows."""
         rows = self.outer * self.count
-        chunk = ceiling(ELEMENTS, self.inner)
+        chunk = ceiling(ELEMENTS, max(self.inner, 1))
         with phase(module, name) as w:
             b, moved = w.b, U8 if self.scalar == BOOL else self.scalar
             x, y = w.argument(0), w.argument(2)
@@ -338,7 +338,7 @@ def _scatter(attrs: ScatterAttrs, inputs: Views, outputs: Views) -> Generator:
 def _gather(attrs: AxisAttrs, inputs: Views, outputs: Views) -> Generator:
     (x, index), axis = inputs, attrs.axis
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    return Gather(x.scalar, index.scalar, outer, x.shape[axis], index.shape[axis], max(inner, 1))
+    return Gather(x.scalar, index.scalar, outer, x.shape[axis], index.shape[axis], inner)
 
 
 def _scatter_elements(attrs: AxisAttrs | ScatterAttrs, inputs: Views, outputs: Views) -> Generator:
