@@ -111,6 +111,8 @@ def _products() -> Iterator[Case]:
                     suffix = " ".join(filter(None, (str(left), str(right), note, "quads" if attrs.quads else "")))
                     flips = f"{'t' if attrs.transpose_a else 'n'}{'t' if attrs.transpose_b else 'n'} {suffix}"
                     yield Case(INTEGER_PRODUCT, attrs, arguments, ANY, flips)
+    columns = (Argument((2, 73, 1), whole, I8), Argument((73, 3), whole, I8), None, None)
+    yield Case(INTEGER_PRODUCT, PLAIN[1], columns, ANY, "batch of columns")
     batches: tuple[tuple[Shape, Shape, Shape], ...] = (((2, 3, 4), (4, 5), (2, 3, 1)), ((3, 4), (2, 4, 5), (3, 1)))
     for left_shape, right_shape, rows in batches:
         for zero in (None, Argument(rows, zeros, U8)):

@@ -59,9 +59,11 @@ def _merged(p: IntegerProblem) -> IntegerProblem:
         return p
     rows = p.rows * math.prod(p.outer)
     x_zero, w_zero = (one and replace(one, outer=()) for one in (p.x_zero, p.w_zero))
+    # One row alone that is read transposed has its columns one behind the other.
     return replace(
-        p, outer=(), x_outer=(), w_outer=(), y_outer=(), height=rows, rows=rows, x_zero=x_zero, w_zero=w_zero
-    )
+        p, outer=(), x_outer=(), w_outer=(), y_outer=(), height=rows, rows=rows, x_row=p.channels, x_zero=x_zero,
+        w_zero=w_zero,
+    )  # fmt: skip
 
 
 def _counts(sizes: Shape) -> Shape:
