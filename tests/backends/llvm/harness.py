@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnc.backends.llvm.frame.access import StridedAccess
 from nnc.backends.llvm.frame.kernel import Generator
-from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I32, I64, U8, Scalar
+from nnc.backends.llvm.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
 from nnc.backends.llvm.ir.target import host_target
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.jit import Jit
@@ -28,6 +28,8 @@ SCALAR_OF = {
     np.dtype(np.float16): F16,
     np.dtype(np.int64): I64,
     np.dtype(np.int32): I32,
+    np.dtype(np.int16): I16,
+    np.dtype(np.int8): I8,
     np.dtype(np.uint8): U8,
     np.dtype(np.bool_): BOOL,
 }

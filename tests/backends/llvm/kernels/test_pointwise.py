@@ -94,6 +94,20 @@ def test_casts_saturate_and_nan_becomes_zero() -> None:
     check(chain, [x], [want])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, HALF])
+@pytest.mark.parametrize(("target", "name"), [(np.int16, "i16"), (np.int8, "i8"), (np.uint8, "u8")])
+def test_casts_to_narrow_integers_saturate_in_whole_vectors(
+    dtype: type[np.generic], target: type[np.signedinteger], name: str
+) -> None:
+    """The largest numbers of i16 are none of f16."""
+    limits = np.iinfo(target)
+    edges = [limits.min, limits.max, limits.min - 0.6, limits.max + 0.6, 1.9, -1.9, 65504.0, -65504.0]
+    x = np.resize(np.array([*edges, np.nan, np.inf, -np.inf]), 77).astype(dtype)
+    want = np.nan_to_num(np.clip(np.trunc(x.astype(np.float64)), limits.min, limits.max), nan=0).astype(target)
+    chain = Pointwise((77,), (access(x),), (access(want),), (Instruction(CONVERT, (0,), result=name),), (1,))
+    check(chain, [x], [want])
+
+
 def test_a_constant_needs_no_input() -> None:
     want = np.full((3, 70), 2.5, np.float32)
     chain = Pointwise(want.shape, (), (access(want),), (Instruction(CONSTANT, (), (2.5,), "f32"),), (0,))

@@ -44,6 +44,7 @@ I8 = Scalar("i8", "i8", "i8", 1)
 U8 = Scalar("u8", "i8", "i8", 1, signed=False)
 BOOL = Scalar("bool", "i1", "i8", 1, signed=False)
 POINTER = Scalar("ptr", "ptr", "ptr", 8, signed=False)
+NARROW = (I16, U16, I8, U8)
 SCALARS = {scalar.name: scalar for scalar in (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL)}
 
 
@@ -452,11 +453,24 @@ class Builder:
         if source == F64 and scalar == F16:  # no processor has it in one step
             return self.cast(self.cast(value, F32), F16)
         kind = value.type.of(scalar)
+        if source.floating and scalar in NARROW:
+            return self._saturated(self.cast(value, F32) if source == F16 else value, scalar)
         if source.floating and not scalar.floating:
             name = f"llvm.fpto{'s' if scalar.signed else 'u'}i.sat.{kind.suffix}.{value.type.suffix}"
             self.module.declare(name, str(kind), [str(value.type)])
             return self.emit(kind, f"call {kind} @{name}({value.type} {value.text})")
         return self.emit(kind, f"{conversion(source, scalar)} {value.type} {value.text} to {kind}")
+
+    def _saturated(self, value: Value, scalar: Scalar) -> Value:
+        """The bounds taken in floats, then the low bits of an i32: LLVM's saturating conversion goes lane by lane."""
+        bits = 8 * scalar.size
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if scalar.signed else (0, (1 << bits) - 1)
+        above = self.choose(self.compare(">", value, low), value, self.constant(low, value.type))
+        inside = self.choose(self.compare("<", above, high), above, self.constant(high, value.type))
+        found = self.cast(
+            self.emit(value.type.of(I32), f"fptosi {value.type} {inside.text} to {value.type.of(I32)}"), scalar
+        )
+        return self.choose(self.unordered(value), self.zero(found.type), found) if scalar.signed else found
 
     def _wide(self, value: Value) -> Value:
         """bf16 as f32: its bits are the upper half."""
