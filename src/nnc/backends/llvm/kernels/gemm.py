@@ -3,8 +3,9 @@
 Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Operands
 are read where they are when the elements that a tile reads at one k lie side by side; meanwhile the tiles ask for the
 cache lines that the next blocks read, so that memory works while they compute. Other operands are packed into the
-worker's scratch, and so are operands of 16 bits, which become f32 there; c is rounded once. Items are panels along the
-longer side of c; every element of c is summed over k in one fixed order wherever it lies.
+worker's scratch, and so are operands of 16 bits, which become f32 there; c is rounded once. A panel of b whose columns
+lie side by side is written by the first tile that reads it. Items are panels along the longer side of c; every element
+of c is summed over k in one fixed order wherever it lies.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MOST_ASKED = 4
 FETCHING_DEPTH = 64
 # Steps of k in one round of the loop: 0.94 to 0.97 of the time of one, 128x768x768 and 128x768x3072 in blocks.
 STEPS_AT_ONCE = 4
+# Steps of k before which the tile that packs a panel asks for its lines: rows of a power of two are fetched in time.
+PACKED_AHEAD = 16
 # Steps of k that are packed of all panels in turn: lines of so many rows of a stay in a set of the nearest cache.
 FEW_STEPS = 8
 
@@ -121,7 +124,8 @@ class _Blocks:
         apart = tile.rows <= machine.level_one_ways or problem.a_rows * size % machine.way_bytes != 0
         in_order = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
         self.a_direct = (in_order or column_tiles <= FEW_TILES) and not narrow
-        whole = target.in_place and (not self.ragged_columns or target.vector_bits == MASKED_BITS)
+        unmasked = not self.ragged_columns or target.vector_bits == MASKED_BITS
+        whole = target.in_place and unmasked
         beside = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
         self.b_direct = beside or problem.width > 0
         # Items along the longer side; by columns, a worker packs no more of b than it uses.
@@ -145,6 +149,9 @@ class _Blocks:
         # Where one block holds all rows, a panel of b is used by that block alone: it is packed just before.
         one_block = self.by_columns and row_tiles * tile.rows <= self.block_rows
         self.streams = one_block and not self.b_direct
+        # Copied in a pass of its own, b took 1.03 to 1.06 times as long: 128x768x768, 128x3072x768, 128x768x3072. Masks
+        # of the last columns would take registers where there are few.
+        self.packs_along = problem.b_columns == 1 and not self.b_direct and not narrow and unmasked
         # What fits the cache is there after its first use; beside packed panels, asking costs more than it brings.
         large = machine.level_two_bytes // size
         self.asks_a = target.in_place and self.a_direct and problem.rows * problem.inner > large
@@ -287,7 +294,7 @@ class _GemmWriter:
         b, tile = self.b, self.s.tile
         with b.loop(0, block.columns, tile.columns) as column:
             masks = column_masks(b, tile, block.columns - column, self.s.ragged_columns)
-            if not self.s.b_direct:
+            if not self.s.b_direct and not self.s.packs_along:
                 self._pack_b(m, block, column)
             with b.loop(0, block.rows, tile.rows) as row:
                 acc = Accumulators.zeros(b, tile, self.work)
@@ -353,33 +360,23 @@ class _GemmWriter:
         acc: Accumulators,
     ) -> None:
         """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
-        b, s, problem, scalar = self.b, self.s, self.problem, self.work
-        if s.a_direct:
-            last = block.rows - 1
-            lanes = [b.least(row + i, last) if s.ragged_rows else row + i for i in range(s.tile.rows)]
-            starts = [(block.row + lane) * problem.a_rows + block.k * problem.a_inner for lane in lanes]
-            left = [b.offset(m.a, start, scalar) for start in starts]
-            left_step = problem.a_inner
-        else:
-            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, scalar)
-            left = [b.offset(panel, i, scalar) for i in range(s.tile.rows)]
-            left_step = s.tile.rows
+        b, s, scalar = self.b, self.s, self.work
         kind = stored = scalar if s.a_direct else s.a_packing.scalar
-        if s.b_direct:
-            right = b.offset(m.b, block.k * problem.b_inner + (block.column + column) * problem.b_columns, self.scalar)
-            right_step, right_masks = problem.b_inner, masks
-            if problem.width:
-                stored = kind if s.a_packing.pairs else self.scalar
-                right_masks = [None] * s.tile.vectors
-        else:
-            right = self._panel(column)
-            right_step, right_masks = s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
+        if s.b_direct and self.problem.width:
+            stored = kind if s.a_packing.pairs else self.scalar
+        left, left_step = self._left(m, block, row)
+        right, right_step, right_masks = self._right(m, block, column, masks)
         asked = self._asked(m, block, row, column)
         steps = words_of(block.depth, s.a_packing.steps)
         # One line of c a step: all at once would hold up what the tile reads.
-        fetching = b.least(steps, s.tile.rows * s.tile.vectors) if s.depth >= FETCHING_DEPTH else b.constant(0)
-        single = steps - (steps - fetching) // STEPS_AT_ONCE * STEPS_AT_ONCE
-        for first, last, count in ((b.constant(0), single, 1), (single, steps, STEPS_AT_ONCE)):
+        packed = b.constant(0)
+        if s.packs_along:
+            begins = b.compare("==", row, 0)
+            packed = b.choose(begins if s.streams else b.both(begins, block.first), steps, 0)
+            self._pack_along(m, block, column, masks, packed, (left, left_step), acc)
+        fetching = b.least(steps - packed, s.tile.rows * s.tile.vectors) if s.depth >= FETCHING_DEPTH else b.constant(0)
+        single = steps - (steps - packed - fetching) // STEPS_AT_ONCE * STEPS_AT_ONCE
+        for first, last, count in ((packed, single, 1), (single, steps, STEPS_AT_ONCE)):
             with b.loop(first, last, count) as start:
                 for step in range(count):
                     k = start + step
@@ -391,6 +388,50 @@ class _GemmWriter:
                         vectors = [b.cast(vector, kind) for vector in vectors]
                     factors = [b.load(place, k * left_step, Type(kind)) for place in left]
                     acc.multiply(factors, vectors)
+
+    def _left(self, m: _Matrices, block: _GemmBlock, row: Value) -> tuple[list[Value], int]:
+        """Where the rows of a tile begin, and how far their elements lie apart along k."""
+        b, s, problem = self.b, self.s, self.problem
+        if not s.a_direct:
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
+            return [b.offset(panel, i, self.work) for i in range(s.tile.rows)], s.tile.rows
+        last = block.rows - 1
+        lanes = [b.least(row + i, last) if s.ragged_rows else row + i for i in range(s.tile.rows)]
+        starts = [(block.row + lane) * problem.a_rows + block.k * problem.a_inner for lane in lanes]
+        return [b.offset(m.a, start, self.work) for start in starts], problem.a_inner
+
+    def _right(
+        self, m: _Matrices, block: _GemmBlock, column: Value, masks: Sequence[Value | None]
+    ) -> tuple[Value, int, Sequence[Value | None]]:
+        """Where the columns of a tile begin, how far they lie apart along k, and which of them there are."""
+        b, s, problem = self.b, self.s, self.problem
+        if not s.b_direct:
+            return self._panel(column), s.tile.columns, column_masks(b, s.tile, block.columns, ragged=False)
+        start = block.k * problem.b_inner + (block.column + column) * problem.b_columns
+        there = column_masks(b, s.tile, block.columns, ragged=False) if problem.width else masks
+        return b.offset(m.b, start, self.scalar), problem.b_inner, there
+
+    def _pack_along(
+        self,
+        m: _Matrices,
+        block: _GemmBlock,
+        column: Value,
+        masks: Sequence[Value | None],
+        steps: Value,
+        left: tuple[list[Value], int],
+        acc: Accumulators,
+    ) -> None:
+        """The sum's first steps: acc[i][j] += a[row + i, k] * b[k, column + j], and panel[k, j] = b[k, column + j]"""
+        b, tile, scalar, step = self.b, self.s.tile, self.scalar, self.problem.b_inner
+        source, panel = b.offset(m.b, block.k * step + block.column + column, scalar), self._panel(column)
+        rows, row_step = left
+        with b.loop(0, steps) as k:
+            for j in range(tile.vectors):
+                b.prefetch(source, (k + PACKED_AHEAD) * step + j * tile.lanes, scalar)
+            vectors = load_row(b, source, k * step, tile, scalar, masks)
+            for j, vector in enumerate(vectors):
+                b.store(vector, panel, k * tile.columns + j * tile.lanes)
+            acc.multiply([b.load(row, k * row_step, Type(scalar)) for row in rows], vectors)
 
     def _finish(
         self,
