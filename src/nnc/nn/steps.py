@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
 from nnc.concrete import TuneOptions, checked_tuning
+from nnc.core.collection import RareCollections
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import BOOL, F16, I32, I64, DType
 from nnc.core.spec import Shape, TensorSpec
@@ -147,6 +148,7 @@ class StepBuilder:
     autotune: TuneOptions | bool
     deterministic: bool
 
+    @RareCollections()
     def build(self, kind: str, batch: int, precision: DType | None, length: int = 0) -> PlannedStep:
         """The planned step of this kind for `batch` examples, whose open axes are of size `length`.
 

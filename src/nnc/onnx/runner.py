@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 import onnx
 from nnc.arguments import checked, explained
+from nnc.core.collection import RareCollections
 from nnc.core.dtype import dtype_of
 from nnc.core.recent import RecentlyUsed
 from nnc.core.spec import TensorSpec
@@ -402,6 +403,7 @@ class OnnxModel:
                 scope[name] = OnnxValue(symbol=inputs[name], sources=sources)
         return importer, inputs, importer.run(self.file.graph, scope)
 
+    @RareCollections()
     def _build(self, arrays: Mapping[str, object], known: frozenset[str]) -> OnnxProgram:
         importer, inputs, outputs = self._import(arrays, known)
         wanted = tuple(dict.fromkeys(_symbols(outputs)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from nnc.backends.llvm.frame.access import contiguous
@@ -25,6 +25,7 @@ from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.records import remember_imported
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
+from nnc.core.classes import dataclass
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import (
     Call,

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from nnc.arguments import checked, explained, shown
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
+from nnc.core.collection import RareCollections
 from nnc.core.replacement import write_atomically
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import contiguous_strides
@@ -405,6 +406,7 @@ class Compiled(Uncopied):
 
     # ---- building
 
+    @RareCollections()
     def _lay_out(self) -> ConcreteGraph:
         """The concrete graph over the arena as it is; nothing is kept of one that is not finished."""
         self._arena.reserve(self.statement.arena)

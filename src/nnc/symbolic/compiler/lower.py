@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, checked_tuning
+from nnc.core.collection import RareCollections
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import SymbolError, UsageError
@@ -36,6 +37,7 @@ from nnc.symbolic.verification import verify
 
 
 @checked
+@RareCollections()
 def compile(
     graph: SymbolicGraph,
     outputs: Sequence[Symbol],

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnc.arguments import checked
+from nnc.core.collection import RareCollections
 from nnc.core.settings import SETTINGS
 from nnc.core.shield import Shield
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
@@ -49,6 +50,7 @@ DEFAULT = (
 
 
 @checked
+@RareCollections()
 def simplify(
     graph: SymbolicGraph,
     outputs: Iterable[Symbol],

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Value
+from nnc.core.classes import dataclass
 
 Shape = tuple[int, ...]
 

@@ -6,10 +6,10 @@ Nothing is packed, and each row may need other columns and other steps of the su
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
+from nnc.core.classes import dataclass
 
 MOST_ROWS = 8  # of a register tile
 # Steps of a sum in a round of its loop: 0.9 of the time where another process has half of the core.

@@ -10,10 +10,10 @@ pass over y saves. Nor is a chain of much work: its instructions would wait for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate
+from nnc.core.classes import dataclass
 
 MOST_WORK = 40.0
 

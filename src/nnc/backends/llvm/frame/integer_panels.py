@@ -7,12 +7,12 @@ them. Words of two hold w - zero[lane].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.frame.tile import Tile, column_masks
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, LocalVariable, Type, Value
 from nnc.backends.llvm.ir.dot_products import DotProduct
+from nnc.core.classes import dataclass
 
 # Steps of the depth that lie side by side in weights that are in quads.
 QUAD = 4

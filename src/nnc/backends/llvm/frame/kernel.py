@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Protocol
 
 from nnc.backends.llvm.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.core.uncopied import Uncopied
 
 ALIGNMENT = 64

@@ -9,11 +9,10 @@ k in one word:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import I32, U16, Builder, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 
 # How many steps before a block is transposed its lines are asked for.
 AHEAD = 64

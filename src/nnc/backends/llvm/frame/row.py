@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, broadcast, contiguous
 from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Scalar
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked, TensorSpec
 from nnc.graph import Op
 

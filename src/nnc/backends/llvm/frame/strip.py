@@ -6,10 +6,9 @@ scratch and is small enough to stay in its cache. Elements of 16 bits become f32
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ one broadcast must fit the register file, and there must be enough of them to hi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import I32, Builder, LocalVariable, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import USUAL_CLOCK, TargetDescription
+from nnc.core.classes import dataclass
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 MAX_VECTORS = 16

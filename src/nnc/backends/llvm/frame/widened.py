@@ -7,7 +7,7 @@ phases of the kernel in f32 on the copies, narrow the results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from nnc.backends.llvm.frame.access import contiguous
@@ -16,6 +16,7 @@ from nnc.backends.llvm.frame.row import Generate, KernelRow, Refuse, Specs, Vari
 from nnc.backends.llvm.ir.builder import ADDRESS, BF16, F16, F32, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.core import dtype
+from nnc.core.classes import dataclass
 
 NARROW = (BF16, F16)
 NARROW_TYPES = (dtype.BF16, dtype.F16)

@@ -15,9 +15,10 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ A 16-bit float is computed in f32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from nnc.backends.llvm.ir import activation, elementary, integers, mathematics
 from nnc.backends.llvm.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
+from nnc.core.classes import dataclass
 
 Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]

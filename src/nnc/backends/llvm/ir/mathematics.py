@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.ir.builder import F32, F64, I32, I64, Builder, Number, Scalar, Type, Value
+from nnc.core.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

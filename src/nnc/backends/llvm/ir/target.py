@@ -7,11 +7,11 @@ function of (parameters, target) and its hash can key a cache that several machi
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import llvm
+from nnc.core.classes import dataclass
 from nnc.errors import UsageError
 
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
@@ -23,6 +22,7 @@ from nnc.backends.llvm.frame.row import (
 )
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.reduction import ARGMAX, ARGMIN
 

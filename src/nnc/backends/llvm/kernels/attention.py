@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from nnc.backends.llvm.frame.access import Shape
@@ -34,6 +33,7 @@ from nnc.backends.llvm.frame.widened import in_f32
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64

@@ -11,7 +11,7 @@ channels are large enough for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import F32, Scalar
@@ -23,6 +23,7 @@ from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import TAPS
 from nnc.backends.llvm.kernels.winograd_plan import Tiles, choose
+from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked
 
 Pair = tuple[int, int]

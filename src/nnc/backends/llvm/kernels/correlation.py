@@ -13,7 +13,6 @@ and each piece's part of the sum is added to y.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
@@ -22,6 +21,7 @@ from nnc.backends.llvm.frame.tile import Accumulators, column_masks, load_row, n
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.correlation_plan import CorrelationPlan, CorrelationProblem
+from nnc.core.classes import dataclass
 
 SHORT_DEPTH = 4
 CORE_SLOTS = 5

@@ -7,7 +7,6 @@ packs pieces of its panels into its own scratch just before it uses them: no cop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.frame.kernel import aligned, ceiling, even_block
@@ -17,6 +16,7 @@ from nnc.backends.llvm.frame.tile import Tile, candidates
 from nnc.backends.llvm.ir.builder import BF16, U16, Scalar
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.classes import dataclass
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.

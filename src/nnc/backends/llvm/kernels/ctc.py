@@ -11,13 +11,13 @@ rows of alpha. A length or a label outside its range sets the first word of the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import ALIGNMENT, Generator, Phase, PhaseWriter, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Views, only
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F32, F64, I64, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.ops import ctc as ops
 from nnc.ops.ctc import LEAST, NOTHING, CtcAttrs
 

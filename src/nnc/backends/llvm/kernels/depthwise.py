@@ -11,7 +11,6 @@ a strip with its zero border. The items of the second are vectors of channels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
@@ -19,6 +18,7 @@ from nnc.backends.llvm.frame.strip import Strip
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.correlation_plan import Core, CorrelationProblem
+from nnc.core.classes import dataclass
 
 TILE_COLUMNS = 4
 # Borders up to so many outputs wide are written out; one image is cut into so many items or more.

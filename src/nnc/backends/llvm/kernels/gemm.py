@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnc.backends.llvm.frame.access import Shape, locate
 from nnc.backends.llvm.frame.epilogue import Epilogue
@@ -22,6 +22,7 @@ from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column
 from nnc.backends.llvm.ir.builder import BF16, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked
 
 # Steps of k in a block, and how few of them another plan may have.

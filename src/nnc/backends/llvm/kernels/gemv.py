@@ -10,13 +10,13 @@ Elements of 16 bits are computed in f32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.core.classes import dataclass
 
 ROWS, ACCUMULATORS = 4, 2
 COLUMN_VECTORS, COLUMN_STEPS = 8, 8

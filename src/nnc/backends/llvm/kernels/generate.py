@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Views, any_type
 from nnc.backends.llvm.ir.builder import F64, I64, Module, Number, Scalar, Type
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops.attention import CAUSAL_BIAS, CausalBiasAttrs
 from nnc.ops.generate import ARANGE, ArangeAttrs
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import (
     ALIGNMENT,
@@ -55,6 +54,7 @@ from nnc.backends.llvm.ir.builder import (
 )
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.ops.indexing import (
     GATHER,
     INDEX_SELECT,

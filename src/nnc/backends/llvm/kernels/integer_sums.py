@@ -17,7 +17,7 @@ by panel, into scratch.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from nnc.backends.llvm.frame.access import Shape, contiguous
@@ -28,6 +28,7 @@ from nnc.backends.llvm.frame.tile import Tile, candidates
 from nnc.backends.llvm.ir.builder import I32, Scalar
 from nnc.backends.llvm.ir.dot_products import DotProduct, dot_product
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 # Words are read whole, and those of the last pixel reach behind it.

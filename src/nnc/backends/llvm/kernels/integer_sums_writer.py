@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from nnc.backends.llvm.frame.access import locate
@@ -14,6 +13,7 @@ from nnc.backends.llvm.ir.builder import ADDRESS, F32, I32, INDEX, U8, Builder, 
 from nnc.backends.llvm.ir.dot_products import OTHER_SIGN, WORD_BYTES
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.integer_sums import IntegerPlan, IntegerProblem, plan_of
+from nnc.core.classes import dataclass
 
 NANOSECONDS_PER_BYTE = 0.05
 X, W, X_ZERO = 0, 1, 2

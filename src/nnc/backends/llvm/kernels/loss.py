@@ -6,7 +6,7 @@ A loss that hands out probabilities too computes them in a second phase, which m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutScratch
@@ -16,6 +16,7 @@ from nnc.backends.llvm.ir.expression import CONSTANT, Instruction
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.reduction import Reduction
+from nnc.core.classes import dataclass
 from nnc.core.dtype import dtype_of
 from nnc.ops import loss as ops
 from nnc.ops.loss import (

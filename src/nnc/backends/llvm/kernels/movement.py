@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, contiguous
@@ -26,6 +26,7 @@ from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction, co
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
+from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked, Layout
 from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
 from nnc.ops.copy import COPY, STOP_GRADIENT

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
@@ -26,6 +25,7 @@ from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.kernels.normalization_columns import ColumnNormalization
+from nnc.core.classes import dataclass
 from nnc.ops import normalization as ops
 from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs
 

@@ -7,7 +7,6 @@ combined by Chan's formula, so that a large mean costs no digits; how many parts
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
@@ -16,6 +15,7 @@ from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
@@ -29,6 +28,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed, sign
+from nnc.core.classes import dataclass
 from nnc.ops.optimizer import ADADELTA, ADAGRAD, ADAM, ADAMAX, AMSGRAD, GRADIENT_DESCENT, LION, RMSPROP, SGD, AdamAttrs
 
 CHUNK = 4096

@@ -11,7 +11,6 @@ An item is a row, so that threads do not change bits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, View, Views
@@ -32,6 +31,7 @@ from nnc.backends.llvm.ir.builder import (
 )
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.ops.order import SEARCHSORTED, SORT, TOP_K, SearchAttrs, SortAttrs, TopAttrs
 
 U32 = Scalar("u32", "i32", "i32", 4, signed=False)

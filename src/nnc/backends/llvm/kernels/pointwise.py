@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
@@ -27,6 +27,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.graph import Op
 from nnc.ops import elementary, integers
 from nnc.ops import pointwise as ops

@@ -16,7 +16,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, contiguous
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
@@ -30,6 +29,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.frame.widened import with_wide_results
 from nnc.backends.llvm.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops import pooling as ops
 from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
 

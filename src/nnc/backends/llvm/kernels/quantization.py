@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Views, any_type
@@ -13,6 +12,7 @@ from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.gemv import Gemv
 from nnc.backends.llvm.kernels.pointwise import pointwise_row
+from nnc.core.classes import dataclass
 from nnc.core.dtype import F32
 from nnc.ops import quantization as ops
 from nnc.ops.quantization import DynamicQuantizeAttrs

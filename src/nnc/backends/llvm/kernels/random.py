@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
@@ -25,6 +25,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.core.dtype import dtype_of
 from nnc.ops.random import (
     DROPOUT,

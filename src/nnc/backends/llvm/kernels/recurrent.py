@@ -10,7 +10,6 @@ for during the product.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import (
     Generator,
@@ -35,6 +34,7 @@ from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.recurrent_cells import CELLS, Cell
 from nnc.backends.llvm.kernels.recurrent_place import CellMemory, CellStep, Place
+from nnc.core.classes import dataclass
 from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_GRADIENT, RecurrentAttrs, RnnAttrs
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.

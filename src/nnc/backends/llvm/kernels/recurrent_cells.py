@@ -7,11 +7,12 @@ rows of the batch at one step, and reads the operands there before it writes any
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.backends.llvm.ir.builder import Value
 from nnc.backends.llvm.ir.mathematics import sigmoid, tanh
 from nnc.backends.llvm.kernels.recurrent_place import Place
+from nnc.core.classes import dataclass
 
 
 def _through_sigmoid(g: Value, y: Value) -> Value:

@@ -9,12 +9,12 @@ some units of a step are written while others still read what was before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.ir.builder import Builder, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

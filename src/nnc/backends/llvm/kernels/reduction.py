@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -33,6 +33,7 @@ from nnc.backends.llvm.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import Instruction, computed, evaluate, work
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.core.classes import dataclass
 from nnc.graph import Op
 from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -17,6 +16,7 @@ from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, Withou
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Views
 from nnc.backends.llvm.ir.builder import ADDRESS, BOOL, F64, INDEX, U8, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops.resize import UPSAMPLE, UPSAMPLE_GRADIENT, UpsampleAttrs
 
 NANOSECONDS_PER_VECTOR = 1.0

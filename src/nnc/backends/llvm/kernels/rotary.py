@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from nnc.backends.llvm.frame.row import KernelRow, Rows, Specs, Views, floating,
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import ADDRESS, F64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 NANOSECONDS_PER_ANGLE, NANOSECONDS_PER_TURN, NANOSECONDS_PER_PRODUCT = 12.0, 2.0, 1.0

@@ -6,11 +6,11 @@ An item is a register of columns, so that threads do not change bits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import KernelRow, Rows, Views, numeric
 from nnc.backends.llvm.ir.builder import F64, I64, Module, Scalar, Type
+from nnc.core.classes import dataclass
 from nnc.ops.order import CUMULATIVE_SUM, ScanAttrs
 
 NANOSECONDS_PER_VECTOR = 2.0

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.row import (
@@ -29,6 +28,7 @@ from nnc.backends.llvm.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.backends.llvm.ir import mathematics
 from nnc.backends.llvm.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
+from nnc.core.classes import dataclass
 from nnc.ops import softmaxes as ops
 
 NANOSECONDS_PER_VECTOR = 14.0

@@ -7,12 +7,12 @@ line is read and written once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.backends.llvm.frame.kernel import ALIGNMENT, Phase, WithoutMemory, ceiling, phase
 from nnc.backends.llvm.frame.packing import transpose
 from nnc.backends.llvm.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
+from nnc.core.classes import dataclass
 
 MOST_LANES = 16
 LEAST = 8  # rows and columns

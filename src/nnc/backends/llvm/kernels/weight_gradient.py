@@ -8,7 +8,6 @@ tiles; each worker makes the padded strips it reads for itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.frame.strip import Strip
@@ -16,6 +15,7 @@ from nnc.backends.llvm.frame.tile import Accumulators, Tile, candidates, column_
 from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.classes import dataclass
 
 Pair = tuple[int, int]
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each

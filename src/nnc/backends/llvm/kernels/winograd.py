@@ -9,8 +9,6 @@ while it is in the cache. Nothing is kept between runs, so weights may change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.frame.tile import Accumulators, load_row, nanoseconds
@@ -18,6 +16,7 @@ from nnc.backends.llvm.ir.builder import ADDRESS, F32, INDEX, Builder, Module, T
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.winograd_algorithm import TAPS, Grid, transform
 from nnc.backends.llvm.kernels.winograd_plan import Tiles, WinogradPlan, cost
+from nnc.core.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

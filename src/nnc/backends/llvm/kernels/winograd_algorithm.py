@@ -11,9 +11,9 @@ errors are those of sums about ten times as long.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnc.backends.llvm.ir.builder import Builder, Value
+from nnc.core.classes import dataclass
 
 Matrix = tuple[tuple[float, ...], ...]
 Grid = Sequence[Sequence[Value]]

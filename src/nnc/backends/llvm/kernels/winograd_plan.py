@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.frame.packing import Packing
 from nnc.backends.llvm.frame.tile import Tile, choose_tile
@@ -11,6 +9,7 @@ from nnc.backends.llvm.ir.builder import F32
 from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 from nnc.backends.llvm.kernels.correlation_plan import Weights
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
+from nnc.core.classes import dataclass
 
 Pair = tuple[int, int]
 

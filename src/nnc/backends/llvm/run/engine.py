@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nnc.backends.llvm.ir.library import undisturbed
@@ -12,6 +11,7 @@ from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
+from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache, can_write
 from nnc.core.recorder import CLOCK
 from nnc.core.settings import SETTINGS

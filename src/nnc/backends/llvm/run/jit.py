@@ -13,7 +13,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count
 from typing import ClassVar, TypeVar
@@ -24,6 +24,7 @@ from nnc.backends.llvm.ir.builder import Module
 from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.ir.target import TargetDescription, target_machine
 from nnc.backends.llvm.run.records import Record, Records, records_beside
+from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import Exact
 from nnc.core.forking import fork_safe_rlock

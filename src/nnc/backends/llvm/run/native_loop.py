@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -39,6 +39,7 @@ from nnc.backends.llvm.run.loop_code import (
     WRONG_INDEX,
 )
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, Words, WorkerPool
+from nnc.core.classes import dataclass
 from nnc.core.dispatch import LoopCalls, LoopCell, LoopState
 from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied

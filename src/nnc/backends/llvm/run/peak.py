@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
 from nnc.backends.llvm.ir.builder import F32, Module, Scalar, Type
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.rates import Stopwatch
+from nnc.core.classes import dataclass
 
 # Two a cycle, of four or five cycles each, and some to spare.
 MOST_CHAINS = 16

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from nnc.backends.llvm.ir.library import VERSION, llvm
 from nnc.backends.llvm.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
+from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap as mmap_module
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from mmap import mmap
 from time import perf_counter_ns, sleep
 
@@ -16,6 +15,7 @@ from nnc.backends.llvm.ir.builder import F32, INDEX, Module
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.core.classes import dataclass
 
 # Registers that loads are added to, two a cycle of four cycles each.
 CHAINS = 8

@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import sys
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ from nnc.backends.llvm.frame.kernel import Generator, Phase
 from nnc.backends.llvm.ir.library import VERSION
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.core import LOADED
+from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import exact_text
 

@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
+from nnc.core.classes import dataclass
 from nnc.core.forking import in_children
 from nnc.core.recorder import WorkerTime
 from nnc.core.settings import usable_processors

@@ -16,7 +16,7 @@ import ctypes
 import inspect
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from textwrap import dedent
 from types import FunctionType
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, LocalVariable,
 from nnc.backends.llvm.ir.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
+from nnc.core.classes import dataclass
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")
