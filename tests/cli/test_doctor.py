@@ -31,6 +31,7 @@ def test_json_tells_the_machine(facts) -> None:
     assert found.keys() == {
         "cpu",
         "features",
+        "tiles",
         "cores",
         "threads",
         "memory_bytes",
@@ -82,7 +83,16 @@ def test_the_cache_folder(facts, call, tmp_path: Path, monkeypatch) -> None:
 def test_people_read_the_same_facts(call) -> None:
     ran = call("doctor")
     assert (ran.code, ran.err) == (0, "")
-    for fact in ("processor", "features", "cores usable", "memory", "reference", "llvmlite", platform.platform()):
+    for fact in (
+        "processor",
+        "features",
+        "tiles (AMX)",
+        "cores usable",
+        "memory",
+        "reference",
+        "llvmlite",
+        platform.platform(),
+    ):
         assert fact in ran.out
 
 

@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 import typer
 from rich.table import Table
 
+from nnc.backends.llvm.ir.target import host_target, tiles_absence
 from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
@@ -32,6 +33,7 @@ class Findings:
 
     cpu: str
     features: list[str]
+    tiles: str
     cores: int
     threads: int
     memory_bytes: int | None
@@ -79,6 +81,7 @@ def examine(*, measured: bool = False) -> Findings:
     return Findings(
         cpu=host_processor(),
         features=sorted(name for name, present in llvm.get_host_cpu_features().items() if present),
+        tiles="used" if host_target().tiles else f"not used: {tiles_absence() or 'NNC_LLVM_CPU names a level'}",
         cores=len(usable_processors()),
         threads=SETTINGS.worker_count(),
         memory_bytes=_memory(),
@@ -124,6 +127,7 @@ def _machine(found: Findings) -> Table:
         {
             "processor": found.cpu or "unknown",
             "features": " ".join(found.features),
+            "tiles (AMX)": found.tiles,
             "cores usable": f"{found.cores}, used by {found.threads} threads",
             "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
             "platform": found.platform,

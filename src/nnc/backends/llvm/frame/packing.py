@@ -127,6 +127,20 @@ class Packing:
                 for step, value in enumerate(transpose(b, rows)):
                     b.store(value, place, step * self.width, mask)
 
+    def square(self, b: Builder, source: Value, count: Value, depth: Value, first: Value, word: Value) -> list[Value]:
+        """rows[i][p] = word `word + p` of lane `first + i`; zero where there is none. In pairs."""
+        k = word * self.steps
+        if self.transposes:
+            within = b.mask(depth - k, self.lanes * self.steps)
+            return [self._row(b, source, count, first + lane, k, within) for lane in range(self.lanes)]
+        present, columns = b.mask(b.least(count, self.width) - first, self.lanes), []
+        for step in (k + self.steps * place for place in range(self.lanes)):
+            row = b.offset(source, first * self.lane_stride + step * self.depth_stride, self.stored)
+            mask = b.both(present, b.splat(b.compare("<", step, depth), self.lanes))
+            low = self._lanes(b, row, 0, mask)
+            columns.append(self._joined(b, low, row, 0, mask, b.compare("<", step + 1, depth)))
+        return transpose(b, columns)
+
     def _row(self, b: Builder, source: Value, count: Value, lane: Value, k: Value, within: Value) -> Value:
         """words of one lane of the panel from step k on; zero when the lane does not exist."""
         if lane.constant is not None and lane.constant >= self.width:

@@ -6,7 +6,9 @@ function of (parameters, target) and its hash can key a cache that several machi
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from enum import Enum
 from functools import lru_cache
 
@@ -75,9 +77,10 @@ class TargetDescription:
     `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
     whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
     of bf16 are summed in pairs (AVX-512 BF16, where that is faster than in f32). `byte_dots` says which bytes are
-    multiplied and summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products). `in_place` tells whether products read
-    their operands where they are rather than packed, of which the bits are the same (docs/design/0009), as they are
-    whatever the `machine` is.
+    multiplied and summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products), and `tiles` whether products of bf16
+    and of bytes are summed by registers of 16 x 16 sums (AMX). `in_place` tells whether products read their operands
+    where they are rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the
+    `machine` is.
     """
 
     triple: str
@@ -90,6 +93,7 @@ class TargetDescription:
     pairs: bool = False
     in_place: bool = True
     byte_dots: ByteDots = ByteDots.NONE
+    tiles: bool = False
     machine: Machine = Machine()
 
     def lanes(self, bits: int) -> int:
@@ -131,6 +135,9 @@ PAIRS_FEATURE = "avx512bf16"
 # 144 widened to f32 (128x768x768 to 1024x1024x1024, `benchmarks/kernels.py --only bf16`). Bits follow this, so it is
 # said of families, and not measured.
 SLOW_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
+# Number of the system call, of the request, and of the state that tiles are.
+TILE_PERMISSION = (158, 0x1023, 18)
+TILE_FEATURES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 # By the width of the registers that are used.
 BYTE_DOTS = {
     512: ("avx512vnni", ByteDots.MIXED), 256: ("avxvnni", ByteDots.MIXED), 128: ("dotprod", ByteDots.ALIKE),
@@ -178,6 +185,7 @@ def describe(processor: str, features: frozenset[str], flags: str) -> TargetDesc
         pairs=row.vector_bits == 512 and PAIRS_FEATURE in features and processor not in SLOW_PAIRS,
         in_place=row.vector_registers > FEW_REGISTERS,
         byte_dots=byte_dots if dots_feature in features else ByteDots.NONE,
+        tiles=row.vector_bits == 512 and features >= TILE_FEATURES,
     )
 
 
@@ -196,9 +204,30 @@ def _target_named(name: str) -> TargetDescription:
 
 
 def _present() -> frozenset[str]:
-    """The features of the processor this process runs on, in LLVM's words."""
+    """The features of the processor this process runs on that it may use, in LLVM's words."""
     neon = {"neon"} if llvm.get_process_triple().startswith(("aarch64", "arm64")) else set[str]()
-    return frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+    found = frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+    return found - TILE_FEATURES if tiles_absence() else found
+
+
+def tiles_absence() -> str:
+    """Why this process may not use tiles (AMX); nothing where it may, for which the system is asked once."""
+    found = llvm.get_host_cpu_features()
+    return _refusal() if all(found.get(feature) for feature in TILE_FEATURES) else "the processor has none"
+
+
+@lru_cache(maxsize=1)
+def _refusal() -> str:
+    """What the system answers to arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA); nothing is yes.
+
+    The permission is that of all threads and children. It is refused where the stack for signals of some thread has no
+    room for the registers.
+    """
+    if not sys.platform.startswith("linux"):
+        return "only Linux is asked for the permission"
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes, call.restype = [ctypes.c_long] * 3, ctypes.c_long
+    return f"the system refuses: {os.strerror(ctypes.get_errno())}" if call(*TILE_PERMISSION) else ""
 
 
 def runnable_target() -> TargetDescription:

@@ -3,9 +3,9 @@
 Loops around a register tile, outermost first: batch, blocks of columns, blocks of k, blocks of rows, tiles. Operands
 are read where they are when the elements that a tile reads at one k lie side by side; meanwhile the tiles ask for the
 cache lines that the next blocks read, so that memory works while they compute. Other operands are packed into the
-worker's scratch, and so are operands of 16 bits, which become f32 there; c is rounded once. A panel of b whose columns
-lie side by side is written by the first tile that reads it. Items are panels along the longer side of c; every element
-of c is summed over k in one fixed order wherever it lies.
+worker's scratch, and so are operands of 16 bits, which become f32 there, or words of two steps where these are summed
+at once; c is rounded once. A panel of b whose columns lie side by side is written by the first tile that reads it.
+Items are panels along the longer side of c; every element of c is summed over k in one fixed order wherever it lies.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnc.backends.llvm.frame import matrix_tiles
 from nnc.backends.llvm.frame.access import Shape, locate
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.frame.packing import Packing, words_of
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
-from nnc.backends.llvm.ir.builder import BF16, Builder, Module, Scalar, Type, Value
+from nnc.backends.llvm.ir.builder import BF16, F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.classes import dataclass
@@ -78,9 +79,9 @@ class Gemm:
         return 0
 
     def scratch(self, target: TargetDescription) -> int:
-        """The packed blocks of a and b."""
+        """The packed blocks of a and b, and the sums of a tile that is no block of vector registers."""
         blocks = _Blocks(self, target)
-        return aligned(blocks.a_bytes) + aligned(blocks.b_bytes)
+        return aligned(blocks.a_bytes) + aligned(blocks.b_bytes) + blocks.spilled_bytes
 
     def depth(self, target: TargetDescription) -> int:
         """Steps of k in a block."""
@@ -93,7 +94,7 @@ class Gemm:
     def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
         """How tiles read b, and how many nanoseconds packing takes in each run; None where b is read in place."""
         blocks = _Blocks(self, target)
-        if blocks.b_direct:
+        if blocks.b_direct or (blocks.matrix and self.inner % blocks.whole_steps):
             return None
         elements = float(math.prod(self.batch) * self.inner * self.columns)
         return blocks.b_packing, elements * blocks.b_packing.nanoseconds
@@ -102,10 +103,12 @@ class Gemm:
         """One phase; an item is one panel of one matrix of the batch."""
         blocks = _Blocks(self, module.target)
         products = float(math.prod(self.batch) * self.rows * self.columns * self.inner)
+        cost = nanoseconds(module.target, computed(self.scalar), products)
         with phase(module, name) as writer:
             if blocks.items:
-                _GemmWriter(blocks, writer).write()
-        return (Phase(name, blocks.items, nanoseconds(module.target, computed(self.scalar), products)),)
+                with matrix_tiles.configured(writer.b) if blocks.matrix else writer.b.always():
+                    _GemmWriter(blocks, writer).write()
+        return (Phase(name, blocks.items, cost / matrix_tiles.FASTER if blocks.matrix else cost),)
 
 
 class _Blocks:
@@ -114,9 +117,12 @@ class _Blocks:
     def __init__(self, problem: Gemm, target: TargetDescription) -> None:
         self.problem = problem
         work = computed(problem.scalar)
-        self.tile = tile = problem.tile or choose_tile(target, work, problem.rows, problem.columns, problem.width)
+        by_matrices = _matrix_tile(problem, target)
+        self.matrix = by_matrices is not None
+        chosen = problem.tile or by_matrices
+        self.tile = tile = chosen or choose_tile(target, work, problem.rows, problem.columns, problem.width)
         size, narrow = work.size, work != problem.scalar
-        pairs = target.pairs and problem.scalar == BF16
+        pairs = self.matrix or (target.pairs and problem.scalar == BF16)
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
         self.ragged_rows = problem.rows % tile.rows != 0
         self.ragged_columns = problem.columns % tile.columns != 0
@@ -125,6 +131,8 @@ class _Blocks:
         apart = tile.rows <= machine.level_one_ways or problem.a_rows * size % machine.way_bytes != 0
         in_order = (problem.a_rows == 1 and target.in_place) or (problem.a_inner == 1 and apart)
         self.a_direct = (in_order or column_tiles <= FEW_TILES) and not narrow
+        if self.matrix:
+            self.a_direct = problem.a_inner == 1 and not self.ragged_rows and problem.inner % self.whole_steps == 0
         unmasked = not self.ragged_columns or target.vector_bits == MASKED_BITS
         whole = target.in_place and unmasked
         beside = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
@@ -166,11 +174,27 @@ class _Blocks:
         self.b_packing = Packing(
             problem.scalar, tile.lanes, tile.columns, problem.b_columns, problem.b_inner, self.ragged_columns, pairs
         )
-        self.a_panel = self.a_packing.elements(self.depth)
-        self.b_panel = self.b_packing.elements(self.depth)
+        room = ceiling(self.depth, self.whole_steps) * self.whole_steps if self.matrix else self.depth
+        self.a_panel = self.a_packing.elements(room)
+        self.b_panel = self.b_packing.elements(room)
         self.a_bytes = 0 if self.a_direct else self.block_rows // tile.rows * self.a_panel * size
         b_panels = 1 if self.streams else self.block_columns // tile.columns
         self.b_bytes = 0 if self.b_direct else b_panels * self.b_panel * size
+        self.spilled_bytes = aligned(tile.rows * tile.columns * size) if self.matrix else 0
+
+    @property
+    def whole_steps(self) -> int:
+        """Steps of k in a register of a matrix."""
+        return matrix_tiles.SIDE * 2
+
+
+def _matrix_tile(problem: Gemm, target: TargetDescription) -> Tile | None:
+    """The tile of registers of matrices, where there are ones and they take less time than vectors of f32 do."""
+    if not target.tiles or problem.scalar != BF16 or problem.tile is not None or not problem.inner:
+        return None
+    rows, columns = problem.rows, problem.columns
+    cycles, tile = matrix_tiles.cheapest(rows, columns, ceiling(problem.inner, 2), problem.width)
+    return tile if cycles < choose_tile(target, F32, rows, columns).covering(rows, columns) * problem.inner else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +245,10 @@ class _GemmWriter:
     def work(self) -> Scalar:
         return computed(self.problem.scalar)
 
+    def _spilled(self) -> Value:
+        """Where the sums of a tile of matrices are written."""
+        return self.b.offset(self.b_buffer, aligned(self.s.b_bytes) // self.work.size, self.work)
+
     def write(self) -> None:
         """for matrix of the batch: the panels of it that are in [begin, end)"""
         b, w, panels, problem = self.b, self.w, self.s.panels, self.problem
@@ -269,6 +297,12 @@ class _GemmWriter:
     def _pack_a(self, m: _Matrices, block: _GemmBlock) -> None:
         """All panels of a block; a few steps of k at a time where a line of a holds lanes of more than one panel."""
         b, s, problem = self.b, self.s, self.problem
+        if s.matrix:
+            with b.loop(0, block.rows, s.tile.rows) as row:
+                source = b.offset(m.a, (block.row + row) * problem.a_rows, self.scalar)
+                panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
+                matrix_tiles.pack_left(b, s.a_packing, source, block.rows - row, problem.inner, panel)
+            return
         at_once = s.depth if s.a_packing.transposes else FEW_STEPS
         with b.loop(0, block.depth, at_once) as k, b.loop(0, block.rows, s.tile.rows) as row:
             start = (block.row + row) * problem.a_rows + (block.k + k) * problem.a_inner
@@ -284,6 +318,8 @@ class _GemmWriter:
         source = b.offset(m.b, start, self.scalar)
         with b.always() if s.streams else b.when(block.first):
             s.b_packing.pack(b, source, block.columns - column, block.depth, self._panel(column))
+            if s.matrix:
+                matrix_tiles.clear_rest(b, s.tile, ceiling(problem.inner, 2), self._panel(column))
 
     def _panel(self, column: Value) -> Value:
         """Where the packed panel of a tile of columns lies."""
@@ -298,9 +334,13 @@ class _GemmWriter:
             if not self.s.b_direct and not self.s.packs_along:
                 self._pack_b(m, block, column)
             with b.loop(0, block.rows, tile.rows) as row:
-                acc = Accumulators.zeros(b, tile, self.work)
-                self._sum(m, block, row, column, masks, acc)
-                self._finish(m, block, row, column, masks, acc)
+                if self.s.matrix:
+                    self._sum_matrices(m, block, row, column)
+                    self._finish_matrices(m, block, row, column, masks)
+                else:
+                    acc = Accumulators.zeros(b, tile, self.work)
+                    self._sum(m, block, row, column, masks, acc)
+                    self._finish(m, block, row, column, masks, acc)
 
     def _fetch(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value, line: Value) -> None:
         """Ask for a line of the tile of c."""
@@ -434,6 +474,38 @@ class _GemmWriter:
                 b.store(vector, panel, k * tile.columns + j * tile.lanes)
             acc.multiply([b.load(row, k * row_step, Type(scalar)) for row in rows], vectors)
 
+    def _sum_matrices(self, m: _Matrices, block: _GemmBlock, row: Value, column: Value) -> None:
+        """spilled[i][j] = sum over k of a[row + i, k] * b[k, column + j]"""
+        b, s, problem, side = self.b, self.s, self.problem, matrix_tiles.SIDE
+        if s.a_direct:
+            starts = [(block.row + row + i) * problem.a_rows for i in range(0, s.tile.rows, side)]
+            places = [b.offset(m.a, start, self.scalar) for start in starts]
+            left = matrix_tiles.Side(places, s.whole_steps * self.scalar.size, problem.a_rows * self.scalar.size)
+        else:
+            panel = b.offset(self.a_buffer, row // s.tile.rows * s.a_panel, self.work)
+            places = [b.offset(panel, i * side, self.work) for i in range(0, s.tile.rows, side)]
+            left = matrix_tiles.Side(places, s.tile.rows * matrix_tiles.ROW_BYTES, matrix_tiles.ROW_BYTES)
+        first = (block.column + column) * problem.b_columns
+        panel = b.offset(m.b, first, self.scalar) if s.b_direct else self._panel(column)
+        width = s.tile.columns * self.work.size
+        right = matrix_tiles.Side(
+            [b.offset(panel, j * side, self.work) for j in range(s.tile.vectors)], side * width, width
+        )
+        matrix_tiles.clear(b, s.tile)
+        matrix_tiles.multiply(b, "tdpbf16ps", left, right, ceiling(problem.inner, s.whole_steps))
+        matrix_tiles.spill(b, s.tile, self._spilled())
+
+    def _finish_matrices(
+        self, m: _Matrices, block: _GemmBlock, row: Value, column: Value, masks: Sequence[Value | None]
+    ) -> None:
+        """c = the sums, row by row"""
+        b, tile = self.b, self.s.tile
+        bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
+        spilled = self._spilled()
+        with b.loop(0, b.least(block.rows - row, tile.rows) if self.s.ragged_rows else tile.rows) as i:
+            slots = matrix_tiles.spilled_row(b, tile, spilled, i)
+            self._finish_row(m, block, (row, i), column, masks, slots, bias, extras)
+
     def _finish(
         self,
         m: _Matrices,
@@ -448,13 +520,27 @@ class _GemmWriter:
         bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
         for i, slots in enumerate(acc.slots):
             with b.when(b.compare("<", row + i, block.rows)) if s.ragged_rows else b.always():
-                start = (block.row + row + i) * self.problem.c_rows + block.column + column
-                place = b.offset(m.c, start, self.scalar)
-                for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
-                    value = self._add_earlier(slot.get(), place, j * s.tile.lanes, block, mask)
-                    value = value + bias[j] if bias else value
-                    value = self._conclude(block, value, extras[j])
-                    b.store(b.cast(value, self.scalar), place, j * s.tile.lanes, mask)
+                self._finish_row(m, block, (row, i), column, masks, slots, bias, extras)
+
+    def _finish_row(
+        self,
+        m: _Matrices,
+        block: _GemmBlock,
+        row: tuple[Value, Value | int],
+        column: Value,
+        masks: Sequence[Value | None],
+        slots: Sequence[LocalVariable | matrix_tiles.SpilledVector],
+        bias: Sequence[Value],
+        extras: Sequence[Sequence[Value]],
+    ) -> None:
+        b, lanes = self.b, self.s.tile.lanes
+        start = (block.row + row[0] + row[1]) * self.problem.c_rows + block.column + column
+        place = b.offset(m.c, start, self.scalar)
+        for j, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
+            value = self._add_earlier(slot.get(), place, j * lanes, block, mask)
+            value = value + bias[j] if bias else value
+            value = self._conclude(block, value, extras[j])
+            b.store(b.cast(value, self.scalar), place, j * lanes, mask)
 
     def _add_earlier(self, value: Value, place: Value, index: int, block: _GemmBlock, mask: Value | None) -> Value:
         if self.s.depth >= self.problem.inner:

@@ -1,0 +1,194 @@
+"""Products by AMX: the kernels run with the instructions done in NumPy, are assembled, and run where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.backends.llvm.harness import Array, extent, pool
+from tests.backends.llvm.matrix_machine import MatrixMachine
+from tests.backends.llvm.test_pairs import operands
+
+from nnc.backends.llvm.frame.epilogue import Epilogue
+from nnc.backends.llvm.frame.tile import Tile
+from nnc.backends.llvm.ir import target as target_module
+from nnc.backends.llvm.ir.builder import BF16, F32, Module
+from nnc.backends.llvm.ir.expression import Instruction
+from nnc.backends.llvm.ir.library import llvm
+from nnc.backends.llvm.ir.target import TILE_FEATURES, TargetDescription, describe, host_target, tiles_absence
+from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.run import jit as jit_module
+from nnc.backends.llvm.run.jit import Jit, assembly
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.core import dtype
+from nnc.core.disk_cache import DiskCache
+from nnc.core.spec import Blocked
+
+COMPILED = jit_module.compile_source
+WIDE = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"})
+FLIPS = tuple(product((False, True), repeat=2))
+CASES = (
+    *product([(17, 33, 31), (32, 48, 64)], FLIPS), ((2, 5, 7), FLIPS[0]), *product([(65, 130, 129)], FLIPS[::3]),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """A JIT whose kernels call the machine."""
+
+    machine: MatrixMachine
+    jit: Jit
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+    machine = MatrixMachine()
+    monkeypatch.setattr(jit_module, "compile_source", lambda source, target: COMPILED(machine.instead(source), target))
+    yield Emulated(machine, Jit(replace(host_target(), tiles=True), DiskCache(None)))
+    assert machine.faults == []
+    assert machine.left == {}, "tiles were not released"
+
+
+def problem_of(a: Array, b: Array, flips: tuple[bool, bool]) -> Gemm:
+    """c = a b, each operand read transposed where it is flipped."""
+    (rows, inner), columns = a.shape[:: -1 if flips[0] else 1], b.shape[0 if flips[1] else 1]
+    a_strides = (1, rows) if flips[0] else (inner, 1)
+    b_strides = (1, inner) if flips[1] else (columns, 1)
+    return Gemm(BF16, (), rows, columns, inner, (), *a_strides, (), *b_strides, (), columns)
+
+
+def run(jit: Jit, problem: Gemm, *inputs: Array, workers: int = 1) -> Array:
+    """c, of operands of 16 bits."""
+    c = np.full((*problem.batch, problem.rows, problem.columns), np.nan, ml_dtypes.bfloat16)
+    words = [one.view(np.uint16) for one in (*inputs, c)]
+    reads, writes = tuple(map(extent, words[:-1])), (extent(words[-1]),)
+    launch = Launch(jit.kernel(problem), tuple(one.ctypes.data for one in words), reads, writes)
+    NativeProgram(pool(), [launch], workers).run()
+    return c
+
+
+def check(found: Array, want: Array) -> None:
+    """Within what bf16 may differ."""
+    tolerance = dtype.TOLERANCE[dtype.BF16]
+    np.testing.assert_allclose(found.astype(np.float64), want, tolerance.relative, tolerance.absolute)
+
+
+def wide(*arrays: Array) -> list[Array]:
+    """In f64."""
+    return [one.astype(np.float64) for one in arrays]
+
+
+@pytest.mark.parametrize(("sizes", "flips"), CASES, ids=str)
+def test_products_of_any_size_and_order(
+    sizes: tuple[int, int, int], flips: tuple[bool, bool], emulated: Emulated
+) -> None:
+    a, b = operands(*sizes, flips)
+    left, right = wide(a, b)
+    found = run(emulated.jit, problem_of(a, b, flips), a, b)
+    assert emulated.machine.products > 0
+    check(found, (left.T if flips[0] else left) @ (right.T if flips[1] else right))
+    assert run(emulated.jit, problem_of(a, b, flips), a, b, workers=2).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("inner", [64, 50])
+def test_matrices_of_a_batch_with_a_bias_and_an_epilogue(inner: int, emulated: Emulated) -> None:
+    """c = relu((a b + bias) * scale), of rows that lie apart; with 64 steps a is read where it is."""
+    a, _ = operands(64, 1, inner + 6, (False, False))
+    _, b = operands(1, 36, 2 * inner, (False, False))
+    bias, scale = operands(36, 36, 1, (False, False))
+    chain = (Instruction("multiply", (0, 1)), Instruction("relu", (2,)))
+    problem = Gemm(
+        BF16, (2,), 32, 36, inner, (32 * (inner + 6),), inner + 6, 1, (inner * 36,), 36, 1, (32 * 36,), 36,
+        bias=True, epilogue=Epilogue(BF16, (True,), chain, 3),
+    )  # fmt: skip
+    added, factor = np.ascontiguousarray(bias[:, 0]), scale[0]
+    left, right, *sides = wide(a.reshape(2, 32, -1)[..., :inner], b.reshape(2, inner, 36), added, factor)
+    want = np.maximum((left @ right + sides[0]) * sides[1], 0)
+    check(run(emulated.jit, problem, a, b, added, factor), want)
+    assert emulated.machine.products > 0
+
+
+def test_weights_in_blocks_are_read_as_they_lie(emulated: Emulated) -> None:
+    a, b = operands(40, 50, 96, (False, False))
+    problem = problem_of(a, b, (False, False))
+    found = problem.packing(emulated.jit.target)
+    assert found is not None
+    layout = Blocked((96, 50), 1, found[0].width, found[0].steps)
+    assert layout.shape == (2, 48, 32, 2)
+    filled = np.zeros((96, 64), b.dtype)
+    filled[:, :50] = b
+    blocks = np.ascontiguousarray(filled.reshape(48, 2, 2, 32).transpose(2, 0, 3, 1))
+    in_blocks = problem.in_blocks(layout)
+    assert run(emulated.jit, in_blocks, a, blocks).tobytes() == run(emulated.jit, problem, a, b).tobytes()
+    assert problem_of(*operands(40, 50, 90, (False, False)), (False, False)).packing(emulated.jit.target) is None
+
+
+def test_infinities_and_nan_go_where_they_belong(emulated: Emulated) -> None:
+    a, b = (one.copy() for one in operands(20, 40, 33, (False, False)))
+    a[3, 32], a[5, 0], b[7, 11] = np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        want = np.matmul(*wide(a, b))
+    (found,) = wide(run(emulated.jit, problem_of(a, b, (False, False)), a, b))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+    np.testing.assert_array_equal(found[np.isinf(want)], want[np.isinf(want)])
+
+
+def sapphire_rapids() -> TargetDescription:
+    """Whatever is here."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    found = describe("sapphirerapids", WIDE | TILE_FEATURES, "")
+    return replace(found, triple="x86_64-unknown-linux-gnu")
+
+
+def test_sums_of_few_steps_and_products_of_f32_use_vectors() -> None:
+    problem = problem_of(*operands(64, 64, 1, (False, False)), (False, False))
+    for other in (problem, replace(problem, scalar=F32, inner=64), replace(problem, inner=64, tile=Tile(14, 2, 16))):
+        module = Module(sapphire_rapids())
+        other.emit(module, "kernel")
+        assert "llvm.x86.t" not in str(module)
+
+
+def test_kernels_for_sapphire_rapids_are_assembled() -> None:
+    target = sapphire_rapids()
+    assert target.tiles
+    assert not describe("emeraldrapids", WIDE, "").tiles
+    module = Module(target)
+    problem_of(*operands(64, 64, 64, (False, False)), (False, False)).emit(module, "kernel")
+    text = assembly(str(module), target)
+    found = [line.split()[0] for line in text.splitlines() if line.startswith("\tt") or "ldtilecfg" in line]
+    assert found[0] == "ldtilecfg"
+    assert found[-1] == "tilerelease"
+    assert found.count("tdpbf16ps") == found.count("tileloadd") == found.count("tilestored") == 4
+
+
+@pytest.mark.skipif(tiles_absence() != "", reason=f"tiles (AMX): {tiles_absence()}")
+def test_tiles_of_this_processor_are_those_of_the_machine_in_numpy(emulated: Emulated) -> None:
+    a, b = operands(65, 130, 129, (False, False))
+    problem = problem_of(a, b, (False, False))
+    want = run(emulated.jit, problem, a, b)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jit_module, "compile_source", COMPILED)
+        found = run(Jit(host_target(), DiskCache(None)), problem, a, b, workers=2)
+    assert found.tobytes() == want.tobytes()
+
+
+def test_a_refused_permission_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = dict.fromkeys(WIDE | TILE_FEATURES, True)
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    for refusal in ("the system refuses: No space left on device", ""):
+        monkeypatch.setattr(target_module, "_refusal", lambda answer=refusal: answer)
+        assert target_module.tiles_absence() == refusal
+        assert (target_module._present() >= TILE_FEATURES) == (not refusal)
+        assert target_module._present() >= WIDE
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(WIDE, True))
+    assert target_module.tiles_absence() == "the processor has none"
+
+
+def test_the_system_answers_with_words_or_with_nothing() -> None:
+    answer = target_module._refusal()
+    assert answer == "" or answer.startswith(("the system refuses: ", "only Linux"))
