@@ -22,15 +22,16 @@ from nnc.backends.llvm.frame.packing import Packing, words_of
 from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
 from nnc.backends.llvm.ir.builder import BF16, F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.ir.target import SUM_BYTES, TargetDescription
+from nnc.backends.llvm.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128
 PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
-# Of a block of a: half of 2 MB took 1.01 to 1.1 times as long on an Emerald Rapids, 1024 rows, at 512 and 256 bits.
-MOST_BLOCK_BYTES = 256 * 1024
+# Of a block of a: half of 2 MB took 1.01 to 1.1 times as long on an Emerald Rapids, 1024 rows, at 512 and 256 bits; at
+# a quarter 197 and 256 rows are one block: 0.91 to 0.94 of the time of an eighth; 512 rows and more take as long.
+MOST_BLOCK_BYTES = 512 * 1024
 FEW_TILES, MANY_PANELS = 2, 16
 # Where registers have this many bits, reading part of one takes no longer than reading it whole.
 MASKED_BITS = 512
@@ -167,7 +168,9 @@ class _Blocks:
         # Weights in blocks are cold in every run of a network, few as they may be: with asking 0.71 to 0.91 of the time
         # (49x480x1024 and 196x240x1024, other weights in turn), and no longer where they are warm.
         in_order = target.in_place and (problem.b_columns == 1 or problem.b_inner == 1)
-        self.asks_b = problem.width > 0 or (in_order and problem.inner * problem.columns > large)
+        # Rows of b that are transposed for one block of a alone: 0.95 of the time (128x768x768, 128x768x3072).
+        turned = self.streams and problem.b_inner == 1 and target.vector_registers > FEW_REGISTERS
+        self.asks_b = problem.width > 0 or turned or (in_order and problem.inner * problem.columns > large)
         self.a_packing = Packing(
             problem.scalar, tile.lanes, tile.rows, problem.a_rows, problem.a_inner, self.ragged_rows, pairs
         )
