@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
+from nnc.core.dtype import I32
 from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import load
 from nnc.nn.zoo import digits_network
@@ -50,6 +51,23 @@ def test_the_report_has_a_row_for_each_product() -> None:
         assert 0 < report.error < 0.03
         assert "conv.weight  convolution  4x6x6x8" in str(report)
         assert "<td>head.weight</td>" in report._repr_html_()
+
+
+def test_losses_of_weights_beyond_the_squares_of_f32_are_numbers() -> None:
+    model = nn.Model(nn.Dense(4, bias=False), (5,))
+    x = np.random.default_rng(0).standard_normal((3, 5), dtype=np.float32)
+    model.load_state_dict({"weight": model.state_dict()["weight"] * np.float32(1e37)})
+    (layer,) = model.quantization_report(x).layers
+    assert 30 < layer.decibels < 100
+
+
+def test_rows_of_a_model_of_open_sizes_are_reported_as_long_as_they_are() -> None:
+    model = nn.Model(nn.Sequential(nn.Embedding(9, 8), nn.Dense(5)), (nn.UpTo(12),), input_dtype=I32)
+    tokens = np.arange(10).reshape(2, 5) % 9
+    report = model.quantization_report(tokens)
+    assert [one.output for one in report.layers] == [(2, 5, 5)]
+    assert 0 < report.error < 0.03
+    assert model.freeze(2, 5).run(tokens)[0].tobytes() == model.predict(tokens).tobytes()
 
 
 def test_a_model_without_products_has_an_empty_report() -> None:

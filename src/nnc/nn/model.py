@@ -480,7 +480,7 @@ class Model:
         return self._programs.over(self._sizes.generation_key(batch, length, steps), self.tensors(), caches)
 
     @checked
-    def freeze(self, batch: int, *, quantize: QuantizationMode | None = None) -> ModelStep:
+    def freeze(self, batch: int, length: int = 0, *, quantize: QuantizationMode | None = None) -> ModelStep:
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
@@ -490,7 +490,7 @@ class Model:
         "weights" multiplies in f32, "dynamic" also has each activation in 8 bits, by a scale found in each run, and
         sums integers (`nnc.symbolic.passes.quantization`). `quantization_report` says what that does to each layer.
         """
-        program = self._programs.plan((f"freeze+{quantize}" if quantize else "freeze", batch, 0))
+        program = self._programs.plan((f"freeze+{quantize}" if quantize else "freeze", batch, length))
         before, tensors = program.beforehand, self.tensors()
         assert before is not None
         now = {symbol: tensors[path] for path, symbol in program.given.items()}
@@ -519,11 +519,11 @@ class Model:
     @checked
     def quantization_report(self, inputs: Values, quantize: QuantizationMode = "dynamic") -> QuantizationReport:
         """What `freeze(quantize=...)` does to each product, and to the outputs, on these examples."""
-        rules, _ = self._sizes.rules_for("predict", inputs)
+        rules, length = self._sizes.rules_for("predict", inputs)
         examples = rules.checked_inputs("quantization_report", inputs)
         if not len(examples[0]):
             raise DataError("quantization_report", got="no examples", need="at least one")
-        graph, given, symbols = self._builder().products(len(examples[0]))
+        graph, given, symbols = self._builder().products(len(examples[0]), length)
         tensors, feeds = self.tensors(), dict(zip(symbols, examples, strict=True))
 
         def measure() -> tuple[LayerQuantization, ...]:
@@ -531,7 +531,7 @@ class Model:
             return measure_quantization(graph, weights, feeds, quantize, self.backend)
 
         layers = self.between_updates("quantization_report", measure)
-        step = self.freeze(len(examples[0]), quantize=quantize)
+        step = self.freeze(len(examples[0]), length, quantize=quantize)
         error = relative_error(self._predict_all(inputs, 256), step.run(one_or_all(examples)))
         return QuantizationReport(quantize, layers, error)
 

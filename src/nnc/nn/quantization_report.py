@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.core.dtype import F64
 from nnc.core.spec import Shape
 from nnc.core.tensor import Tensor
 from nnc.nn.html import table_of, text_table
-from nnc.ops import reduce_sum, square, subtract
+from nnc.ops import cast, reduce_sum, square, subtract
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import QuantizationMode, quantize_products
 
@@ -78,7 +79,9 @@ def measure_quantization(
     for one in products:
         if one.exact is not None and one.approximate is not None:
             axes = tuple(range(len(one.shape)))
-            sums += [reduce_sum(square(y), axes) for y in (one.exact, subtract(one.approximate, one.exact))]
+            pair = one.exact, subtract(one.approximate, one.exact)
+            # Squares of what f32 has go beyond it.
+            sums += [reduce_sum(square(cast(y, F64)), axes) for y in pair]
     read = {symbol: value for symbol, value in inputs.items() if graph.readers(symbol.key)}
     compiled = compile(graph, tuple(sums), given=weights, backend=backend) if sums else None
     found = iter(() if compiled is None else compiled(read, *sums))

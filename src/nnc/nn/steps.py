@@ -102,6 +102,8 @@ class ModelStep:
             if target is None:
                 raise ArityError("step", got="inputs alone", need="a target too")
             given = (*given, *each_of("step", len(self.targets), target))
+        elif target is not None:
+            raise ArityError("step", got="a target", need="inputs alone, as it has no loss")
         return self.compiled.views(zip((*self.inputs, *self.targets), given, strict=True), self.results)
 
 
@@ -456,11 +458,11 @@ class StepBuilder:
         compiled = self._lower(graph, outputs, dict.fromkeys(frozen), {})
         return PlannedStep(ModelStep(compiled, inputs, (), outputs, reports), given, precision, before, frozen)
 
-    def products(self, batch: int) -> tuple[SymbolicGraph, dict[str, Symbol], tuple[Symbol, ...]]:
+    def products(self, batch: int, length: int) -> tuple[SymbolicGraph, dict[str, Symbol], tuple[Symbol, ...]]:
         """The graph that a frozen step of `batch` examples is made of, as quantization finds it: weights and inputs."""
         graph = SymbolicGraph("freeze")
         given = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
-        inputs = self.input_symbols(graph, batch)
+        inputs = self.input_symbols(graph, batch, length)
         outputs = self._outputs(graph, given, inputs, None, differentiated=True)
         simplify(graph, outputs, (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
         return graph, given, inputs
