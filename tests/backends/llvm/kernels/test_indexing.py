@@ -11,10 +11,12 @@ from nnc.backends.llvm.ir.builder import F16, F32, I64
 from nnc.backends.llvm.kernels.indexing import OneHot, Selection
 from nnc.core.command import Command
 from nnc.core.dispatch import Call
+from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError
-from nnc.ops.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs
+from nnc.ops.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs, index_select
 from nnc.ops.rules import infer
+from nnc.symbolic import SymbolicGraph, compile
 
 BACKEND = LlvmBackend()
 
@@ -79,3 +81,12 @@ def test_elements_are_put_in_the_place_of_others(in_place: bool) -> None:
     kernel = BACKEND.kernel(command, tuple(one.spec for one in inputs), (y.spec,))
     BACKEND.program([Call(kernel, inputs, (y,))])()
     np.testing.assert_array_equal(y.numpy(), wanted)
+
+
+@pytest.mark.parametrize("backend", ["reference", ""])
+def test_an_index_outside_its_axis_is_an_error_where_there_is_nothing_to_read(backend: str) -> None:
+    graph = SymbolicGraph()
+    x, index = graph.input(spec((0, 21))), graph.input(spec((1,), "i64"))
+    y = index_select(x, index, 1)
+    with pytest.raises(IndexRangeError, match="< 21"):
+        compile(graph, [y], backend=backend)({x: np.zeros((0, 21), np.float32), index: [21]}, y)

@@ -220,7 +220,7 @@ class Gather(IndexedKernel):
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of rows."""
         rows = self.outer * self.count
-        chunk = ceiling(ELEMENTS, max(self.inner, 1))
+        chunk = ceiling(ELEMENTS, self.inner)
         with phase(module, name) as w:
             b, moved = w.b, U8 if self.scalar == BOOL else self.scalar
             x, y = w.argument(0), w.argument(2)
@@ -314,11 +314,11 @@ class OneHot(WithoutMemory):
 
 
 def _selected(*scalars: Scalar) -> Refuse:
-    """Refuse axes without a position, indices that are no integers, and x of other types than `scalars`."""
+    """Refuse x without elements, whose indices may be wrong all the same, and x of other types than `scalars`."""
 
     def refuse(attrs: AxisAttrs | ScatterAttrs, inputs: Specs, outputs: Specs) -> str:
-        size = attrs.size if isinstance(attrs, ScatterAttrs) else inputs[0].shape[attrs.axis]
-        return "an axis without positions" if size == 0 else only(*scalars)(attrs, inputs[:1], outputs)
+        x, size = inputs[0], attrs.size if isinstance(attrs, ScatterAttrs) else 1
+        return "nothing at its places" if 0 in (x.elements, size) else only(*scalars)(attrs, (x,), outputs)
 
     return refuse
 
