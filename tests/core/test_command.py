@@ -47,3 +47,12 @@ def test_text() -> None:
 def test_attributes_of_another_operator() -> None:
     with pytest.raises(AttributeValueError, match="gemm: got AffineAttrs; need attributes of type GemmAttrs"):
         Command(GEMM, AffineAttrs())
+
+
+def test_a_flag_is_true_or_false() -> None:
+    x = DynamicGraph().variable([1.0, 2.0])
+    with pytest.raises(AttributeValueError, match="reduce_sum: got keepdims='x'; need True or False"):
+        x.sum(keepdims="x")
+    with pytest.raises(AttributeValueError, match="sort: got descending=2; need True or False"):
+        ops.sort(x, descending=2)
+    assert x.sum(keepdims=np.True_).shape == (1,)

@@ -115,6 +115,8 @@ def test_numbers_beyond_a_type_are_infinite(graph: DynamicGraph, dtype: str) -> 
         assert got.astype(float).tolist() == [np.inf, np.inf]
     for got in both(lambda v: ops.clamp(v, -1e39, 1e39), x, graph.backend):
         assert got.astype(float).tolist() == [2.0, -1.0]
+    for got in both(lambda v: ops.clamp(v, -(10**400), 10**400), x, graph.backend):
+        assert got.astype(float).tolist() == [2.0, -1.0]
     for got in both(lambda v: ops.fill_like(v, -1e39), x, graph.backend):
         assert got.astype(float).tolist() == [-np.inf, -np.inf]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from nnc.arguments import explained
+import numpy as np
+
+from nnc.arguments import explained, shown
 from nnc.core.exact import Hashed, are_the_same
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
@@ -30,6 +33,9 @@ class Command(Hashed, Generic[A]):
             raise AttributeValueError(
                 self.op.name, got=type(self.attrs).__name__, need=f"attributes of type {self.op.attributes.__name__}"
             )
+        for name in _flags(self.op):
+            if not isinstance(value := getattr(self.attrs, name), bool | np.bool_):
+                raise AttributeValueError(self.op.name, got=f"{name}={shown(value)}", need="True or False")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Command) and self.op is other.op and are_the_same(self.attrs, other.attrs)
@@ -50,6 +56,13 @@ class Command(Hashed, Generic[A]):
             if getattr(self.attrs, field.name) != field.default
         ]
         return f"{self.op.name}({', '.join(shown)})" if shown else self.op.name
+
+
+@lru_cache(maxsize=1024)
+def _flags(op: Op[Any]) -> tuple[str, ...]:
+    """The attributes that are true or false."""
+    fields = dataclasses.fields(op.attributes) if dataclasses.is_dataclass(op.attributes) else ()
+    return tuple(field.name for field in fields if field.type in ("bool", bool))
 
 
 # A command whose attribute type is not known statically; rules get it back typed through their op.

@@ -20,7 +20,7 @@ from nnc.graph import Op, Registry, default_registry
 from nnc.ops.broadcast import sum_to
 from nnc.ops.examples import MATRIX, TRUTH, Example
 from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.number import Number, exact, is_whole
+from nnc.ops.number import Number, as_float, exact, is_whole
 from nnc.ops.operand import Operand, T, apply, apply_command
 from nnc.ops.precision import FOLLOW, FULL, Precision
 from nnc.ops.rules import (
@@ -733,7 +733,7 @@ def softplus(x: T) -> T:
 
 def clamp(x: T, low: float | None = None, high: float | None = None) -> T:
     """y = min(max(x, low), high); a bound of None is no bound. Where x equals a bound half the gradient passes."""
-    if any(bound is not None and math.isnan(bound) for bound in (low, high)):
+    if any(bound is not None and math.isnan(as_float(bound)) for bound in (low, high)):
         raise AttributeValueError("clamp", got="a bound that is not a number", need="numbers", fix="None is no bound")
     raised = x if low is None else maximum(x, scalar_like(x, low))
     return raised if high is None else minimum(raised, scalar_like(x, high))
