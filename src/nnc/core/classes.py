@@ -105,6 +105,8 @@ def _comparison(compared: list[Field[object]], frozen: bool) -> dict[str, Callab
     content, key = _tuple_of(names), _tuple_of([field.name for field in compared if field.hash is not False])
 
     def equals(self: object, other: object) -> object:
+        if self is other:
+            return True
         if type(other) is type(self):
             return content(self) == content(other)
         return NotImplemented

@@ -21,7 +21,8 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.core.classes import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+# Each is made once, and compared some ten times for each load.
+@dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
     """An element type: its IR spelling in registers, in memory, its bytes there, and how to compute with it."""
 
@@ -55,9 +56,18 @@ class Type:
 
     scalar: Scalar
     lanes: int = 0
+    # Written some twenty times for each type that is made.
+    _text: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        register = self.scalar.register
+        object.__setattr__(self, "_text", f"<{self.lanes} x {register}>" if self.lanes else register)
 
     def __str__(self) -> str:
-        return f"<{self.lanes} x {self.scalar.register}>" if self.lanes else self.scalar.register
+        return self._text
+
+    def __format__(self, form: str) -> str:
+        return self._text
 
     @property
     def memory(self) -> str:
@@ -81,7 +91,8 @@ ADDRESS = Type(POINTER)
 Number = int | float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen: a kernel makes some 10^3 to 10^5 of them, each of which would take twice as long.
+@dataclass(slots=True, eq=False)
 class Value:
     """An IR register or constant. Operators write instructions; `constant` is set for known indices."""
 
@@ -132,7 +143,7 @@ class LocalVariable:
 
     def set(self, value: Value) -> None:
         """Replace the value."""
-        assert value.type == self.type, (value.type, self.type)
+        assert value.type is self.type or value.type == self.type, (value.type, self.type)
         self.builder.line(f"store {value.type} {value.text}, ptr {self.slot}")
 
 
@@ -147,7 +158,8 @@ class Module:
 
     def declare(self, name: str, result: str, arguments: Sequence[str]) -> None:
         """Make `name` callable."""
-        self._declarations.setdefault(name, f"declare {result} @{name}({', '.join(arguments)})")
+        if name not in self._declarations:
+            self._declarations[name] = f"declare {result} @{name}({', '.join(arguments)})"
 
     def table(self, name: str, values: Sequence[int]) -> str:
         """A constant array of i64; the result is its IR name."""
@@ -224,6 +236,8 @@ class Builder:
 
     def constant(self, number: Number, kind: Type = INDEX) -> Value:
         """A constant; in a vector, the same in every lane."""
+        if kind is INDEX and type(number) is int and -(1 << 63) <= number < 1 << 63:
+            return Value(str(number), INDEX, self, number)
         text = literal(number, kind.scalar)
         if kind.lanes:
             return Value(f"splat ({kind.scalar.register} {text})", kind, self)
@@ -251,9 +265,10 @@ class Builder:
     def binary(self, floating: str, integer: str, left: Value, right: Value | Number) -> Value:
         """One instruction of two operands, chosen by the kind of the left one."""
         other = self.wrap(right, left.type)
-        assert other.type == left.type, (left.type, other.type)
-        name = floating if left.type.scalar.floating else integer
-        return self.emit(left.type, f"{name} {left.type} {left.text}, {other.text}")
+        kind = left.type
+        assert other.type is kind or other.type == kind, (kind, other.type)
+        name = floating if kind.scalar.floating else integer
+        return self.emit(kind, f"{name} {kind._text} {left.text}, {other.text}")
 
     def add(self, left: Value, right: Value | Number) -> Value:
         """left + right"""
