@@ -188,6 +188,8 @@ TABLES = (
           "Goal: at most 0.70 of the fastest peer, or at least 0.85 of the peak.", training_distance),
     Table("Matrix products", "kernels", is_rate("f32"), rate_cell,
           "Goal: at least 0.90 of the peak and 0.95 of the better of torch and NumPy.", product_distance),
+    Table("Matrix products of many sizes", "products", is_rate("f32"), rate_cell,
+          "With every transpose, and the goal of other products.", product_distance),
     Table("Matrix products of bf16", "kernels", is_rate("bf16"), rate_cell, "The peak is that of f32."),
     Table("Convolutions and their gradients", "kernels", is_rate("convolution"), rate_cell,
           "With nominal operations: minimal filtering does with fewer."),
@@ -204,6 +206,7 @@ TABLES = (
 NEEDED: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "models": {"ours": float, "ours_best": float, "disturbed": list, "skipped": dict, "gflop": float},
     "kernels": {"share": float, "microseconds": float},
+    "products": {"share": float, "microseconds": float, "ratio": float},
     "int8": {"skipped": dict},
     "eager": {"least": dict, "least_over": dict, "median": dict, "median_over": dict},
     "compile": {"cold": float, "cached": float},

@@ -6,9 +6,9 @@ Products run in alternation with torch's matmul, where torch is installed, on as
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
 Those of bf16 run beside ours of f32 and torch's of bf16; those of bytes (`--only int8`) beside ours of f32 and
 onnxruntime's. `share` is the part of the machine's measured FMA peak of f32 times the threads, where the peak is that
-of a loop which does nothing but fused multiply-adds on registers. For kernels that memory limits, `share` is the part
-of the rate of a copy that runs in alternation; what counts is each operand once. Their operands are several times
-as large as caches are, and lie where NumPy puts them.
+of a loop which does nothing but fused multiply-adds on registers, in turns with each case, as the clock sinks under
+load. For kernels that memory limits, `share` is the part of the rate of a copy that runs in alternation; what counts is
+each operand once. Their operands are several times as large as caches are, and lie where NumPy puts them.
 """
 
 from __future__ import annotations
@@ -104,10 +104,17 @@ PRODUCTS = (
     Product(1, 1024, 1024, flip_b=True),
     Product(1024, 1, 1024),
 )
-# Powers of two and their neighbours, with every transpose: where strides fall on few sets and pages.
+# Powers of two and their neighbours, where strides fall on few sets and pages, and layers of transformers of so many
+# rows (a sentence, an image of 14x14 patches and a class, batches of them), with every transpose.
+SQUARES = (256, 384, 511, 512, 513, 768, 1023, 1024, 1025, 1536, 2048, 4096)
+LAYERS = tuple(
+    (rows, columns, inner)
+    for rows in (128, 197, 256, 512, 2048)
+    for columns, inner in ((WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH))
+)
 SWEEP = tuple(
-    Product(size, size, size, flip_a, flip_b)
-    for size in (256, 384, 511, 512, 513, 768, 1023, 1024, 1025, 1536, 2048, 4096)
+    Product(*sizes, flip_a, flip_b)
+    for sizes in (*((size, size, size) for size in SQUARES), *LAYERS)
     for flip_a in (False, True)
     for flip_b in (False, True)
 )
@@ -300,22 +307,24 @@ def turn(run: Run) -> list[float]:
     return found
 
 
-def measure(case: Case, repeats: int) -> tuple[float, dict[str, float]]:
-    """Best seconds of ours and of each peer, in turns; pauses, because a BLAS spins on all cores after its work."""
+def measure(case: Case, repeats: int) -> tuple[float, dict[str, float], float]:
+    """Best seconds of ours and of each peer, and the peak: in turns, with pauses, as a BLAS spins after its work."""
     ours: list[float] = []
+    limits: list[float] = []
     peers: dict[str, list[float]] = {name: [] for name in case.peers}
     for _ in range(repeats):
         ours += turn(case.ours)
+        limits.append(peak(engine(), RUNS))
         for name, peer in case.peers.items():
             time.sleep(PAUSE)
             peers[name] += turn(peer)
         if peers:
             time.sleep(PAUSE)
-    return min(ours), {name: min(found) for name, found in peers.items()}
+    return min(ours), {name: min(found) for name, found in peers.items()}, max(limits)
 
 
-def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
-    ours, peers = measure(case, repeats)
+def report(case: Case, repeats: int, workers: int) -> dict[str, object]:
+    ours, peers, limit = measure(case, repeats)
     if case.nbytes:
         rate, copied = case.nbytes / ours, COPIED / peers["copy"]
         figures = {"microseconds": ours * 1e6, "gigabytes": rate / 1e9, "copy": copied / 1e9, "share": rate / copied}
@@ -325,7 +334,7 @@ def report(case: Case, repeats: int, limit: float) -> dict[str, object]:
         "case": case.name,
         "microseconds": round(ours * 1e6, 1),
         "gflops": round(rate / 1e9, 1),
-        "share": round(rate / limit, 3),
+        "share": round(rate / (limit * workers), 3),
     }
     row |= {f"{name}_gflops": round(case.operations / peer / 1e9, 1) for name, peer in peers.items()}
     return row | ({"ratio": round(min(peers.values()) / ours, 3)} if peers else {})
@@ -336,7 +345,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="workers; 0 means one per usable core")
     parser.add_argument("--repeats", type=int, default=6, help="turns per case; the best run counts")
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
-    parser.add_argument("--sweep", action="store_true", help="square products of many sizes instead of all else")
+    parser.add_argument("--sweep", action="store_true", help="products of many sizes instead of all else")
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     workers = SETTINGS.worker_count()
@@ -349,7 +358,7 @@ def main() -> None:
     for cases in (products(torch, sweep=options.sweep), *others):
         for case in cases:
             if options.only in case.name:
-                print(json.dumps(report(case, options.repeats, limit)), flush=True)
+                print(json.dumps(report(case, options.repeats, workers)), flush=True)
 
 
 if __name__ == "__main__":
