@@ -20,6 +20,7 @@ import onnx
 from nnc.core.dtype import DTYPES, DType, dtype_of
 from nnc.core.spec import MAX_DIMENSIONS
 from nnc.errors import DTypeError, FormatError
+from nnc.onnx.weights import SharedWeights
 
 Array = NDArray[Any]
 
@@ -45,7 +46,7 @@ class GraphPart:
 class OnnxFile:
     """A model: its graph, the version of each operator set, its own functions, the folder of external data.
 
-    `nbytes` is what was read; 0 for a message of the caller's.
+    `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share.
     """
 
     graph: onnx.GraphProto
@@ -54,6 +55,7 @@ class OnnxFile:
     folder: Path | None = None
     ir: int = onnx.IR_VERSION
     nbytes: int = 0
+    weights: SharedWeights = field(default_factory=SharedWeights)
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -71,7 +73,8 @@ class OnnxFile:
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
-        return array_of(tensor, self.folder)
+        held = self.weights.array(tensor)
+        return self.weights.keep(tensor, array_of(tensor, self.folder)) if held is None else held
 
 
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
@@ -109,7 +112,8 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
             fix="convert it with onnx.version_converter, or install a newer onnx",
         )
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
-    file = OnnxFile(model.graph, opsets, functions, folder, model.ir_version or onnx.IR_VERSION)
+    weights = SharedWeights({id(one): one for one in model.graph.initializer})
+    file = OnnxFile(model.graph, opsets, functions, folder, model.ir_version or onnx.IR_VERSION, weights=weights)
     _check_size(file)
     return file
 

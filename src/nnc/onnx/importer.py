@@ -144,6 +144,10 @@ class OnnxImporter:
             self._tensors[id(message)] = (message, OnnxValue(self.file.array(message), weight=name))
         return self._tensors[id(message)][1]
 
+    def identities(self) -> dict[Symbol, int]:
+        """Of the symbols of the file's tensors: the identity of their message."""
+        return {one.symbol: place for place, (_, one) in self._tensors.items() if one.symbol is not None}
+
     def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
         """Node after node; what they write goes into `scope`."""
         for node in nodes:

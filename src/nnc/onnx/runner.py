@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -38,6 +38,7 @@ from nnc.symbolic.passes import (
     DEFAULT,
     Pass,
     QuantizationMode,
+    assign_blocks,
     precompute,
     quantize_products,
     simplify,
@@ -420,21 +421,23 @@ class OnnxModel:
             simplify(graph, wanted, self.passes)
         before = precompute(graph, bound, wanted)
         simplify(graph, wanted, self.passes)
+        fixed = (*bound, *before.results)
+        assign_blocks(graph, wanted, fixed, self.backend)
+        before = before.followed_by(precompute(graph, fixed, wanted))
         tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
         roots = {graph.root(symbol.key) for symbol in wanted}
         made = [one for one in before.results if _is_read(graph, one) or one.key in roots]
-        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in made}
-        making = sum(one.storage.nbytes for one in tensors.values()) + sum(one.spec.nbytes for one in own.values())
-        if own:
-            given = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
-            bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
-            # Once, and each of other shapes: not worth native code.
-            folding = compile(before.graph, tuple(bind), given=given, bind=bind, backend="reference")
-            making += folding.memory().arena
-            folding.run()
+        held = making = sum(one.storage.nbytes for one in tensors.values())
+        own: dict[Symbol, Tensor] = {}
+        if made:
+            identities, shared = importer.identities(), self.file.weights
+            numbers = {symbol: shared.number(array, identities.get(symbol, 0)) for symbol, array in bound.items()}
+            own, anew = shared.made(before, tensors, numbers, made)
+            making += anew
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
+        del importer, bound, tensors  # what is not read by now goes before code is made
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
-        _check_memory(compiled.memory(), tensors.values())
+        _check_memory(compiled.memory(), held)
         used = {name: one for name, one in inputs.items() if _is_read(graph, one) or one.key in roots}
         nbytes = compiled.memory().program + sum(one.spec.nbytes for one in own.values())
         making += compiled.memory().program + START
@@ -505,9 +508,9 @@ def _arena_of(program: OnnxProgram) -> int:
     return program.memory().arena
 
 
-def _check_memory(statement: MemoryStatement, tensors: Iterable[Tensor]) -> None:
+def _check_memory(statement: MemoryStatement, weights: int) -> None:
     """MemoryLimitError before anything is allocated that this machine has not."""
-    need = statement.arena + sum(one.spec.nbytes for one in tensors)
+    need = statement.arena + weights
     have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if need > have:
         raise MemoryLimitError("onnx", got=f"{need} bytes for a run", need=f"at most the {have} of this machine")
