@@ -10,24 +10,41 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
+from tests.backends.llvm.kernels.test_integer_products import drawn, generator_of
 from tests.backends.llvm.matrix_machine import MatrixMachine
 from tests.backends.llvm.test_pairs import operands
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
+from nnc.backends.llvm.frame.row import view_of
 from nnc.backends.llvm.frame.tile import Tile
 from nnc.backends.llvm.ir import target as target_module
 from nnc.backends.llvm.ir.builder import BF16, F32, Module
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.library import llvm
-from nnc.backends.llvm.ir.target import TILE_FEATURES, TargetDescription, describe, host_target, tiles_absence
+from nnc.backends.llvm.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe, host_target, tiles_absence
 from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run import jit as jit_module
 from nnc.backends.llvm.run.jit import Jit, assembly
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.core import dtype
+from nnc.core.command import AnyCommand, Command
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import SETTINGS
 from nnc.core.spec import Blocked
+from nnc.core.tensor import Tensor
+from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
+from nnc.ops.quantization import (
+    DEQUANTIZE,
+    INTEGER_CONVOLUTION,
+    INTEGER_PRODUCT,
+    IntegerConvolutionAttrs,
+    IntegerProductAttrs,
+)
+from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.window import window_of
 
+HOST = Jit(replace(host_target(), tiles=False), DiskCache(SETTINGS.cache_folder))
 COMPILED = jit_module.compile_source
 WIDE = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"})
 FLIPS = tuple(product((False, True), repeat=2))
@@ -164,6 +181,78 @@ def test_kernels_for_sapphire_rapids_are_assembled() -> None:
     assert found[0] == "ldtilecfg"
     assert found[-1] == "tilerelease"
     assert found.count("tdpbf16ps") == found.count("tileloadd") == found.count("tilestored") == 4
+
+
+PRODUCT, WINDOW = IntegerProductAttrs(), window_of(3, padding="same")
+Whole = tuple[AnyCommand, tuple[Array | None, ...]]
+
+
+def integers() -> Iterator[Whole]:
+    """Every kind of bytes, order of weights and fold of pixels."""
+    u8, i8 = np.uint8, np.int8
+    for left, right in product((u8, i8), repeat=2):
+        a, b = drawn(left, 40, 70), drawn(right, 70, 40)
+        yield Command(INTEGER_PRODUCT, PRODUCT), (a, b, None, None)
+        yield Command(INTEGER_PRODUCT, PRODUCT), (a, b, drawn(left, 40, 1), drawn(right, 40))
+    yield Command(INTEGER_PRODUCT, PRODUCT), (drawn(u8, 32, 128), drawn(i8, 128, 64), None, None)
+    flipped = IntegerProductAttrs(transpose_a=True, transpose_b=True)
+    yield Command(INTEGER_PRODUCT, flipped), (drawn(u8, 2, 70, 33), drawn(i8, 2, 20, 70), None, None)
+    quads = Command(INTEGER_PRODUCT, IntegerProductAttrs(quads=True))
+    yield quads, (drawn(i8, 3, 20, 64), drawn(i8, 16, 30, 4), None, None)
+    steps = (FusedStep(quads, (0, 1)), FusedStep(Command(DEQUANTIZE, NoAttrs()), (4, 2, 3)))
+    scale = np.linspace(0.01, 0.02, 33, dtype=np.float32)
+    operands = drawn(u8, 40, 72), drawn(i8, 18, 33, 4), scale, drawn(i8, 33).astype(np.int32)
+    yield Command(FUSED_OUTPUT, FusedAttrs(4, steps)), operands
+    for x, w, window, groups, zeros in (
+        ((2, 9, 33, 20), (3, 3, 20, 24), WINDOW, 1, True),
+        ((1, 7, 7, 64), (3, 3, 32, 40), WINDOW, 2, False),
+        ((1, 14, 14, 8), (5, 5, 8, 17), window_of(5, stride=2, padding=2), 1, True),
+        ((1, 12, 20, 64), (1, 1, 64, 32), window_of(1), 1, False),
+    ):
+        sides = (np.array(7, u8), drawn(i8, w[-1])) if zeros else (None, None)
+        command = Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(window, groups))
+        yield command, (drawn(u8, *x), drawn(i8, *w), *sides)
+
+
+def sums(jit: Jit, command: AnyCommand, arrays: tuple[Array | None, ...], workers: int = 1) -> Array:
+    """Of bytes, in i32, or as what the last step of fused ones makes of them."""
+    given = [one for one in arrays if one is not None]
+    specs = infer(command.op, command.attrs, [None if one is None else Tensor.from_numpy(one).spec for one in arrays])
+    views = [view_of(Tensor.from_numpy(one).spec) for one in given], [view_of(one) for one in specs]
+    kernel = jit.kernel(ROWS[command.op].generate(command.attrs, *views))
+    y, memory = np.full(specs[0].shape, -7, specs[0].dtype.numpy), ZeroedMemory.allocate(kernel.workspace)
+    addresses, writes = [one.ctypes.data for one in (*given, y)], [extent(y)]
+    if kernel.workspace:
+        addresses.append(memory.address)
+        writes.append(memory.extent)
+    NativeProgram(pool(), [Launch(kernel, tuple(addresses), tuple(map(extent, given)), tuple(writes))], workers).run()
+    return y
+
+
+@pytest.mark.skipif(
+    host_target().byte_dots is not ByteDots.MIXED or host_target().vector_bits != 512,
+    reason="what is added to the sums of tiles is summed by vectors (AVX-512 VNNI)",
+)
+@pytest.mark.parametrize(
+    "case", tuple(integers()), ids=lambda case: str([one.shape for one in case[1] if one is not None])
+)
+def test_sums_of_bytes_are_those_of_vectors(case: Whole, emulated: Emulated) -> None:
+    want = sums(HOST, *case)
+    np.testing.assert_array_equal(sums(emulated.jit, *case), want)
+    assert emulated.machine.products > 0
+    np.testing.assert_array_equal(sums(emulated.jit, *case, workers=2), want)
+
+
+@pytest.mark.parametrize("left", [np.uint8, np.int8])
+@pytest.mark.parametrize("right", [np.uint8, np.int8])
+def test_sums_of_bytes_for_sapphire_rapids_are_assembled(left: type[np.generic], right: type[np.generic]) -> None:
+    module = Module(sapphire_rapids())
+    generator_of(drawn(left, 64, 64), drawn(right, 64, 64)).emit(module, "kernel")
+    text = assembly(str(module), module.target)
+    name = f"tdpb{'us'[left is np.int8]}{'us'[right is np.int8]}d"
+    assert [name in text for name in ("ldtilecfg", name, "tilestored", "tilerelease", "vpdpbusd")] == [True] * 4 + [
+        False
+    ]
 
 
 @pytest.mark.skipif(tiles_absence() != "", reason=f"tiles (AMX): {tiles_absence()}")

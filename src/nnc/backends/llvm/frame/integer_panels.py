@@ -1,7 +1,7 @@
 """Panels of integer weights: panel[t][p][lane] = a word of w[t, steps * p + e, lane] for e < steps.
 
-Beyond the depth it is zero. Behind the words lie the sums of each lane over all taps and steps, where somebody wants
-them. Words of two hold w - zero[lane].
+Beyond the depth, up to a multiple of `whole` words, it is zero. Behind the words lie the sums of each lane over all
+taps and steps, where somebody wants them. Words of two hold w - zero[lane].
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class IntegerPanels:
     order: WeightOrder
     ragged: bool
     summed: bool
+    whole: int = 1
 
     @property
     def rows(self) -> int:
         """Words of one lane of one tap."""
-        return ceiling(self.depth, self.dot.steps)
+        return ceiling(ceiling(self.depth, self.dot.steps), self.whole) * self.whole
 
     @property
     def tap_words(self) -> int:
@@ -109,6 +110,10 @@ class IntegerPanels:
             if rest:
                 last = b.constant(whole)
                 self._put(b, self.made(b, first, last, rest, masks, zeros), target, last, sums)
+            if self.whole > 1:
+                filled = ceiling(self.depth, self.dot.steps) * self.tile.columns
+                for index in range(filled, self.tap_words, self.tile.lanes):
+                    b.store(zero, target, index)
         for j, total in enumerate(sums):
             b.store(total.get(), panel, self.sums + j * self.tile.lanes)
 
@@ -124,7 +129,7 @@ class IntegerPanels:
     def add_up(self, b: Builder, row: Sequence[Value], sums: Sequence[LocalVariable]) -> None:
         """Add the weights in a row of words to their sums, where there are ones."""
         for value, total in zip(row, sums, strict=False):
-            total.set(self.dot.add(b, self.dot.ones(b, self.tile.lanes), value, total.get()))
+            total.set(self.dot.sum_w(b, value, total.get()))
 
     def made(
         self, b: Builder, source: Value, place: Value, steps: int, masks: Masks, zeros: Sequence[Value] | None

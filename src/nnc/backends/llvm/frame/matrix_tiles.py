@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from nnc.backends.llvm.frame.kernel import ceiling
 from nnc.backends.llvm.frame.packing import Packing
 from nnc.backends.llvm.frame.tile import Tile
-from nnc.backends.llvm.ir.builder import ADDRESS, F32, I32, Builder, Type, Value
+from nnc.backends.llvm.ir.builder import ADDRESS, I32, Builder, Scalar, Type, Value
 from nnc.core.classes import dataclass
 
 SIDE = 16  # rows of a register, and words of a row
@@ -23,8 +23,8 @@ WORD_BYTES, ROW_BYTES = 4, 64
 REGISTERS = 8
 # Cycles of a product of two registers, and of reading one (Intel's optimization manual, 20.5).
 PRODUCT_CYCLES, LOAD_CYCLES = 16.0, 8.0
-# Products in the time of one by vectors: of bf16 for those of f32, of bytes for those of bytes, in fours.
-FASTER = SIDE * SIDE * SIDE * 2 / PRODUCT_CYCLES / (2 * SIDE)
+# Words multiplied in the time of one by vectors, which do two registers in a cycle; words of bf16 are two of f32 there.
+FASTER = SIDE * SIDE * SIDE / PRODUCT_CYCLES / (2 * SIDE)
 # Registers: sums of (row, column) are row * 2 + column.
 LEFT, RIGHT = 4, 6
 # Palette 1: every register has 16 rows of 64 bytes. Words of eight bytes, the first in front.
@@ -70,6 +70,12 @@ class Side:
     blocks: Sequence[Value]
     step: int
     row: int
+
+    @classmethod
+    def right(cls, b: Builder, tile: Tile, panel: Value) -> Side:
+        """The columns of a tile, from the first word of a panel of them on."""
+        row = tile.columns * WORD_BYTES
+        return cls([b.offset(panel, j * SIDE, I32) for j in range(tile.vectors)], SIDE * row, row)
 
 
 def multiply(b: Builder, product: str, left: Side, right: Side, count: Value | int) -> None:
@@ -119,16 +125,17 @@ class SpilledVector:
     b: Builder
     place: Value
     index: int
+    scalar: Scalar
 
     def get(self) -> Value:
         """Read it."""
-        return self.b.load(self.place, self.index, Type(F32, SIDE))
+        return self.b.load(self.place, self.index, Type(self.scalar, SIDE))
 
 
-def spilled_row(b: Builder, tile: Tile, place: Value, row: Value) -> tuple[SpilledVector, ...]:
-    """The vectors of a row of sums of f32."""
-    start = b.offset(place, row * tile.columns, F32)
-    return tuple(SpilledVector(b, start, j * SIDE) for j in range(tile.vectors))
+def spilled_row(b: Builder, tile: Tile, place: Value, row: Value, scalar: Scalar) -> tuple[SpilledVector, ...]:
+    """The vectors of a row of sums."""
+    start = b.offset(place, row * tile.columns, scalar)
+    return tuple(SpilledVector(b, start, j * SIDE, scalar) for j in range(tile.vectors))
 
 
 def pack_left(b: Builder, packing: Packing, source: Value, count: Value, depth: int, panel: Value) -> None:

@@ -37,6 +37,8 @@ class DotProduct:
                 return U8 if self.w.signed else I8
             case ByteDots.ALIKE:
                 return self.w
+            case ByteDots.ANY:
+                return self.x
 
     @property
     def held_w(self) -> Scalar:
@@ -60,9 +62,25 @@ class DotProduct:
             return 0
         return -OTHER_SIGN if self.held_x.signed else OTHER_SIGN
 
+    def sum_x(self, b: Builder, words: Value, total: Value) -> Value:
+        """total + the sums of words of x."""
+        if self.dots is ByteDots.ANY:
+            return self._of_kind(self.held_x).add(b, self.ones(b, total.type.lanes), words, total)
+        return self.add(b, words, self.ones(b, total.type.lanes), total)
+
+    def sum_w(self, b: Builder, words: Value, total: Value) -> Value:
+        """total + the sums of words of w."""
+        return self._of_kind(self.w).add(b, self.ones(b, total.type.lanes), words, total)
+
+    def _of_kind(self, scalar: Scalar) -> DotProduct:
+        """How vectors multiply words of ones with words of `scalar`, where matrices are multiplied by tiles."""
+        return DotProduct(self.x, scalar, ByteDots.MIXED) if self.dots is ByteDots.ANY else self
+
     def add(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
         """total + the dot products of words of x and of w."""
         match self.dots:
+            case ByteDots.ANY:
+                raise AssertionError("vectors do not multiply bytes of any kind")
             case ByteDots.NONE:
                 return total + sum_pairs(b, left, right)
             case ByteDots.MIXED:

@@ -59,11 +59,12 @@ class Machine:
 
 
 class ByteDots(Enum):
-    """Products of bytes that one instruction sums in fours: of u8 and i8, of bytes alike, or none."""
+    """Products of bytes that one instruction sums in fours: of u8 and i8, of bytes alike, of any (tiles), or none."""
 
     NONE = "none"
     MIXED = "mixed"
     ALIKE = "alike"
+    ANY = "any"
 
 
 # With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.

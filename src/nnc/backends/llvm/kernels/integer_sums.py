@@ -9,17 +9,19 @@ bytes, zero points are subtracted from the sums:
 
     y = S - x_zero * sum_k w - w_zero * (sum_k x - count * x_zero)    with S, x and x_zero shifted as x is held
 
-Images that have a border, or whose bytes are not as they are multiplied, are held in the workspace. Weights are packed
-there too, by a phase of its own; or, where a cache holds all images that a worker reads, just before their use, panel
-by panel, into scratch.
+Images that have a border, or whose bytes are not as they are multiplied, or which registers of matrices (AMX) would
+read beyond their end, are held in the workspace. Weights are packed there too, by a phase of its own; or, where a cache
+holds all images that a worker reads, just before their use, panel by panel, into scratch.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from nnc.backends.llvm.frame import matrix_tiles
 from nnc.backends.llvm.frame.access import Shape, contiguous
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.integer_panels import IntegerPanels, WeightOrder
@@ -27,7 +29,7 @@ from nnc.backends.llvm.frame.kernel import aligned, ceiling, even_block
 from nnc.backends.llvm.frame.tile import Tile, candidates
 from nnc.backends.llvm.ir.builder import I32, Scalar
 from nnc.backends.llvm.ir.dot_products import DotProduct, dot_product
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.ir.target import ByteDots, TargetDescription
 from nnc.core.classes import dataclass
 
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
@@ -35,6 +37,8 @@ STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 SLACK_BYTES = 64
 # Of so few tiles of pixels, packed weights would be used but a few times.
 FEW_TILES = 1
+# What moving a pixel takes for each register of matrices that reads it.
+UNEVEN_CYCLES = 2.0
 # Where registers have this many bits, reading part of one takes no longer than reading it whole.
 MASKED_BITS = 512
 Pair = tuple[int, int]
@@ -118,7 +122,7 @@ class IntegerPlan:
     """The tile, its pixels as rows x columns, and where images and weights are read.
 
     `streams`: panels are packed just before their use; `direct`: there are none, words of weights are made in
-    registers.
+    registers. `matrix`: the tile is one of registers of matrices (AMX).
     """
 
     problem: IntegerProblem
@@ -130,6 +134,7 @@ class IntegerPlan:
     held: bool
     streams: bool
     direct: bool = False
+    matrix: bool = False
 
     @property
     def read(self) -> Scalar:
@@ -179,7 +184,8 @@ class IntegerPlan:
         """How panels are made."""
         p = self.problem
         ragged = p.filters % self.tile.columns != 0
-        return IntegerPanels(self.dot, self.tile, len(p.taps), p.depth, p.order, ragged, self.subtracts_x)
+        whole = matrix_tiles.SIDE if self.matrix else 1
+        return IntegerPanels(self.dot, self.tile, len(p.taps), p.depth, p.order, ragged, self.subtracts_x, whole)
 
     @property
     def subtracts_x(self) -> bool:
@@ -200,6 +206,24 @@ class IntegerPlan:
     def panel_bytes(self) -> int:
         """Bytes of scratch that hold a panel."""
         return aligned(self.packing.words * I32.size) if self.streams and not self.direct else 0
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of scratch that hold the sums of a tile of registers of matrices."""
+        return self.tile.rows * self.tile.columns * I32.size if self.matrix else 0
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes of scratch that hold pixels for these registers that do not lie evenly apart."""
+        return self.tile.rows * matrix_tiles.ROW_BYTES if self.matrix else 0
+
+    @property
+    def pixel_step(self) -> int:
+        """Bytes from pixel to pixel of each register of matrices; 0 where they do not lie evenly apart."""
+        p = self.problem
+        if not _lie_evenly(self.tile_columns):
+            return 0
+        return p.channels * (p.steps[0] * self.image_size[1] if self.tile_columns == 1 else p.steps[1])
 
     @property
     def own_weights(self) -> bool:
@@ -234,14 +258,39 @@ class IntegerPlan:
         return bool(p.rows % self.tile_rows or p.columns % self.tile_columns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """A tile, its pixels as rows x columns, and the cycles that all tiles take."""
+
+    cycles: float
+    tile: Tile
+    rows: int
+    columns: int
+
+
 @lru_cache(maxsize=1024)
 def plan_of(problem: IntegerProblem, target: TargetDescription) -> IntegerPlan:
-    """The tile with fewest cycles, and blocks of images that half of the second-level cache holds."""
-    p, dot = problem, dot_product(target, problem.x, problem.w)
-    tile, tile_rows, tile_columns = _folded(p, target, dot)
-    loose = dot.in_pairs or dot.shift != 0 or p.depth % dot.steps != 0 or p.x_step != 1
+    """The plan of fewest cycles: by vectors or, where there are ones, by registers of matrices."""
+    dot = dot_product(target, problem.x, problem.w)
+    by_vectors = _folded(problem, _vector_cycles(problem, target, dot))
+    plan = _planned(problem, target, dot, by_vectors)
+    if not target.tiles or plan.direct or not problem.depth:
+        return plan
+    by_matrices = _folded(problem, _matrix_cycles(problem), UNEVEN_CYCLES * _registers(problem))
+    anything = DotProduct(problem.x, problem.w, ByteDots.ANY)
+    fewer = by_matrices.cycles < by_vectors.cycles
+    return _planned(problem, target, anything, by_matrices, matrix=True) if fewer else plan
+
+
+def _planned(
+    problem: IntegerProblem, target: TargetDescription, dot: DotProduct, fold: _Fold, *, matrix: bool = False
+) -> IntegerPlan:
+    """With blocks of images that half of the second-level cache holds."""
+    p, tile_rows = problem, fold.rows
+    read = dot.steps * (matrix_tiles.SIDE if matrix else 1)
+    held = p.has_border or dot.in_pairs or dot.shift != 0 or p.depth % read != 0 or p.x_step != 1
     most = max(ceiling(p.rows, tile_rows), 1)
-    plan = IntegerPlan(p, dot, tile, tile_rows, tile_columns, most * tile_rows, p.has_border or loose, streams=False)
+    plan = IntegerPlan(p, dot, fold.tile, tile_rows, fold.columns, most * tile_rows, held, streams=False, matrix=matrix)
     cache = target.machine.level_two_bytes // 2
     row_bytes = max(plan.image_size[1] * p.channels * plan.read.size, 1)
     images = 1 if plan.own_weights else math.prod(p.outer)
@@ -249,23 +298,50 @@ def plan_of(problem: IntegerProblem, target: TargetDescription) -> IntegerPlan:
     fitting = max(cache // row_bytes // max(p.steps[0], 1) // tile_rows, 1)
     outer = max(math.prod(p.outer), 1)
     blocks = even_block(most, most if streams else min(most, fitting), max(p.groups * plan.panels, 1), outer)
-    few = most * ceiling(max(p.columns, 1), tile_columns) * images <= FEW_TILES
+    few = most * ceiling(max(p.columns, 1), fold.columns) * images <= FEW_TILES
     masked = not plan.packing.ragged or target.vector_bits == MASKED_BITS
-    direct = few and masked and plan.packing.reads_directly
+    direct = few and masked and plan.packing.reads_directly and not matrix
     return replace(plan, block_rows=blocks * tile_rows, streams=streams or direct, direct=direct)
 
 
-def _folded(p: IntegerProblem, target: TargetDescription, dot: DotProduct) -> tuple[Tile, int, int]:
-    """The tile, and its pixels as rows x columns, of fewest cycles; sums of pairs need one more register."""
-    folds = []
+def _vector_cycles(p: IntegerProblem, target: TargetDescription, dot: DotProduct) -> list[tuple[Tile, float]]:
+    """Tiles of vectors, and what each takes; sums of pairs need one more register."""
     words = max(ceiling(p.depth, dot.steps), 1) * len(p.taps)
-    for tile in candidates(target, I32):
-        if dot.in_pairs and tile.rows * tile.vectors + tile.vectors + 2 > target.vector_registers:
-            continue
-        cycles = tile.cycles * words + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+    return [
+        (tile, tile.cycles * words + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES)
+        for tile in candidates(target, I32)
+        if not dot.in_pairs or tile.rows * tile.vectors + tile.vectors + 2 <= target.vector_registers
+    ]
+
+
+def _matrix_cycles(p: IntegerProblem) -> list[tuple[Tile, float]]:
+    """Tiles of registers of matrices, and what each takes; its sums are stored, read, and stored again."""
+    words = matrix_tiles.SIDE * _registers(p)
+    return [
+        (tile, matrix_tiles.cycles(tile, words) + 2 * STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES)
+        for tile in map(matrix_tiles.tile_of, matrix_tiles.BLOCKS)
+    ]
+
+
+def _registers(p: IntegerProblem) -> int:
+    """Registers of matrices along all sums."""
+    return ceiling(p.depth, matrix_tiles.ROW_BYTES) * len(p.taps)
+
+
+def _lie_evenly(tile_columns: int) -> bool:
+    """Whether pixels of a register of matrices do: in one row, or in one column."""
+    return tile_columns == 1 or tile_columns % matrix_tiles.SIDE == 0
+
+
+def _folded(p: IntegerProblem, tiles: Sequence[tuple[Tile, float]], uneven: float = 0.0) -> _Fold:
+    """The tile, and its pixels as rows x columns, of fewest cycles; `uneven` more for pixels that do not lie evenly."""
+    folds = []
+    for tile, cycles in tiles:
         panels = ceiling(p.filters, tile.columns)
         for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
-            tiles = ceiling(p.rows, height) * ceiling(p.columns, tile.rows // height)
-            folds.append((panels * tiles * cycles, -tile.rows, tile.vectors, height, tile))
-    _, _, _, height, tile = min(folds, key=lambda fold: fold[:4])
-    return tile, height, tile.rows // height
+            width = tile.rows // height
+            count = panels * ceiling(p.rows, height) * ceiling(p.columns, width)
+            each = cycles if _lie_evenly(width) else cycles + uneven * tile.rows
+            folds.append((count * each, -tile.rows, tile.vectors, height, tile))
+    cycles, _, _, height, tile = min(folds, key=lambda fold: fold[:4])
+    return _Fold(cycles, tile, height, tile.rows // height)

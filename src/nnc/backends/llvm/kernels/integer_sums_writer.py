@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from nnc.backends.llvm.frame import matrix_tiles
 from nnc.backends.llvm.frame.access import locate
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, phase
 from nnc.backends.llvm.frame.tile import column_masks, load_row, nanoseconds
@@ -32,8 +33,9 @@ class IntegerSums:
         return plan.held_bytes + plan.packed_bytes
 
     def scratch(self, target: TargetDescription) -> int:
-        """A packed panel."""
-        return plan_of(self.problem, target).panel_bytes
+        """A packed panel, and what registers of matrices need."""
+        plan = plan_of(self.problem, target)
+        return plan.panel_bytes + plan.spilled_bytes + plan.staged_bytes
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Holding and packing where there is need for it, and the sums."""
@@ -45,9 +47,10 @@ class IntegerSums:
             phases.append(_pack(module, f"{name}_pack", plan))
         with phase(module, f"{name}_sum") as w:
             if plan.items:
-                _SumsWriter(plan, w).write()
+                with matrix_tiles.configured(w.b) if plan.matrix else w.b.always():
+                    _SumsWriter(plan, w).write()
         cost = nanoseconds(module.target, I32, self.problem.products / plan.dot.steps)
-        return (*phases, Phase(f"{name}_sum", plan.items, cost))
+        return (*phases, Phase(f"{name}_sum", plan.items, cost / (matrix_tiles.FASTER if plan.matrix else 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +295,7 @@ class _SumsWriter:
         height = b.least(p.rows - item.row, plan.block_rows)
         with b.loop(0, height, plan.tile_rows) as row, b.loop(0, p.columns, plan.tile_columns) as column:
             inside = (height - row, p.columns - column)
-            tile = partial(self._tile, item, row, column, inside)
+            tile = partial(self._matrix_tile if plan.matrix else self._tile, item, row, column, inside)
             fits = [b.compare(">=", inside[0], plan.tile_rows), b.compare(">=", inside[1], plan.tile_columns)]
             whole = b.both(*fits)
             with b.when(whole) if plan.ragged_pixels else b.always():
@@ -323,6 +326,75 @@ class _SumsWriter:
         masks = column_masks(b, plan.tile, item.filters, plan.packing.ragged)
         sums, totals = self._sums(item, pixels, masks)
         self._store(item, row, column, inside, pixels, rows, masks, sums, totals, ragged)
+
+    def _matrix_tile(
+        self, item: _IntegerItem, row: Value, column: Value, inside: tuple[Value, Value], *, ragged: bool
+    ) -> None:
+        """The same by registers of matrices: sums go through memory, pixel by pixel."""
+        b, p, plan = self.b, self.p, self.plan
+        width, tile = plan.image_size[1], plan.tile
+        corner = ((item.row + row) * (p.steps[0] * width) + column * p.steps[1]) * p.channels
+        first = b.offset(item.image, corner, plan.read)
+        masks = column_masks(b, tile, item.filters, plan.packing.ragged)
+        spilled = b.offset(self.w.scratch, plan.panel_bytes, U8)
+        self._sum_matrices(item, first, inside, spilled, ragged=ragged)
+        totals: list[Value] = []
+        if plan.subtracts_x:
+            totals = load_row(b, item.panel, plan.packing.sums, tile, I32, [None] * tile.vectors)
+        zeros = self.operands.w_zeros(item.zeros[1], item.channel, masks) if plan.subtracts_w else []
+        extras = self._extras(item, masks)
+        start = (item.row + row) * p.y_row + column * p.y_column
+        with b.loop(0, tile.rows) as index:
+            down, right = index // plan.tile_columns, index % plan.tile_columns
+            exists = b.both(b.compare(">", inside[0], down), b.compare(">", inside[1], right))
+            with b.when(exists) if ragged else b.always():
+                moved = (down * (p.steps[0] * width) + right * p.steps[1]) * p.channels
+                pixel = b.offset(first, moved, plan.read)
+                slots = matrix_tiles.spilled_row(b, tile, spilled, index, I32)
+                place = down * p.y_row + right * p.y_column
+                self._store_pixel(item, start, place, pixel, item.row + row + down, masks, slots, totals, zeros, extras)
+
+    def _sum_matrices(
+        self, item: _IntegerItem, first: Value, inside: tuple[Value, Value], spilled: Value, *, ragged: bool
+    ) -> None:
+        """spilled[i][j] = sum over taps and words of x[pixel i] · w[j], of pixels from `first` on"""
+        b, plan, tile = self.b, self.plan, self.plan.tile
+        staged = b.offset(spilled, plan.spilled_bytes, U8)
+        evenly = plan.pixel_step and not ragged
+        starts = range(0, tile.rows, matrix_tiles.SIDE)
+        count, row = plan.packing.rows // matrix_tiles.SIDE, matrix_tiles.ROW_BYTES
+        product = f"tdpb{'s' if plan.dot.x.signed else 'u'}{'s' if plan.dot.w.signed else 'u'}d"
+        matrix_tiles.clear(b, tile)
+        # Pixels that do not lie evenly are moved for each register along the sum.
+        with b.loop(0, len(self.p.taps)) as tap, b.loop(0, 1 if evenly else count) as block:
+            pixel = b.offset(first, self._moved(tap) + block * row, plan.read)
+            words = tap * plan.packing.tap_words + block * (matrix_tiles.SIDE * tile.columns)
+            right = matrix_tiles.Side.right(b, tile, b.offset(item.panel, words, I32))
+            if evenly:
+                left = matrix_tiles.Side(
+                    [b.offset(pixel, self._away(i), plan.read) for i in starts], row, plan.pixel_step
+                )
+            else:
+                self._stage(pixel, inside, staged, ragged=ragged)
+                left = matrix_tiles.Side([b.offset(staged, i * row, U8) for i in starts], row, row)
+            matrix_tiles.multiply(b, product, left, right, count if evenly else 1)
+        matrix_tiles.spill(b, tile, spilled)
+
+    def _away(self, index: int) -> int:
+        """Elements from the first pixel of a tile to another one."""
+        p, plan = self.p, self.plan
+        down, right = index // plan.tile_columns, index % plan.tile_columns
+        return (down * (p.steps[0] * plan.image_size[1]) + right * p.steps[1]) * p.channels
+
+    def _stage(self, first: Value, inside: tuple[Value, Value], staged: Value, *, ragged: bool) -> None:
+        """staged[i] = what registers read of pixel i; those that do not exist repeat the last ones that do"""
+        b, p, plan, row = self.b, self.p, self.plan, matrix_tiles.ROW_BYTES
+        with b.loop(0, plan.tile.rows) as index:
+            down, right = index // plan.tile_columns, index % plan.tile_columns
+            if ragged:
+                down, right = b.least(down, inside[0] - 1), b.least(right, inside[1] - 1)
+            moved = (down * (p.steps[0] * plan.image_size[1]) + right * p.steps[1]) * p.channels
+            b.store(b.load(first, moved, Type(U8, row)), staged, index * row)
 
     def _sums(
         self, item: _IntegerItem, pixels: Sequence[Value], masks: Masks
@@ -381,7 +453,7 @@ class _SumsWriter:
             with b.loop(0, depth, size) as k:
                 mask = b.mask(depth - k, size) if depth % size else None
                 words = b.words(b.load(place, k, Type(plan.read, size), mask))
-                total.set(plan.dot.add(b, words, plan.dot.ones(b, lanes), total.get()))
+                total.set(plan.dot.sum_x(b, words, total.get()))
         return b.fold(total.get(), "add")
 
     def _store(
@@ -399,7 +471,6 @@ class _SumsWriter:
     ) -> None:
         """y = the epilogue of the sums without zero points, for the pixels of the tile that exist"""
         b, p, plan = self.b, self.p, self.plan
-        lanes = plan.tile.lanes
         zeros = self.operands.w_zeros(item.zeros[1], item.channel, masks) if plan.subtracts_w else []
         extras = self._extras(item, masks)
         corner = (item.row + row) * p.y_row + column * p.y_column
@@ -407,19 +478,36 @@ class _SumsWriter:
             down, right = index // plan.tile_columns, index % plan.tile_columns
             exists = b.both(b.compare(">", inside[0], down), b.compare(">", inside[1], right))
             with b.when(exists) if ragged else b.always():
-                zero = self.operands.x_zero(item.zeros[0], rows[index]) if totals or zeros else None
-                values = [slot.get() for slot in slots]
-                if totals and zero is not None:
-                    spread = b.splat(zero, lanes)
-                    values = [value - spread * total for value, total in zip(values, totals, strict=True)]
-                if zeros and zero is not None:
-                    rest = self._row_sum(pixels[index]) - zero * (p.depth * len(p.taps))
-                    spread = b.splat(rest, lanes)
-                    values = [value - spread * one for value, one in zip(values, zeros, strict=True)]
-                place = b.offset(item.y, corner + (down * p.y_row + right * p.y_column), p.y)
-                for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
-                    done = p.epilogue.apply(b, value, extras[j]) if p.epilogue else value
-                    b.store(b.cast(done, p.y), place, j * lanes, mask)
+                place = down * p.y_row + right * p.y_column
+                self._store_pixel(item, corner, place, pixels[index], rows[index], masks, slots, totals, zeros, extras)
+
+    def _store_pixel(
+        self,
+        item: _IntegerItem,
+        corner: Value,
+        moved: Value | int,
+        pixel: Value,
+        row: Value,
+        masks: Masks,
+        slots: Sequence[LocalVariable | matrix_tiles.SpilledVector],
+        totals: Sequence[Value],
+        zeros: Sequence[Value],
+        extras: Sequence[Sequence[Value]],
+    ) -> None:
+        b, p, lanes = self.b, self.p, self.plan.tile.lanes
+        zero = self.operands.x_zero(item.zeros[0], row) if totals or zeros else None
+        values = [slot.get() for slot in slots]
+        if totals and zero is not None:
+            spread = b.splat(zero, lanes)
+            values = [value - spread * total for value, total in zip(values, totals, strict=True)]
+        if zeros and zero is not None:
+            rest = self._row_sum(pixel) - zero * (p.depth * len(p.taps))
+            spread = b.splat(rest, lanes)
+            values = [value - spread * one for value, one in zip(values, zeros, strict=True)]
+        place = b.offset(item.y, corner + moved, p.y)
+        for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
+            done = p.epilogue.apply(b, value, extras[j]) if p.epilogue else value
+            b.store(b.cast(done, p.y), place, j * lanes, mask)
 
     def _extras(self, item: _IntegerItem, masks: Sequence[Value | None]) -> list[Sequence[Value]]:
         """For each vector of filters what the epilogue reads there."""
