@@ -220,7 +220,7 @@ processor that it was run on; a run replaces its own column only. `python benchm
 the files. What no column shows is not known.
 
 Ratios are ours / the peer's time, of the fastest runs in alternation within one process: below 1 we are faster. The
-peak is what a loop of nothing but fused multiply-adds reaches on registers, times the threads. {UNSTEADY} marks a row
+peak is what loops of nothing but fused multiply-adds reach on registers, one on each thread. {UNSTEADY} marks a row
 of which some side's median lies more than half above its best: other work on the machine disturbed it. At level
 `{AVX2}` our code is made for AVX2, and peers are held to it by settings of their own, in a process of their own;
 {LOOSE} marks one that has no such setting and runs as it is.

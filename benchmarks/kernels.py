@@ -5,10 +5,10 @@
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
 Those of bf16 run beside ours of f32 and torch's of bf16; those of bytes (`--only int8`) beside ours of f32 and
-onnxruntime's. `share` is the part of the machine's measured FMA peak of f32 times the threads, where the peak is that
-of a loop which does nothing but fused multiply-adds on registers, in turns with each case, as the clock sinks under
-load. For kernels that memory limits, `share` is the part of the rate of a copy that runs in alternation; what counts is
-each operand once. Their operands are several times as large as caches are, and lie where NumPy puts them.
+onnxruntime's. `share` is the part of the machine's measured FMA peak of f32, which is that of a loop on each thread
+that does nothing but fused multiply-adds on registers, in turns with each case, as the clock sinks under load. For
+kernels that memory limits, `share` is the part of the rate of a copy that runs in alternation; what counts is each
+operand once. Their operands are several times as large as caches are, and lie where NumPy puts them.
 """
 
 from __future__ import annotations
@@ -307,14 +307,14 @@ def turn(run: Run) -> list[float]:
     return found
 
 
-def measure(case: Case, repeats: int) -> tuple[float, dict[str, float], float]:
+def measure(case: Case, repeats: int, workers: int) -> tuple[float, dict[str, float], float]:
     """Best seconds of ours and of each peer, and the peak: in turns, with pauses, as a BLAS spins after its work."""
     ours: list[float] = []
     limits: list[float] = []
     peers: dict[str, list[float]] = {name: [] for name in case.peers}
     for _ in range(repeats):
         ours += turn(case.ours)
-        limits.append(peak(engine(), RUNS))
+        limits.append(peak(engine(), RUNS, workers=workers))
         for name, peer in case.peers.items():
             time.sleep(PAUSE)
             peers[name] += turn(peer)
@@ -324,7 +324,7 @@ def measure(case: Case, repeats: int) -> tuple[float, dict[str, float], float]:
 
 
 def report(case: Case, repeats: int, workers: int) -> dict[str, object]:
-    ours, peers, limit = measure(case, repeats)
+    ours, peers, limit = measure(case, repeats, workers)
     if case.nbytes:
         rate, copied = case.nbytes / ours, COPIED / peers["copy"]
         figures = {"microseconds": ours * 1e6, "gigabytes": rate / 1e9, "copy": copied / 1e9, "share": rate / copied}
@@ -334,7 +334,7 @@ def report(case: Case, repeats: int, workers: int) -> dict[str, object]:
         "case": case.name,
         "microseconds": round(ours * 1e6, 1),
         "gflops": round(rate / 1e9, 1),
-        "share": round(rate / (limit * workers), 3),
+        "share": round(rate / limit, 3),
     }
     row |= {f"{name}_gflops": round(case.operations / peer / 1e9, 1) for name, peer in peers.items()}
     return row | ({"ratio": round(min(peers.values()) / ours, 3)} if peers else {})
@@ -349,7 +349,7 @@ def main() -> None:
     options = parser.parse_args()
     SETTINGS.threads = options.threads
     workers = SETTINGS.worker_count()
-    limit = peak(engine(), options.repeats) * workers
+    limit = peak(engine(), options.repeats, workers=workers)
     target = engine().target
     machine = {"processor": target.processor, "vector_bits": target.vector_bits, "threads": workers}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}))
