@@ -1,0 +1,82 @@
+"""Kernels of products are assembled for processors with NEON, whichever processor is here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.backends.llvm.test_machine import CASES
+
+from nnc.backends.llvm.frame.row import view_of
+from nnc.backends.llvm.ir.builder import Module
+from nnc.backends.llvm.ir.library import llvm
+from nnc.backends.llvm.ir.target import TargetDescription, describe
+from nnc.backends.llvm.kernels.table import ROWS
+from nnc.backends.llvm.run.jit import assembly, compile_source
+from nnc.core.command import AnyCommand, Command
+from nnc.core.dtype import BF16, F16, F32, F64, I8, DType
+from nnc.core.spec import Shape, TensorSpec, spec
+from nnc.ops.attention import ATTENTION
+from nnc.ops.convolutions import CONVOLUTION
+from nnc.ops.normalization import LAYER_NORM
+from nnc.ops.products import GEMM
+from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
+from nnc.ops.rules import infer
+from nnc.ops.softmaxes import SOFTMAX
+
+FEATURES = frozenset({"neon", "dotprod"})
+ABSENT = {GEMM.name: 1, CONVOLUTION.name: 1, ATTENTION.name: 1, INTEGER_PRODUCT.name: 2}
+PRODUCTS = [case for case in CASES if case[0].op not in (SOFTMAX, LAYER_NORM)]
+PROCESSORS = {"neoverse-n1": "aarch64-unknown-linux-gnu", "apple-m1": "arm64-apple-darwin"}
+
+
+def neon(processor: str) -> TargetDescription:
+    """Whatever is here."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return replace(describe(processor, FEATURES, ""), triple=PROCESSORS[processor])
+
+
+def source(command: AnyCommand, shapes: tuple[Shape, ...], dtype: DType, target: TargetDescription) -> str:
+    """The text of a kernel."""
+    return written(command, [spec(shape, dtype) for shape in shapes], target)
+
+
+def written(command: AnyCommand, given: Sequence[TensorSpec], target: TargetDescription) -> str:
+    """The same, of operands."""
+    results = infer(command.op, command.attrs, (*given, *(None,) * ABSENT.get(command.op.name, 0)))
+    module = Module(target)
+    views = [view_of(one) for one in given], [view_of(one) for one in results]
+    ROWS[command.op].generate(command.attrs, *views).emit(module, "kernel")
+    return str(module)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: f"{case[0].op.name} {case[1]}")
+def test_kernels_multiply_and_add_in_vectors(case: tuple[AnyCommand, tuple[Shape, ...]], processor: str) -> None:
+    target = neon(processor)
+    text = assembly(source(*case, F32, target), target)
+    # Linux writes the shape behind each register, macOS behind the instruction.
+    assert re.search(r"fmla(\.4s)?\tv\d+", text)
+    assert target.vector_bits == 128
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("dtype", [F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[4]], ids=lambda case: case[0].op.name)
+def test_products_of_other_floats_are_objects(
+    case: tuple[AnyCommand, tuple[Shape, ...]], dtype: DType, processor: str
+) -> None:
+    target = neon(processor)
+    assert compile_source(source(*case, dtype, target), target)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("quads", [False, True])
+def test_products_of_bytes_sum_in_fours(quads: bool, processor: str) -> None:
+    target = neon(processor)
+    command = Command(INTEGER_PRODUCT, IntegerProductAttrs(quads=quads))
+    given = [spec((40, 64), I8), spec((16, 50, 4) if quads else (64, 50), I8)]
+    assert "sdot" in assembly(written(command, given, target), target)
