@@ -10,6 +10,7 @@ from nnc.onnx.rows import (
     normalization,
     products,
     quantization,
+    quantized,
     random,
     recurrent,
     reduction,
@@ -18,6 +19,7 @@ from nnc.onnx.rows import (
     spectra,
     text,
     training,
+    transformers,
     trees,
     window,
 )
@@ -30,6 +32,7 @@ ROWS: dict[str, OnnxRow] = {
     **normalization.ROWS,
     **products.ROWS,
     **quantization.ROWS,
+    **quantized.ROWS,
     **random.ROWS,
     **recurrent.ROWS,
     **reduction.ROWS,
@@ -38,6 +41,7 @@ ROWS: dict[str, OnnxRow] = {
     **spectra.ROWS,
     **text.ROWS,
     **training.ROWS,
+    **transformers.ROWS,
     **trees.ROWS,
     **window.ROWS,
 }

@@ -52,7 +52,8 @@ def _layer_norm(call: NodeCall) -> Results:
     return (y if bias is None else y + bias, mean, inverse)
 
 
-def _rms_norm(call: NodeCall) -> Results:
+def rms_norm(call: NodeCall) -> Results:
+    """Over all axes from `axis` on."""
     x, scale = call[0], call[1]
     axis = call.integer("axis", -1) % x.spec.rank
     axes = tuple(range(axis, x.spec.rank))
@@ -118,7 +119,7 @@ def _lp_norm(call: NodeCall) -> Results:
 ROWS = {
     "BatchNormalization": OnnxRow(_batch_norm),
     "LayerNormalization": OnnxRow(_layer_norm),
-    "RMSNormalization": OnnxRow(_rms_norm),
+    "RMSNormalization": OnnxRow(rms_norm),
     "InstanceNormalization": OnnxRow(_instance_norm),
     "GroupNormalization": OnnxRow(_group_norm),
     "LRN": OnnxRow(_lrn),

@@ -42,7 +42,8 @@ def _matmul(call: NodeCall) -> Results:
     return matmul(call[0], call[1])
 
 
-def _gemm(call: NodeCall) -> Results:
+def gemm(call: NodeCall) -> Operand:
+    """alpha · a @ b + beta · bias"""
     a, b, bias = call[0], call[1], call.maybe(2)
     alpha, beta = call.real("alpha", 1.0), call.real("beta", 1.0)
     y = ops.gemm(a, b, transpose_a=bool(call.integer("transA", 0)), transpose_b=bool(call.integer("transB", 0)))
@@ -79,7 +80,8 @@ def kernel_of(w: Operand) -> Operand:
     return ops.transpose(w, (*range(2, w.spec.rank), 1, 0))
 
 
-def _conv(call: NodeCall) -> Results:
+def conv(call: NodeCall) -> Operand:
+    """The convolution of operand 0 with operand 1, channels on axis 1, with the bias that is operand 2."""
     x, w, bias = call[0], call[1], call.maybe(2)
     kernel = call.integers("kernel_shape", w.shape[2:])
     window = window_of(call, x.shape[2:], kernel)
@@ -124,8 +126,8 @@ def _transposed_pads(
 
 ROWS = {
     "MatMul": OnnxRow(_matmul),
-    "Gemm": OnnxRow(_gemm),
+    "Gemm": OnnxRow(gemm),
     "Einsum": OnnxRow(_einsum),
-    "Conv": OnnxRow(_conv),
+    "Conv": OnnxRow(conv),
     "ConvTranspose": OnnxRow(_conv_transpose),
 }

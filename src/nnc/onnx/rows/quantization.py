@@ -38,11 +38,12 @@ def _along(value: Operand, x: Operand, axis: int, block: int) -> Operand:
     return ops.slice_axis(flat, axis, 0, x.shape[axis])
 
 
-def _filled(x: Operand, value: int, dtype: DType) -> Operand:
+def filled(x: Operand, value: int, dtype: DType) -> Operand:
+    """One element, in the world of x."""
     return x.apply(Command(FILL, FillAttrs(value, TensorSpec((), dtype))), ())[0]
 
 
-def _is_zero(call: NodeCall, place: int) -> bool:
+def is_zero(call: NodeCall, place: int) -> bool:
     """Whether all elements of an operand are known to be 0."""
     known = call.known[place]
     return known is not None and not np.any(known)
@@ -56,7 +57,7 @@ def _quantize(call: NodeCall) -> Results:
     if target not in QUANTIZED:
         raise call.refuse(f"quantization to {target}")
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    point = _filled(x, 0, target) if zero is None or _is_zero(call, 2) else _along(zero, x, axis, block)
+    point = filled(x, 0, target) if zero is None or is_zero(call, 2) else _along(zero, x, axis, block)
     return ops.quantize(ops.cast(x, F32), _along(ops.cast(scale, F32), x, axis, block), point)
 
 
@@ -65,7 +66,7 @@ def _dequantize(call: NodeCall) -> Results:
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
     if x.spec.dtype not in (*QUANTIZED, I32):
         raise call.refuse(f"quantization of {x.spec.dtype}")
-    point = _filled(x, 0, x.spec.dtype) if zero is None or _is_zero(call, 2) else _along(zero, x, axis, block)
+    point = filled(x, 0, x.spec.dtype) if zero is None or is_zero(call, 2) else _along(zero, x, axis, block)
     y = ops.dequantize(x, _along(ops.cast(scale, F32), x, axis, block), point)
     return y if scale.spec.dtype is F32 else ops.cast(y, scale.spec.dtype)
 
@@ -74,17 +75,17 @@ def _dynamic_quantize(call: NodeCall) -> Results:
     return ops.dynamic_quantize(call[0])
 
 
-def _point(call: NodeCall, place: int, *, is_left: bool = False) -> Operand | None:
+def point(call: NodeCall, place: int, *, is_left: bool = False) -> Operand | None:
     """A zero point as products take it: none where it is known to be 0, [m, 1] for one per row of the left operand."""
     zero = call.maybe(place)
-    if zero is None or _is_zero(call, place):
+    if zero is None or is_zero(call, place):
         return None
     if zero.spec.elements == 1:
         return ops.reshape(zero, ())
     return ops.reshape(zero, (-1, 1)) if is_left and zero.spec.rank == 1 else zero
 
 
-def _product(a: Operand, b: Operand, a_zero: Operand | None, b_zero: Operand | None) -> Operand:
+def product(a: Operand, b: Operand, a_zero: Operand | None, b_zero: Operand | None) -> Operand:
     """NumPy's rule for one axis, as `matmul`."""
     rows, columns = a.spec.rank > 1, b.spec.rank > 1
     left, right = a if rows else ops.reshape(a, (1, -1)), b if columns else ops.reshape(b, (-1, 1))
@@ -93,23 +94,24 @@ def _product(a: Operand, b: Operand, a_zero: Operand | None, b_zero: Operand | N
 
 
 def _matmul_integer(call: NodeCall) -> Results:
-    return _product(call[0], call[1], _point(call, 2, is_left=True), _point(call, 3))
+    return product(call[0], call[1], point(call, 2, is_left=True), point(call, 3))
 
 
 def _q_linear_matmul(call: NodeCall) -> Results:
     a, a_scale, _, b, b_scale, _, scale, zero = (call[place] for place in range(8))
-    sums = _product(a, b, _point(call, 2, is_left=True), _point(call, 5))
+    sums = product(a, b, point(call, 2, is_left=True), point(call, 5))
     if a_scale.spec.elements > 1 and a_scale.spec.rank == 1:
         a_scale = ops.reshape(a_scale, (-1, 1))
-    return _requantized(sums, _scalar(a_scale) * _scalar(b_scale), _filled(a, 0, I32), scale, zero)
+    return requantized(sums, scalar(a_scale) * scalar(b_scale), filled(a, 0, I32), scale, zero)
 
 
-def _requantized(sums: Operand, factor: Operand, shift: Operand, scale: Operand, zero: Operand) -> Operand:
+def requantized(sums: Operand, factor: Operand, shift: Operand, scale: Operand, zero: Operand) -> Operand:
     """Sums in i32 as bytes of another scale."""
-    return ops.quantize(ops.dequantize(sums, factor, shift), _scalar(scale), ops.reshape(zero, ()))
+    return ops.quantize(ops.dequantize(sums, factor, shift), scalar(scale), ops.reshape(zero, ()))
 
 
-def _scalar(scale: Operand) -> Operand:
+def scalar(scale: Operand) -> Operand:
+    """A scale in f32, without axes where it is one."""
     wide = ops.cast(scale, F32)
     return ops.reshape(wide, ()) if wide.spec.elements == 1 else wide
 
@@ -120,8 +122,8 @@ def _sums(call: NodeCall, x: int, w: int, x_zero: int, w_zero: int) -> Operand:
     return ops.integer_convolution(
         channels_last(call[x]),
         kernel_of(call[w]),
-        _point(call, x_zero),
-        _point(call, w_zero),
+        point(call, x_zero),
+        point(call, w_zero),
         window=window,
         groups=call.integer("group", 1),
     )
@@ -131,12 +133,12 @@ def _conv_integer(call: NodeCall) -> Results:
     return channels_first(_sums(call, 0, 1, 2, 3))
 
 
-def _q_linear_conv(call: NodeCall) -> Results:
+def q_linear_conv(call: NodeCall) -> Results:
     """The bias is in units of the product of both scales: it is taken off with its sign turned."""
     _, x_scale, _, _, w_scale, _, scale, zero = (call[place] for place in range(8))
     sums, bias = _sums(call, 0, 3, 2, 5), call.maybe(8)
-    shift = _filled(sums, 0, I32) if bias is None else ops.affine(bias, -1, 0)
-    return channels_first(_requantized(sums, _scalar(x_scale) * _scalar(w_scale), shift, scale, zero))
+    shift = filled(sums, 0, I32) if bias is None else ops.affine(bias, -1, 0)
+    return channels_first(requantized(sums, scalar(x_scale) * scalar(w_scale), shift, scale, zero))
 
 
 def _host_along(value: Array, x: Array, axis: int, block: int) -> Array:
@@ -178,7 +180,7 @@ def _host_quantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = 
 
 ROWS = {
     "ConvInteger": OnnxRow(_conv_integer),
-    "QLinearConv": OnnxRow(_q_linear_conv),
+    "QLinearConv": OnnxRow(q_linear_conv),
     "QuantizeLinear": OnnxRow(_quantize, _host_quantize),
     "DequantizeLinear": OnnxRow(_dequantize, _host_dequantize, late=True),
     "DynamicQuantizeLinear": OnnxRow(_dynamic_quantize),

@@ -77,9 +77,9 @@ def _max_pool(call: NodeCall) -> Results:
     return pooled if x.spec.dtype.is_float else ops.cast(pooled, x.spec.dtype)
 
 
-def _average_pool(call: NodeCall) -> Results:
+def average_pool(call: NodeCall, x: Operand) -> Operand:
     """The sum of each window over how many of its places count: those of x, or of x and its border, never beyond."""
-    x, kernel = call[0], call.integers("kernel_shape")
+    kernel = call.integers("kernel_shape")
     sizes = x.shape[2:]
     given = window_of(call, sizes, kernel)
     window = _ceiled(call, sizes, kernel, given)
@@ -183,7 +183,7 @@ def _unpooled_sizes(call: NodeCall, sizes: Shape) -> Shape:
 ROWS = {
     "MaxPool": OnnxRow(_max_pool, _host_max_pool),
     "MaxUnpool": OnnxRow(_unpooled),
-    "AveragePool": OnnxRow(_average_pool),
+    "AveragePool": OnnxRow(lambda call: average_pool(call, call[0])),
     "LpPool": OnnxRow(_lp_pool),
     "GlobalAveragePool": OnnxRow(lambda call: ops.reduce_mean(call[0], _spatial(call[0]), keepdims=True)),
     "GlobalMaxPool": OnnxRow(lambda call: ops.reduce_max(call[0], _spatial(call[0]), keepdims=True)),
