@@ -9,20 +9,22 @@ import pytest
 from tests.backends.llvm.harness import run
 
 from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
-from nnc.backends.llvm.ir.builder import BF16, F16, F32, I8, I16, U8, Module, Scalar, Type
+from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, I8, I16, I32, I64, U8, Module, Scalar, Type
 
 
 @dataclass(frozen=True)
 class FirstLanes(WithoutMemory):
-    """y[i] = x[i] for the first `count` of 16 lanes, as another type; the count is known."""
+    """y[i] = x[i] for the first `count` lanes, as another type; the count is known."""
 
     scalar: Scalar
     count: int
+    source: Scalar = F32
+    lanes: int = 16
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         with phase(module, name) as w:
-            value = w.b.cast(w.b.load(w.argument(0), 0, Type(F32, 16)), self.scalar)
-            w.b.store(value, w.argument(1), 0, w.b.mask(w.b.constant(self.count), 16))
+            value = w.b.cast(w.b.load(w.argument(0), 0, Type(self.source, self.lanes)), self.scalar)
+            w.b.store(value, w.argument(1), 0, w.b.mask(w.b.constant(self.count), self.lanes))
         return (Phase(name, 1, 1.0),)
 
 
@@ -33,3 +35,10 @@ def test_lanes_outside_of_a_known_mask_keep_their_bytes(scalar: Scalar, count: i
     run(FirstLanes(scalar, count), [np.ones(16, np.float32)], [y])
     assert (y[: count * scalar.size] != 113).any()
     assert (y[count * scalar.size :] == 113).all()
+
+
+@pytest.mark.parametrize("source", [F64, I64], ids=str)
+def test_half_a_lane_is_not_written_whole(source: Scalar) -> None:
+    x, y = np.ones(8, np.int64 if source is I64 else np.float64), np.full(8, 113, np.int32)
+    run(FirstLanes(I32, 1, source, 8), [x], [y])
+    assert y.tolist() == [1, *[113] * 7]
