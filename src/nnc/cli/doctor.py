@@ -147,9 +147,16 @@ def _measured(profile: MachineProfile) -> dict[str, str]:
         "memory": f"reads {profile.memory_loads:.1f} B/ns, writes {profile.memory_stores:.1f} B/ns",
         "a line of a page": _touches(profile.page_touches),
         "of huge pages": f"{_touches(profile.huge_touches)} (the system: {profile.huge_pages or 'does not tell'})",
+        **(_meetings(profile) if profile.meeting else {}),
+        "products": "read their operands in place" if profile.in_place else "pack their operands",
+    }
+
+
+def _meetings(profile: MachineProfile) -> dict[str, str]:
+    """Of two workers, where the process that measured had two."""
+    return {
         "two workers meet": f"{profile.meeting:.0f} ns, {profile.handing:.0f} ns where they read each other's results",
         "a worker that slept": f"begins after {profile.waking / 1000:.0f} us",
-        "products": "read their operands in place" if profile.in_place else "pack their operands",
     }
 
 

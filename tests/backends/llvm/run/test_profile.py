@@ -88,6 +88,15 @@ def test_a_second_level_cache_that_was_not_seen_is_not_followed() -> None:
     assert replace(PROFILE, caches=()).followed(target).machine.level_one_bytes == 32 << 10
 
 
+def test_a_level_without_bytes_or_rates_is_not_followed() -> None:
+    target = host_target()
+    odd = replace(PROFILE, caches=(*LEVELS, CacheLevel(3, 0, 0, 64)), meeting=0.0, handing=0.0, waking=0.0)
+    machine = odd.followed(target).machine
+    assert (machine.far_byte, machine.meeting) == (target.machine.far_byte, target.machine.meeting)
+    assert machine.level_two_bytes == 1 << 20
+    assert replace(PROFILE, caches=()).followed(target).machine.level_two_bytes == target.machine.level_two_bytes
+
+
 def test_what_is_measured_beside_other_work_is_believed_within_limits() -> None:
     slow = replace(
         PROFILE, clock=0.0, multiply_adds=0.0, handing=1e9, caches=(LEVELS[0], replace(LEVELS[1], loads=1e-9))

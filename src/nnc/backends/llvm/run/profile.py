@@ -83,7 +83,7 @@ class MachineProfile:
     def followed(self, target: TargetDescription) -> TargetDescription:
         """The target whose blocks and costs are those of this machine; what was not seen is as it was."""
         known, levels = target.machine, {one.level: one for one in self.caches}
-        one, two = levels.get(1), levels.get(2)
+        one, two, last = levels.get(1), levels.get(2), self.caches[-1] if self.caches else None
         per_cycle = self.multiply_adds / (2 * target.lanes(32) * max(self.clock, CLOCKS[0]))
         # Costs are of the usual clock.
         usual = self.clock / USUAL_CLOCK
@@ -92,7 +92,7 @@ class MachineProfile:
             clock=_within(self.clock, CLOCKS),
             multiply_adds=_within(per_cycle, MULTIPLY_ADDS),
             near_byte=_within(usual / two.loads, BYTES) if two and two.loads else known.near_byte,
-            far_byte=_within(usual / self.caches[-1].loads, BYTES) if two and two.loads else known.far_byte,
+            far_byte=_within(usual / last.loads, BYTES) if two and last and last.loads else known.far_byte,
             meeting=_within(self.handing, MEETINGS) if self.handing else known.meeting,
         )
         if one and one.nbytes and one.ways and one.line:
