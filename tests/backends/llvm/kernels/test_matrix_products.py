@@ -22,6 +22,7 @@ from nnc.backends.llvm.ir.builder import BF16, F32, Module
 from nnc.backends.llvm.ir.expression import Instruction
 from nnc.backends.llvm.ir.library import llvm
 from nnc.backends.llvm.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe, host_target, tiles_absence
+from nnc.backends.llvm.kernels.alternatives import of_product
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.backends.llvm.run import jit as jit_module
@@ -142,6 +143,19 @@ def test_weights_in_blocks_are_read_as_they_lie(emulated: Emulated) -> None:
     in_blocks = problem.in_blocks(layout)
     assert run(emulated.jit, in_blocks, a, blocks).tobytes() == run(emulated.jit, problem, a, b).tobytes()
     assert problem_of(*operands(40, 50, 90, (False, False)), (False, False)).packing(emulated.jit.target) is None
+
+
+def test_vectors_are_an_alternative_but_for_weights_in_blocks_of_pairs(emulated: Emulated) -> None:
+    a, b = operands(40, 50, 96, (False, False))
+    problem = problem_of(a, b, (False, False))
+    others = of_product(problem, emulated.jit.target)
+    assert "vectors" in others
+    assert "vectors" not in of_product(problem, HOST.target)
+    for other in others.values():
+        assert isinstance(other, Gemm)
+        check(run(emulated.jit, other, a, b), np.matmul(*wide(a, b)))
+    assert emulated.machine.products == 0
+    assert of_product(problem.in_blocks(Blocked((96, 50), 1, 32, 2)), emulated.jit.target) == {}
 
 
 def test_infinities_and_nan_go_where_they_belong(emulated: Emulated) -> None:

@@ -1,6 +1,7 @@
 """Other generators for one product or convolution: algorithms, register tiles, blocks. Autotune measures them.
 
     matrix       a product with one row or column by the kernel of matrices
+    vectors      a product of bf16 by vectors of f32, where registers of matrices (AMX) are the first choice
     tile-RxV     a register tile of R rows and V vectors
     depth-N      at most N steps of k in a block
     winograd-M   a convolution in tiles of M x M outputs
@@ -17,7 +18,7 @@ from dataclasses import replace
 from nnc.backends.llvm.frame.access import Shape
 from nnc.backends.llvm.frame.kernel import Generator, ceiling
 from nnc.backends.llvm.frame.row import Wishes
-from nnc.backends.llvm.frame.tile import alternatives, candidates
+from nnc.backends.llvm.frame.tile import alternatives, candidates, choose_tile
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.convolution_algorithms import Algorithms
@@ -45,11 +46,15 @@ def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]
     """Other ways to compute a matrix product."""
     if matrix_times_vector(product) is not None:
         return {"matrix": product}
-    work = computed(product.scalar)
+    by_matrices, work = product.by_matrices(target), computed(product.scalar)
+    if by_matrices and product.width:  # blocks of pairs, which vectors do not read
+        return {}
     tiles = alternatives(
         candidates(target, work, product.width), lambda tile: tile.covering(product.rows, product.columns)
     )
     found: dict[str, Generator] = {f"tile-{tile}": replace(product, tile=tile) for tile in tiles}
+    if by_matrices:
+        found["vectors"] = replace(product, tile=choose_tile(target, work, product.rows, product.columns))
     # Sums of 16 bits are computed in one part.
     half = ceiling(product.depth(target), 2)
     if half >= LEAST_DEPTH and work == product.scalar:

@@ -88,6 +88,10 @@ class Gemm:
         """Steps of k in a block."""
         return _Blocks(self, target).depth
 
+    def by_matrices(self, target: TargetDescription) -> bool:
+        """Whether registers of matrices (AMX) compute it."""
+        return _matrix_tile(self, target) is not None
+
     def in_blocks(self, layout: Blocked) -> Gemm:
         """The product with a b that lies in this layout."""
         return replace(self, width=layout.width, b_inner=layout.width, b_columns=layout.shape[1] * layout.steps)
