@@ -1,6 +1,6 @@
 """GFLOP/s of the LLVM backend's matrix products and convolutions, GB/s of what memory limits; one JSON line per case.
 
-    python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT] [--sweep]
+    python benchmarks/kernels.py [--threads N] [--repeats N] [--only TEXT] [--sweep] [--processor]
 
 Products run in alternation with torch's matmul, where torch is installed, on as many threads, and with NumPy's (whose
 BLAS chooses its own threads unless OPENBLAS_NUM_THREADS says otherwise); `ratio` is our rate / that of the better one.
@@ -8,7 +8,8 @@ Those of bf16 run beside ours of f32 and torch's of bf16; those of bytes (`--onl
 onnxruntime's. `share` is the part of the machine's measured FMA peak of f32, which is that of a loop on each thread
 that does nothing but fused multiply-adds on registers, in turns with each case, as the clock sinks under load. For
 kernels that memory limits, `share` is the part of the rate of a copy that runs in alternation; what counts is each
-operand once. Their operands are several times as large as caches are, and lie where NumPy puts them.
+operand once. Their operands are several times as large as caches are, and lie where NumPy puts them. On a busy machine
+`--threads 1 --processor` counts the time in which the process had a processor.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from nnc.ops.window import Window, window_of
 
 Array = NDArray[np.float32]
 Run = Callable[[], object]
+Clock = Callable[[], float]
 # Runs of a turn, seconds of a turn, seconds between turns.
 RUNS, TURN, PAUSE = 3, 0.01, 0.3
 MATRIX = (32768, 1024)
@@ -293,38 +295,38 @@ def memory_limited() -> Iterator[Case]:
         yield Case(f"{command.op.name} {shapes} {command.attrs}", 0.0, program(command, *arrays), {"copy": copy}, moved)
 
 
-def seconds(run: Run) -> float:
-    start = time.perf_counter()
+def seconds(run: Run, clock: Clock) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def turn(run: Run) -> list[float]:
+def turn(run: Run, clock: Clock) -> list[float]:
     """Seconds of runs in a row: enough of them for sleeping workers to be awake in most."""
     found: list[float] = []
     while len(found) < RUNS or sum(found) < TURN:
-        found.append(seconds(run))
+        found.append(seconds(run, clock))
     return found
 
 
-def measure(case: Case, repeats: int, workers: int) -> tuple[float, dict[str, float], float]:
+def measure(case: Case, repeats: int, workers: int, clock: Clock) -> tuple[float, dict[str, float], float]:
     """Best seconds of ours and of each peer, and the peak: in turns, with pauses, as a BLAS spins after its work."""
     ours: list[float] = []
     limits: list[float] = []
     peers: dict[str, list[float]] = {name: [] for name in case.peers}
     for _ in range(repeats):
-        ours += turn(case.ours)
+        ours += turn(case.ours, clock)
         limits.append(peak(engine(), RUNS, workers=workers))
         for name, peer in case.peers.items():
             time.sleep(PAUSE)
-            peers[name] += turn(peer)
+            peers[name] += turn(peer, clock)
         if peers:
             time.sleep(PAUSE)
     return min(ours), {name: min(found) for name, found in peers.items()}, max(limits)
 
 
-def report(case: Case, repeats: int, workers: int) -> dict[str, object]:
-    ours, peers, limit = measure(case, repeats, workers)
+def report(case: Case, repeats: int, workers: int, clock: Clock) -> dict[str, object]:
+    ours, peers, limit = measure(case, repeats, workers, clock)
     if case.nbytes:
         rate, copied = case.nbytes / ours, COPIED / peers["copy"]
         figures = {"microseconds": ours * 1e6, "gigabytes": rate / 1e9, "copy": copied / 1e9, "share": rate / copied}
@@ -346,7 +348,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=6, help="turns per case; the best run counts")
     parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--sweep", action="store_true", help="products of many sizes instead of all else")
+    parser.add_argument("--processor", action="store_true", help="count the process's own time on processors")
     options = parser.parse_args()
+    clock = time.process_time if options.processor else time.perf_counter
     SETTINGS.threads = options.threads
     workers = SETTINGS.worker_count()
     limit = peak(engine(), options.repeats, workers=workers)
@@ -358,7 +362,7 @@ def main() -> None:
     for cases in (products(torch, sweep=options.sweep), *others):
         for case in cases:
             if options.only in case.name:
-                print(json.dumps(report(case, options.repeats, workers)), flush=True)
+                print(json.dumps(report(case, options.repeats, workers, clock)), flush=True)
 
 
 if __name__ == "__main__":
