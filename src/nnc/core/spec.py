@@ -119,6 +119,12 @@ class Blocked(AnyLayout):
 
 def check_shape(shape: Iterable[int], subject: str = "shape") -> Shape:
     """`shape` as a tuple of at most eight Python integers, each ≥ 0; ShapeError otherwise."""
+    if type(shape) is tuple and len(shape) <= MAX_DIMENSIONS:
+        for dim in shape:
+            if type(dim) is not int or dim < 0:
+                break
+        else:
+            return shape
     try:
         dims = tuple(operator.index(dim) for dim in shape)
     except TypeError:
@@ -148,6 +154,8 @@ def broadcast_shapes(subject: str, *shapes: Shape) -> Shape:
     >>> broadcast_shapes("add", (4, 1, 3), (5, 1))
     (4, 5, 3)
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
     result = []
     for axis in range(-rank, 0):
@@ -169,20 +177,24 @@ class TensorSpec(Hashed):
     device: Device = CPU
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dtype, DType):
-            raise DTypeError(
-                "tensor", got=f"a {type(self.dtype).__name__}", need="a DType", fix="use spec() or dtype_of()"
-            )
-        object.__setattr__(self, "dtype", dtype_of(self.dtype))
-        if not isinstance(cast(object, self.layout), AnyLayout) or not isinstance(cast(object, self.device), Device):
-            got = f"layout={shown(self.layout)}, device={shown(self.device)}"
+        dtype, layout = self.dtype, self.layout
+        if not isinstance(dtype, DType):
+            raise DTypeError("tensor", got=f"a {type(dtype).__name__}", need="a DType", fix="use spec() or dtype_of()")
+        if (known := dtype_of(dtype)) is not dtype:
+            object.__setattr__(self, "dtype", known)
+        if not isinstance(cast(object, layout), AnyLayout) or not isinstance(cast(object, self.device), Device):
+            got = f"layout={shown(layout)}, device={shown(self.device)}"
             raise ArgumentError("TensorSpec", got=got, need="a Layout and a Device")
-        object.__setattr__(self, "shape", check_shape(self.shape))
-        if isinstance(self.layout, Blocked) and self.shape != self.layout.shape:
-            got, need = f"shape {list(self.shape)}, layout {self.layout}", f"shape {list(self.layout.shape)}"
+        if (shape := check_shape(self.shape)) is not self.shape:
+            object.__setattr__(self, "shape", shape)
+        if isinstance(layout, Blocked) and shape != layout.shape:
+            got, need = f"shape {list(shape)}, layout {layout}", f"shape {list(layout.shape)}"
             raise LayoutError("tensor", got=got, need=need, fix="convert_layout() to NHWC first")
-        # An empty tensor's other sizes count too: views of it have strides over them.
-        if math.prod(max(size, 1) for size in self.shape) * self.dtype.itemsize > MAX_BYTES:
+        nbytes = dtype.itemsize
+        for size in shape:
+            # An empty tensor's other sizes count too: views of it have strides over them.
+            nbytes *= size or 1
+        if nbytes > MAX_BYTES:
             raise ShapeError("tensor", got=str(self), need="at most 2^62 bytes")
 
     def __hash__(self) -> int:

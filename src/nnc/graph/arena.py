@@ -78,13 +78,14 @@ class ListStorage(Generic[D]):
         return isinstance(index, int) and 0 <= index < len(self._slots) and self._slots[index] is not _EMPTY
 
     def __getitem__(self, index: int) -> D:
-        try:
-            data = self._slots[index]
-        except IndexError:
-            raise KeyError(index) from None
-        if data is _EMPTY or index < 0:
-            raise KeyError(index)
-        return data
+        if index >= 0:
+            try:
+                data = self._slots[index]
+            except IndexError:
+                raise KeyError(index) from None
+            if data is not _EMPTY:
+                return data
+        raise KeyError(index)
 
     def __setitem__(self, index: int, data: D) -> None:
         slots = self._slots

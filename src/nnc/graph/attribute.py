@@ -33,18 +33,18 @@ class _Ranked(Generic[T]):
 
 
 class OpColumn(AttributeKey, Generic[T]):
-    """`column[op]`: values by operator, one weakly held table per registry; the base of OpAttr and OpRule."""
+    """`column[op]`: values by operator, which holds them; the base of OpAttr and OpRule."""
 
-    __slots__ = ("_tables",)
+    __slots__ = ("_registries",)
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        # By operator name, not by operator: an operator refers to its registry, which must be able to die.
-        self._tables: WeakKeyDictionary[Registry, dict[str, _Ranked[T]]] = WeakKeyDictionary()
+        # Those whose operators have values, in order; a registry must be able to die.
+        self._registries: WeakKeyDictionary[Registry, None] = WeakKeyDictionary()
 
     def ops(self, registry: Registry | None = None) -> tuple[Op[object], ...]:
         """The operators that have a value, in order of definition; of one registry, or of all that live."""
-        registries = list(self._tables) if registry is None else [registry]
+        registries = list(self._registries) if registry is None else [registry]
         return tuple(op for one in registries for op in one.ops() if op in self)
 
     @explained
@@ -57,8 +57,9 @@ class OpColumn(AttributeKey, Generic[T]):
         return self._find(op) is not None
 
     def _find(self, op: Op[object]) -> _Ranked[T] | None:
-        table = self._tables.get(op.registry)
-        return None if table is None else table.get(op.name)
+        # Asked some hundred times for each exec that is compiled.
+        found = op.values.get(self)
+        return found if isinstance(found, _Ranked) else None
 
     def _require(self, op: Op[object]) -> T:
         found = self._find(op)
@@ -86,10 +87,10 @@ class OpColumn(AttributeKey, Generic[T]):
         with REGISTRATION:
             self._check(op, level)
             op.registry.meet(self)
-            table = self._tables.setdefault(op.registry, {})
-            found = table.get(op.name)
+            self._registries.setdefault(op.registry)
+            found = self._find(op)
             if found is None:
-                table[op.name] = _Ranked(value, level, {level})
+                op.values[self] = _Ranked(value, level, {level})
                 return
             found.levels.add(level)
             if level > found.level:

@@ -215,7 +215,19 @@ class Op(Generic[A_co]):
     names, or VARIADIC. `level` says how central the operator is (lower is more central).
     """
 
-    __slots__ = ("__weakref__", "attributes", "doc", "index", "inputs", "level", "name", "outputs", "plain", "registry")
+    __slots__ = (
+        "__weakref__",
+        "attributes",
+        "doc",
+        "index",
+        "inputs",
+        "level",
+        "name",
+        "outputs",
+        "plain",
+        "registry",
+        "values",
+    )
 
     def __init__(
         self,
@@ -234,6 +246,8 @@ class Op(Generic[A_co]):
         self.name: Final = name
         # Room for what the layers above make of an operator without attributes, once.
         self.plain: object = None
+        # What attribute keys hold for the operator.
+        self.values: Final[dict[AttributeKey, object]] = {}
         self.attributes: Final[type[A_co]] = attributes
         self.inputs: Final[Names[A_co]] = inputs
         self.outputs: Final[Names[A_co]] = outputs

@@ -81,7 +81,8 @@ def _infer_same(attrs: object, specs: Specs) -> Specs:
         if other.dtype is not first.dtype:
             got = ", ".join(map(str, specs))
             raise DTypeError("pointwise", got=got, need="one element type", fix="cast() one of them")
-    return (replace(first, shape=broadcast_shapes("pointwise", *(spec.shape for spec in specs))),)
+    shape = broadcast_shapes("pointwise", *[spec.shape for spec in specs])
+    return (first if shape == first.shape else replace(first, shape=shape),)
 
 
 def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:

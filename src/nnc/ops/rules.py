@@ -159,6 +159,8 @@ def check_arity(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> None:
             raise ArityError(op.name, got=f"{len(specs)} inputs", need="one or more, all present")
         return
     names: tuple[str, ...] = op.inputs  # type: ignore[assignment]  # ops of this project name their inputs statically
+    if None not in specs and len(specs) == len(names):
+        return
     absent = [
         names[index]
         for index, spec in enumerate(specs[: len(names)])
@@ -171,9 +173,10 @@ def check_arity(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> None:
 
 def check_kinds(kinds: tuple[str, ...], *specs: TensorSpec | None) -> None:
     """DTypeError when the element type of a present input is of none of the kinds."""
-    if any(spec is not None and spec.dtype.kind not in kinds for spec in specs):
-        got = ", ".join(str(spec) for spec in specs if spec is not None)
-        raise DTypeError("element type", got=got, need=" or ".join(kinds), fix="cast() it first")
+    for spec in specs:
+        if spec is not None and spec.dtype.kind not in kinds:
+            got = ", ".join(str(one) for one in specs if one is not None)
+            raise DTypeError("element type", got=got, need=" or ".join(kinds), fix="cast() it first")
 
 
 def infer(op: Op[A], attrs: A, specs: tuple[TensorSpec | None, ...]) -> Specs:

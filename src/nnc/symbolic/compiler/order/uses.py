@@ -78,13 +78,18 @@ class Profile:
     def stretch(self, start: int, part: Sequence[ExecKey]) -> LiveBytes:
         """The bytes alive if the order were `part` from `start` on; `part` holds the execs there."""
         uses, now, stop = self.uses, self.bytes, start + len(part)
-        lives = self._lives_in(start, part)
-        changes = ((root, life, self.lives[root]) for root, life in lives.items())
-        moved = [(uses.nbytes[root], new, old) for root, new, old in changes if new != old and uses.nbytes[root]]
-        values = ((sign * nbytes, (life,)) for nbytes, *both in moved for sign, life in zip((1, -1), both, strict=True))
+        lives, before = self._lives_in(start, part), self.lives
+        values = list[tuple[int, tuple[Span]]]()
+        for root, life in lives.items():
+            old, nbytes = before[root], uses.nbytes[root]
+            if life != old and nbytes:
+                values += (nbytes, (life,)), (-nbytes, (old,))
         own, shared = now.own.copy(), now.shared.copy()
         own[start:stop] = [uses.scratch.get(key, 0) for key in part]
-        shared[start:stop] = [self._shared(step, key, lives) for step, key in enumerate(part, start)]
+        pairs = uses.pairs
+        shared[start:stop] = [
+            self._shared(step, key, lives) if pairs[key] else 0 for step, key in enumerate(part, start)
+        ]
         return LiveBytes(values, own, shared, (now.through, now.born))
 
     def put(self, start: int, part: Sequence[ExecKey], found: LiveBytes) -> None:
@@ -95,15 +100,16 @@ class Profile:
 
     def _lives_in(self, start: int, part: Sequence[ExecKey]) -> dict[TensorKey, Span]:
         """The lives of the roots that the stretch touches: what is used outside of it as well goes on there."""
-        stop, inside = start + len(part), dict[TensorKey, Span]()
+        stop, first, last = start + len(part), dict[TensorKey, int](), dict[TensorKey, int]()
         for step, key in enumerate(part, start):
             for root in self.touched[key]:
-                inside[root] = (inside.get(root, (step, step))[0], step)
-        both = ((root, self.lives[root], life) for root, life in inside.items())
-        return {
-            root: (life[0] if old[0] >= start else old[0], life[1] if old[1] < stop else old[1])
-            for root, old, life in both
-        }
+                first.setdefault(root, step)
+                last[root] = step
+        found, lives = dict[TensorKey, Span](), self.lives
+        for root, begin in first.items():
+            before, behind = lives[root]
+            found[root] = (begin if before >= start else before, last[root] if behind < stop else behind)
+        return found
 
     def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
         pairs = self.uses.pairs[key]

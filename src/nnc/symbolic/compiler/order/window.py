@@ -15,16 +15,15 @@ from nnc.symbolic.ir import ExecKey, TensorKey
 
 # So many sets of finished execs are looked at before a stretch is given up.
 STATES = 600
+# The life of a root at one exec, which is at 0: whether it is fresh there, and whether it is the last one there.
+_LIVES: dict[tuple[bool, bool], tuple[Span]] = {
+    (fresh, last): ((0 if fresh else -1, 0 if last else 1),) for fresh in (False, True) for last in (False, True)
+}
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
-    """`users` of the stretch touch it; `alive` before the stretch; it `ends` when nobody needs it behind."""
-
-    users: int
-    nbytes: int
-    alive: bool
-    ends: bool
+# The users of a root in the stretch, its bytes, whether it is alive before the stretch, and whether it ends when nobody
+# needs it behind. A tuple, as it is taken apart some 10^5 times for a stretch.
+_Root = tuple[int, int, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,7 @@ def best_stretch(
     keys = profile.order[start:stop]
     touches = _touches(profile, start, stop, before)
     full, there = (1 << len(keys)) - 1, int(profile.bytes.through[start])
+    steps = [(place, 1 << place, touch.before, touch) for place, touch in enumerate(touches)]
     waiting: list[tuple[int, int, int, int, tuple[int, ...]]] = [(0, 0, 0, there, ())]
     seen: set[int] = set()
     while waiting and len(seen) < STATES:
@@ -53,9 +53,9 @@ def best_stretch(
         if done in seen:
             continue
         seen.add(done)
-        for place, touch in enumerate(touches):
-            bit = 1 << place
-            if done & bit or touch.before & ~done or done | bit in seen:
+        missing = full & ~done
+        for place, bit, first, touch in steps:
+            if not missing & bit or first & missing or done | bit in seen:
                 continue
             during, after = _run(touch, bit, done, alive)
             if during < peak:
@@ -67,14 +67,18 @@ def _run(touch: _Touch, bit: int, done: int, alive: int) -> tuple[int, int]:
     """Bytes alive during the exec and behind it."""
     grown = freed = 0
     lives: list[tuple[Span]] = []
-    for root in touch.roots:
-        fresh = not root.alive and not root.users & done
-        last = root.ends and not root.users & ~(done | bit)
-        grown += root.nbytes if fresh else 0
-        freed += root.nbytes if last else 0
-        lives.append(((0 if fresh else -1, 0 if last else 1),))
-    pairs = touch.pairs if grown and freed else ()
-    shared = shared_bytes(pairs, lambda place: touch.roots[place].nbytes, lives.__getitem__, 0)
+    waiting = ~(done | bit)
+    for users, nbytes, is_alive, ends in touch.roots:
+        fresh = not is_alive and not users & done
+        last = ends and not users & waiting
+        if fresh:
+            grown += nbytes
+        if last:
+            freed += nbytes
+        lives.append(_LIVES[fresh, last])
+    shared = 0
+    if touch.pairs and grown and freed:
+        shared = shared_bytes(touch.pairs, lambda place: touch.roots[place][1], lives.__getitem__, 0)
     return alive + grown + touch.scratch - shared, alive + grown - freed
 
 
@@ -87,7 +91,7 @@ def _touches(profile: Profile, start: int, stop: int, before: Mapping[ExecKey, s
             users[root] = users.get(root, 0) | bits[key]
     stop = start + len(keys)
     lives = ((root, mask, *profile.lives[root]) for root, mask in users.items())
-    roots = {root: _Root(mask, uses.nbytes[root], first < start, last < stop) for root, mask, first, last in lives}
+    roots = {root: (mask, uses.nbytes[root], first < start, last < stop) for root, mask, first, last in lives}
     touches = []
     for key in keys:
         touched = profile.touched[key]
