@@ -10,9 +10,10 @@ import pytest
 from tests.onnx.models import model, node
 
 import onnx
-from nnc import nn
+from nnc import nn, ops
 from nnc.errors import ArgumentError, BackendError, ShapeError, UsageError
 from nnc.nn.data import load as load_data
+from nnc.nn.layer import Layer, Scope, T
 from nnc.onnx import OnnxLayer, load, read, save
 from onnx import helper
 
@@ -182,6 +183,37 @@ def features(path: Path) -> Path:
     }
     onnx.save(model(nodes, {"x": ["n", 1, 8, 8]}, ["y"], weights), path)
     return path
+
+
+class Image(Layer):
+    """[n, 3, 8, 8] of [n, 192]"""
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return ops.reshape(x, (x.shape[0], 3, 8, 8))
+
+
+def test_a_part_of_a_file_has_its_channels_last_in_training_and_behind_other_layers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    nodes = [
+        node("Conv", "x v", "c", pads=[1, 1, 1, 1]),
+        node("Relu", "c", "r"),
+        node("Conv", "r w", "d"),
+        node("GlobalAveragePool", "d", "g"),
+    ]
+    sizes = {"v": (16, 3, 3, 3), "w": (8, 16, 3, 3)}
+    weights = {name: random.normal(0, 0.3, size).astype(np.float32) for name, size in sizes.items()}
+    onnx.save(model(nodes, {"x": ["n", 3, 8, 8]}, ["g"], weights), tmp_path / "model.onnx")
+    body, tail = OnnxLayer(read(tmp_path / "model.onnx")), (nn.Flatten(), nn.Dense(4))
+    first = nn.Model(nn.Sequential(body, *tail), (3, 8, 8), seed=0)
+    second = nn.Model(nn.Sequential(Image(), body, *tail), (192,), seed=0)
+    x, labels = random.normal(size=(2, 3, 8, 8)).astype(np.float32), np.array([1, 3])
+    graph = first.freeze(2).compiled.planned.graph
+    assert sum(record.command.op.name == "transpose" for _, record in graph.execs.items()) == 1
+    second.load_state_dict({f"{int(name[0]) + 1}{name[1:]}": one for name, one in first.state_dict().items()})
+    losses = [first.train_on_batch(x, labels)[0], second.train_on_batch(x.reshape(2, 192), labels)[0]]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for name, one in first.state_dict().items():
+        np.testing.assert_allclose(one, second.state_dict()[f"{int(name[0]) + 1}{name[1:]}"], rtol=1e-5, atol=1e-6)
 
 
 def test_a_file_with_another_head_is_trained_within_a_limit(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import leading_to
-from nnc.symbolic import Symbol
+from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic.passes import Pass, simplify
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,15 +62,24 @@ class OnnxLayer(Layer):
             else:
                 tensor = scope.statistic(path, spec.shape, spec.dtype, _copy_of(values))
             assert isinstance(tensor, Symbol)
-            return tensor
+            inner = own.input(spec, path)
+            outer[inner.key] = x.graph.own(tensor)
+            return inner
 
         made: list[str] = []
-        importer = OnnxImporter(self.file, ROWS, SPECIALS, x.graph, source)
+        # In a graph of its own at first: where channels are is decided before there are gradients.
+        own = SymbolicGraph("file")
+        given = own.input(x.spec, name)
+        outer = {given.key: (x if x.graph.root(x.key) == x.key else ops.contiguous(x)).key}
+        importer = OnnxImporter(self.file, ROWS, SPECIALS, own, source)
         try:
-            results = importer.run(graph, {name: OnnxValue(symbol=x, sources=frozenset((name,)))})
+            results = importer.run(graph, {name: OnnxValue(symbol=given, sources=frozenset((name,)))})
         except Unknown as unknown:
             raise UsageError("OnnxLayer", got=unknown.what, need="options that do not depend on data") from None
-        return importer.operand(results[0])  # type: ignore[return-value]  # T is Symbol here
+        y = importer.operand(results[0])
+        simplify(own, (y,), (Pass.LAYOUT,))
+        x.graph.graft(own, own.execs.toposort(), (y.key,), outer)
+        return x.graph.symbol(outer[y.key])  # type: ignore[return-value]  # T is Symbol here
 
     def _adapted(self, scope: Scope[T], path: str, spec: TensorSpec, values: Array) -> T:
         """A weight that stays, with a product of two narrow matrices beside it, which begins as nothing."""
