@@ -11,11 +11,13 @@ from tests.backends.llvm.harness import Array, check, random, run, scalar_of
 from tests.backends.llvm.kernels.test_convolution_algorithms import operands, problem, sums
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
-from nnc.backends.llvm.ir.builder import F32
+from nnc.backends.llvm.ir.builder import F32, F64
 from nnc.backends.llvm.ir.expression import Instruction
-from nnc.backends.llvm.kernels.convolution_algorithms import Convolution, data_gradient, forward
+from nnc.backends.llvm.kernels.convolution_algorithms import Convolution, data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS, Algorithm, Matrix
+from nnc.backends.llvm.kernels.winograd_gradient import WinogradGradient
 from nnc.backends.llvm.kernels.winograd_plan import Division, choose
 
 # Whole tiles and ragged ones, images of several blocks, filters of several groups and with a rest, deep channels that
@@ -63,6 +65,41 @@ def test_kernels(case: str, size: int) -> None:
     check(tiled(c, size), [x, w], [y], spread=100)
     if c.filters % 16 == 0:
         check(tiled(c, size, gradient=True), [g, w], [back], spread=100)
+
+
+# Parts of whole rounds and a rest, and blocks of several widths.
+GRADIENTS = {
+    "whole tiles": CASES["whole tiles"],
+    "no border": CASES["no border"],
+    "wide border": CASES["wide border"],
+    "blocks": problem(1, (9, 14), 80, (3, 3), 128, border=1),
+    "parts": problem(17, (32, 29), 16, (3, 3), 16, border=1),
+}
+
+
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_weight_gradients(case: str) -> None:
+    c = GRADIENTS[case]
+    x, w, g = operands(c, np.float32)
+    written_out = weight_gradient(replace(c, scalar=F64))
+    assert isinstance(written_out, WeightGradient)
+    made = WinogradGradient(replace(written_out, scalar=F32))
+    assert (made.parts > 1) == (case == "parts")
+    check(made, [x, g], [sums(c, x, w, g)[2].astype(np.float32)], spread=100)
+
+
+def test_weight_gradients_are_computed_in_tiles_where_that_pays() -> None:
+    many = problem(8, (16, 16), 64, (3, 3), 64, border=1)
+    assert isinstance(weight_gradient(many), WinogradGradient)
+    others = (
+        replace(many, strides=(2, 2), outputs=(8, 8)),
+        replace(many, dilations=(2, 2), before=(2, 2)),
+        replace(many, groups=2),
+        replace(many, channels=60),
+        replace(many, scalar=F64),
+        problem(8, (1, 1), 64, (3, 3), 64, border=1),
+    )
+    assert not any(isinstance(weight_gradient(other), WinogradGradient) for other in others)
 
 
 def test_bias_and_epilogue() -> None:

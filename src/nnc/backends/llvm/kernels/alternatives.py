@@ -29,6 +29,7 @@ from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import ALGORITHMS
+from nnc.backends.llvm.kernels.winograd_gradient import WinogradGradient
 from nnc.core.spec import Blocked
 
 
@@ -87,5 +88,7 @@ def of_weight_gradient(generator: Generator, target: TargetDescription) -> dict[
         case WeightGradient():
             tiles = alternatives(candidates(target, generator.scalar), generator.cost)
             return {f"tile-{tile}": replace(generator, tile=tile) for tile in tiles}
+        case WinogradGradient():
+            return {"direct": generator.problem, **of_weight_gradient(generator.problem, target)}
         case _:
             return {}

@@ -22,6 +22,7 @@ from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
 from nnc.backends.llvm.kernels.winograd_algorithm import TAPS
+from nnc.backends.llvm.kernels.winograd_gradient import in_tiles
 from nnc.backends.llvm.kernels.winograd_plan import Tiles, choose
 from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked
@@ -236,7 +237,7 @@ def weight_gradient(c: Convolution) -> Generator:
         return DepthwiseWeightGradient(
             c.scalar, c.batch, c.sizes, c.channels, c.kernel, c.outputs, c.strides, c.before, c.dilations
         )
-    return WeightGradient(
+    written_out = WeightGradient(
         scalar=c.scalar,
         batch=c.batch,
         sizes=c.sizes,
@@ -249,6 +250,7 @@ def weight_gradient(c: Convolution) -> Generator:
         dilations=c.dilations,
         groups=c.groups,
     )
+    return in_tiles(written_out) or written_out
 
 
 def _product(c: Convolution, rows: int, columns: int, inner: int, a: Pair, b: Pair, bias: bool) -> Gemm:

@@ -71,6 +71,11 @@ F4 = Algorithm(
 ALGORITHMS = {algorithm.outputs: algorithm for algorithm in (F2, F4)}
 
 
+def transposed(matrix: Matrix) -> Matrix:
+    """matrix^T"""
+    return tuple(zip(*matrix, strict=True))
+
+
 def instructions(matrix: Matrix) -> int:
     """About how many vector instructions `transform` and the loads and stores around it take."""
     rows, columns = len(matrix), len(matrix[0])
