@@ -10,6 +10,7 @@ from tests.backends.llvm.harness import run
 
 from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
 from nnc.backends.llvm.ir.builder import BF16, F16, F32, F64, I8, I16, I32, I64, U8, Module, Scalar, Type
+from nnc.backends.llvm.ir.target import host_target
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class FirstLanes(WithoutMemory):
 @pytest.mark.parametrize("count", [1, 2, 15])
 @pytest.mark.parametrize("scalar", [U8, I8, I16, F16, BF16, F32], ids=str)
 def test_lanes_outside_of_a_known_mask_keep_their_bytes(scalar: Scalar, count: int) -> None:
+    if scalar == F16 and not host_target().half:
+        pytest.skip("no conversion of f16 here")
     y = np.full(16 * scalar.size, 113, np.uint8)
     run(FirstLanes(scalar, count), [np.ones(16, np.float32)], [y])
     assert (y[: count * scalar.size] != 113).any()
