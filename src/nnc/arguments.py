@@ -129,6 +129,18 @@ def explained(door: D) -> D:
     return door if made.__init__ in _FREQUENT else _wrapped(door, _after)
 
 
+def explain_functions(module: types.ModuleType, door: Callable[[Any], Any] = explained) -> None:
+    """Let the functions of the module's package be explained to those who find them there, as pickle then does too.
+
+    Functions call each other without that.
+    """
+    for name, value in tuple(vars(module).items()):
+        if isinstance(value, types.FunctionType) and value.__module__.startswith(str(module.__package__)):
+            opened = door(value)
+            opened.__module__ = module.__name__
+            setattr(module, name, opened)
+
+
 def frequent(method: D) -> D:
     """A method of an explained class that is called so often that the door itself, half a microsecond, is too much."""
     _FREQUENT.append(method)

@@ -10,10 +10,9 @@ for a new one, and views keep theirs. Python's floats are f32 where no array say
 
 import math
 import sys
-from inspect import isfunction
 from types import ModuleType
 
-from nnc.arguments import explained
+from nnc.arguments import explain_functions, explained
 from nnc.array_api import fft, linalg
 from nnc.array_api.creation import (
     arange,
@@ -186,12 +185,9 @@ e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
 __array_api_version__ = "2024.12"
 
 
-# Functions call each other without this: it is for those who call from outside, whose line errors name.
+# Errors name the line that called from outside.
 for _module in (fft, linalg, sys.modules[__name__]):
-    for _name, _value in tuple(vars(_module).items()):
-        if isfunction(_value) and _value.__module__.startswith(__name__):
-            setattr(_module, _name, located(explained(_value)))
-            getattr(_module, _name).__module__ = _module.__name__
+    explain_functions(_module, lambda function: located(explained(function)))
 
 
 def __array_namespace_info__() -> NamespaceInfo:

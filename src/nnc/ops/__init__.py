@@ -3,9 +3,9 @@
 Every function takes operands of one kind (tensor symbols or eager variables) and returns the same kind.
 """
 
-from inspect import isfunction
+import sys
 
-from nnc.arguments import explained
+from nnc.arguments import explain_functions
 from nnc.ops.attention import *
 from nnc.ops.broadcast import *
 from nnc.ops.complex_numbers import *
@@ -44,8 +44,4 @@ from nnc.ops.sampling import *
 from nnc.ops.softmaxes import *
 from nnc.ops.window import *
 
-# Functions call each other without this: it is for those who call from outside, and for pickle, which looks here.
-for _name, _value in tuple(globals().items()):
-    if isfunction(_value) and _value.__module__.startswith(__name__):
-        globals()[_name] = explained(_value)
-        globals()[_name].__module__ = __name__
+explain_functions(sys.modules[__name__])
