@@ -7,6 +7,7 @@ import pytest
 from tests.backends.llvm.harness import access, check, random, run, scalar_of, steps
 
 from nnc.backends.llvm.frame.access import StridedAccess
+from nnc.backends.llvm.kernels.interleaving import Interleaving
 from nnc.backends.llvm.kernels.movement import concatenate, embed, fill, move
 from nnc.backends.llvm.kernels.transposition import ORDERS, Order, Transposition
 
@@ -54,11 +55,30 @@ def test_every_order_of_blocks(order: Order, shape: tuple[int, ...]) -> None:
     check(replace(made, order=order), [x], [want])
 
 
-def test_narrow_matrices_are_gathered() -> None:
-    x = random((40, 3))
-    made = move((3, 40), access(x.T), access(np.ascontiguousarray(x.T)))
-    assert not isinstance(made, Transposition)
-    check(made, [x], [np.ascontiguousarray(x.T)])
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_])
+@pytest.mark.parametrize("rows", [2, 3, 4, 6])
+@pytest.mark.parametrize("length", [8, 555])
+def test_a_few_rows_are_woven_and_parted_again(length: int, rows: int, dtype: type[np.generic]) -> None:
+    x = (random((3, rows, length)) * 50).astype(np.int8).astype(dtype)
+    want = np.ascontiguousarray(x.swapaxes(1, 2))
+    for before, after in ((x, want), (want, x)):
+        made = move(after.shape, access(before.swapaxes(1, 2)), access(after))
+        assert isinstance(made, Interleaving)
+        check(made, [before], [after])
+
+
+def test_a_shuffle_of_pixels_weaves_between_other_axes() -> None:
+    x = random((2, 3, 3, 5, 40))
+    want = np.ascontiguousarray(x.transpose(0, 3, 1, 4, 2))
+    made = move(want.shape, access(x.transpose(0, 3, 1, 4, 2)), access(want))
+    assert isinstance(made, Interleaving)
+    check(made, [x], [want])
+
+
+def test_rows_between_others_are_gathered() -> None:
+    x, whole = random((40, 3)), np.zeros((40, 5), np.float32)
+    made = move((3, 40), access(x.T), access(whole[:, :3].T))
+    assert not isinstance(made, Transposition | Interleaving)
 
 
 def test_concatenation_along_each_axis() -> None:

@@ -24,6 +24,7 @@ from nnc.backends.llvm.frame.row import (
 from nnc.backends.llvm.ir.builder import Module, Number, Scalar
 from nnc.backends.llvm.ir.expression import CONSTANT, PARAMETER, Instruction, computed
 from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.backends.llvm.kernels.interleaving import Interleaving
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.transposition import Transposition
 from nnc.core.classes import dataclass
@@ -35,13 +36,13 @@ from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
 from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
 from nnc.ops.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
 
-Move = Pointwise | Transposition
+Move = Pointwise | Transposition | Interleaving
 MOST_PHASES = 64
 
 
 def move(shape: Shape, source: StridedAccess, target: StridedAccess, arguments: tuple[int, int] = (0, 1)) -> Move:
     """target[i...] = source[i...] for i in shape"""
-    turned = Transposition.of(shape, source, target, arguments)
+    turned = Transposition.of(shape, source, target, arguments) or Interleaving.of(shape, source, target, arguments)
     return turned or Pointwise(shape, (source,), (target,), (), (0,), arguments)
 
 
