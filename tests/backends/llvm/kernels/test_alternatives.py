@@ -14,9 +14,10 @@ from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.frame.row import view_of
 from nnc.backends.llvm.frame.tile import Tile, alternatives, candidates, choose_tile
 from nnc.backends.llvm.ir.builder import F16, F32
-from nnc.backends.llvm.ir.target import host_target
+from nnc.backends.llvm.ir.target import Machine, host_target
 from nnc.backends.llvm.kernels.alternatives import of_convolution, of_product, of_weight_gradient
 from nnc.backends.llvm.kernels.convolution_algorithms import data_gradient, forward, weight_gradient
+from nnc.backends.llvm.kernels.gemm import MAX_DEPTH
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.core.command import Command
@@ -35,6 +36,16 @@ def test_tiles_of_other_widths_that_cost_little_more() -> None:
     assert all(tile.covering(200, 300) <= 1.5 * best.covering(200, 300) for tile in found)
     assert alternatives(tiles[:1], lambda tile: 1.0) == ()
     assert str(Tile(14, 2, 16)) == "14x2"
+
+
+def test_few_registers_read_three_vectors_where_the_nearest_cache_holds_their_panel() -> None:
+    product = gemm(random((512, 400)), random((400, 512)))
+    few = replace(TARGET, vector_bits=256, vector_registers=16)
+    for nearest, usual, other in ((48 << 10, "4x3", "tile-6x2"), (32 << 10, "6x2", "tile-4x3")):
+        target = replace(few, machine=Machine(level_one_bytes=nearest))
+        assert str(choose_tile(target, F32, 512, 512, 0, MAX_DEPTH)) == usual
+        assert other in of_product(product, target)
+        assert f"tile-{usual}" not in of_product(product, target)
 
 
 def test_products_in_other_tiles_and_other_blocks() -> None:

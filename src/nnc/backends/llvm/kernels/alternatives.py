@@ -18,13 +18,13 @@ from dataclasses import replace
 from nnc.backends.llvm.frame.access import Shape
 from nnc.backends.llvm.frame.kernel import Generator, ceiling
 from nnc.backends.llvm.frame.row import Wishes
-from nnc.backends.llvm.frame.tile import alternatives, candidates, choose_tile
+from nnc.backends.llvm.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.convolution_algorithms import Algorithms
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.correlation_plan import fold_pixels
-from nnc.backends.llvm.kernels.gemm import LEAST_DEPTH, Gemm
+from nnc.backends.llvm.kernels.gemm import LEAST_DEPTH, MAX_DEPTH, Gemm
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
@@ -50,9 +50,8 @@ def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]
     by_matrices, work = product.by_matrices(target), computed(product.scalar)
     if by_matrices and product.width:  # blocks of pairs, which vectors do not read
         return {}
-    tiles = alternatives(
-        candidates(target, work, product.width), lambda tile: tile.covering(product.rows, product.columns)
-    )
+    cost = cost_of_tiles(target, product.rows, product.columns, MAX_DEPTH)
+    tiles = alternatives(candidates(target, work, product.width), cost)
     found: dict[str, Generator] = {f"tile-{tile}": replace(product, tile=tile) for tile in tiles}
     if by_matrices:
         found["vectors"] = replace(product, tile=choose_tile(target, work, product.rows, product.columns))

@@ -125,8 +125,8 @@ class _Blocks:
         work = computed(problem.scalar)
         by_matrices = _matrix_tile(problem, target)
         self.matrix = by_matrices is not None
-        chosen = problem.tile or by_matrices
-        self.tile = tile = chosen or choose_tile(target, work, problem.rows, problem.columns, problem.width)
+        usual = choose_tile(target, work, problem.rows, problem.columns, problem.width, MAX_DEPTH)
+        self.tile = tile = problem.tile or by_matrices or usual
         size, narrow = work.size, work != problem.scalar
         pairs = self.matrix or (target.pairs and problem.scalar == BF16)
         row_tiles, column_tiles = ceiling(problem.rows, tile.rows), ceiling(problem.columns, tile.columns)
