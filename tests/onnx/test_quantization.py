@@ -28,6 +28,12 @@ def names(loaded: OnnxModel, **sizes: int) -> set[str]:
     return set(str([record.command for _, record in graph.execs.items()]).replace("(", " ").replace("[", " ").split())
 
 
+def rounded(x: str, y: str, numbers: str = "s z") -> tuple[onnx.NodeProto, onnx.NodeProto]:
+    """y = x in bytes by a scale and a point, and back."""
+    there = node("QuantizeLinear", f"{x} {numbers}", f"{y}_bytes")
+    return there, node("DequantizeLinear", f"{y}_bytes {numbers}", y)
+
+
 def quantized(x: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(x / POINTS["s"]) + 120, 0, 255)
 
@@ -35,8 +41,7 @@ def quantized(x: np.ndarray) -> np.ndarray:
 def test_operands_that_were_dequantized_are_multiplied_as_bytes() -> None:
     file = model(
         [
-            node("QuantizeLinear", "x s z", "q"),
-            node("DequantizeLinear", "q s z", "a"),
+            *rounded("x", "a"),
             node("DequantizeLinear", "w t zero", "b", axis=1),
             node("MatMul", "a b", "p"),
             node("Add", "p bias", "y"),
@@ -56,10 +61,8 @@ def test_operands_that_were_dequantized_are_multiplied_as_bytes() -> None:
 
 def test_two_activations_are_multiplied_as_bytes_where_only_the_right_one_has_a_point() -> None:
     nodes = [
-        node("QuantizeLinear", "x s none", "q"),
-        node("DequantizeLinear", "q s none", "a"),
-        node("QuantizeLinear", "v s z", "r"),
-        node("DequantizeLinear", "r s z", "b"),
+        *rounded("x", "a", "s none"),
+        *rounded("v", "b"),
         node("MatMul", "a b", "y"),
     ]
     given = {"s": POINTS["s"], "z": POINTS["z"], "none": np.uint8(0)}
@@ -76,19 +79,14 @@ def test_two_activations_are_multiplied_as_bytes_where_only_the_right_one_has_a_
 
 def test_bytes_stay_bytes_on_their_way_through_files_that_quantize_behind_every_operator() -> None:
     nodes = [
-        node("QuantizeLinear", "x s z", "q"),
-        node("DequantizeLinear", "q s z", "a"),
+        *rounded("x", "a"),
         node("Reshape", "a shape", "r"),
-        node("QuantizeLinear", "r s z", "q1"),
-        node("DequantizeLinear", "q1 s z", "a1"),
+        *rounded("r", "a1"),
         node("Transpose", "a1", "t", perm=[1, 0, 2]),
-        node("QuantizeLinear", "t s z", "q2"),
-        node("DequantizeLinear", "q2 s z", "a2"),
+        *rounded("t", "a2"),
         node("Gather", "a2 place", "g", axis=0),
-        node("QuantizeLinear", "g s z", "q3"),
-        node("DequantizeLinear", "q3 s z", "a3"),
-        node("QuantizeLinear", "a3 other z", "q4"),
-        node("DequantizeLinear", "q4 other z", "y"),
+        *rounded("g", "a3"),
+        *rounded("a3", "y", "other z"),
     ]
     given = {"s": POINTS["s"], "z": POINTS["z"], "other": np.float32(0.5)}
     given |= {"shape": np.array([3, 2, 32]), "place": np.array([1])}
@@ -107,8 +105,7 @@ def test_bytes_stay_bytes_on_their_way_through_files_that_quantize_behind_every_
 def test_weights_that_are_read_transposed_have_their_scales_along_rows() -> None:
     file = model(
         [
-            node("QuantizeLinear", "x s z", "q"),
-            node("DequantizeLinear", "q s z", "a"),
+            *rounded("x", "a"),
             node("DequantizeLinear", "w t zero", "b", axis=0),
             node("Gemm", "a b bias", "y", transB=1),
         ],
@@ -138,12 +135,10 @@ def test_convolutions_of_dequantized_bytes_are_summed_as_integers() -> None:
     }
     file = model(
         [
-            node("QuantizeLinear", "x s z", "q"),
-            node("DequantizeLinear", "q s z", "a"),
+            *rounded("x", "a"),
             node("DequantizeLinear", "w t zero", "b", axis=0),
             node("Conv", "a b bias", "p", pads=[1, 1, 1, 1]),
-            node("QuantizeLinear", "p u z", "r"),
-            node("DequantizeLinear", "r u z", "y"),
+            *rounded("p", "y", "u z"),
         ],
         {"x": [1, 4, 7, 7]},
         ["y"],
