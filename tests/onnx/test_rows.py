@@ -14,6 +14,7 @@ import onnx
 from nnc import ops
 from nnc.errors import UsageError
 from nnc.onnx import load
+from nnc.ops.indexing import INDEX_SELECT
 from nnc.symbolic import backward, compile
 
 Array = NDArray[Any]
@@ -107,3 +108,19 @@ def test_the_gradient_of_a_determinant_is_its_cofactors() -> None:
     given = {inputs["x"]: x, **dict(tensors.values())}
     (found,) = compile(graph, (slope,), backend="reference")(given, slope)
     np.testing.assert_allclose(found, np.linalg.det(x) * np.linalg.inv(x).T, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("axis", "place"), [(0, 1), (0, -1), (0, [2]), (1, 1), (1, [0]), (1, -4), (2, 3)])
+def test_one_slice_of_the_outermost_axis_is_read_where_it_lies(axis: int, place: int | list[int]) -> None:
+    x = draw(1 if axis == 1 else 3, 4, 5)
+    file = model(
+        [node("Gather", "x place", "g", axis=axis), node("Relu", "g", "y")],
+        {"x": [*x.shape]},
+        ["y"],
+        {"place": np.array(place)},
+    )
+    loaded = load(file)
+    found = loaded.run({"x": x})["y"]
+    np.testing.assert_array_equal(found, np.maximum(np.take(x, place, axis), 0))
+    execs = loaded.compiled().planned.graph.execs
+    assert any(record.command.op is INDEX_SELECT for _, record in execs.items()) == (axis == 2)

@@ -22,7 +22,14 @@ def positive(index: Operand, size: int) -> Operand:
 def _gather(call: NodeCall) -> Results:
     x = call[0]
     axis = call.integer("axis", 0) % x.spec.rank
-    return ops.index_select(x, positive(call[1], x.shape[axis]), axis)
+    index, known = call[1], call.known[1]
+    # One slice of the outermost axis is read where it lies.
+    if known is not None and known.size == 1 and math.prod(x.shape[:axis]) == 1:
+        place = int(known.reshape(-1)[0])
+        if -x.shape[axis] <= place < x.shape[axis]:
+            part = ops.slice_axis(x, axis, place % x.shape[axis], place % x.shape[axis] + 1)
+            return ops.reshape(part, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    return ops.index_select(x, positive(index, x.shape[axis]), axis)
 
 
 def _gather_elements(call: NodeCall) -> Results:
