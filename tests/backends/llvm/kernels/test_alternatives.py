@@ -13,7 +13,7 @@ from tests.backends.llvm.kernels.test_gemm import gemm
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.frame.row import view_of
 from nnc.backends.llvm.frame.tile import Tile, alternatives, candidates, choose_tile
-from nnc.backends.llvm.ir.builder import F16, F32
+from nnc.backends.llvm.ir.builder import BF16, F16, F32
 from nnc.backends.llvm.ir.target import Machine, host_target
 from nnc.backends.llvm.kernels.alternatives import of_convolution, of_product, of_weight_gradient
 from nnc.backends.llvm.kernels.convolution_algorithms import data_gradient, forward, weight_gradient
@@ -21,7 +21,7 @@ from nnc.backends.llvm.kernels.gemm import MAX_DEPTH
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
 from nnc.backends.llvm.kernels.table import ROWS
 from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.spec import Blocked, spec
 from nnc.ops.products import GEMM, GemmAttrs
 
 TARGET = host_target()
@@ -92,6 +92,20 @@ def test_a_product_among_convolutions_has_both_kinds() -> None:
     assert any(name.startswith("tile") for name in of_weight_gradient(weight_gradient(c), TARGET))
     depthwise = problem(2, (8, 8), 8, (3, 3), 8, border=1, groups=8)
     assert of_weight_gradient(weight_gradient(depthwise), TARGET) == {}
+
+
+def test_blocks_of_pairs_are_not_read_by_sums_that_have_none() -> None:
+    """Where products are summed in pairs, sums written out are of an even depth alone; beside AMX never."""
+    pairs, matrices = (replace(TARGET, pairs=not tiles, tiles=tiles) for tiles in (False, True))
+    for target, channels, read in ((pairs, 24, True), (pairs, 25, False), (matrices, 32, False)):
+        ways = forward(replace(problem(2, (6, 6), channels, (1, 1), 64), scalar=BF16), bias=False)
+        assert ways.product is not None
+        found = ways.product.packing(target)
+        assert found is not None
+        layout = Blocked((1, 1, channels, 64), 3, found[0].width, found[0].steps)
+        assert layout.steps == 2
+        assert ("direct" in of_convolution(ways.in_blocks(layout), target)) == read
+        assert "direct" in of_convolution(ways, target)
 
 
 def test_rows_drop_what_equals_the_first_choice() -> None:

@@ -64,8 +64,11 @@ def of_product(product: Gemm, target: TargetDescription) -> dict[str, Generator]
 
 def of_convolution(algorithms: Algorithms, target: TargetDescription) -> dict[str, Generator]:
     """Other ways to compute a convolution or its data gradient."""
-    if algorithms.product is not None:
-        return {**of_product(algorithms.product, target), "direct": algorithms.written_out}
+    if (product := algorithms.product) is not None:
+        others, direct = of_product(product, target), algorithms.written_out
+        # Sums written out read no blocks of pairs where their depth is odd, nor beside AMX.
+        reads = not product.width or (isinstance(direct, Correlation) and direct.steps(target) == product.steps(target))
+        return {**others, "direct": direct} if reads else others
     found: dict[str, Generator] = {}
     if algorithms.tiles is not None and algorithms.tiles.fits:
         found.update({f"winograd-{size}": Winograd(algorithms.tiles, size) for size in ALGORITHMS})

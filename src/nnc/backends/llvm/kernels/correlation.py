@@ -49,6 +49,10 @@ class Correlation:
         plan = CorrelationPlan.of(self.problem, target)
         return None if plan.packed else (plan.packing, self.problem.weight_elements * plan.packing.nanoseconds)
 
+    def steps(self, target: TargetDescription) -> int:
+        """Steps of k in an element of the blocks of weights that it reads."""
+        return CorrelationPlan.of(self.problem, target).packing.steps
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, if the weights need it, and the correlation."""
         plan = CorrelationPlan.of(self.problem, module.target)

@@ -92,6 +92,10 @@ class Gemm:
         """Whether registers of matrices (AMX) compute it."""
         return _matrix_tile(self, target) is not None
 
+    def steps(self, target: TargetDescription) -> int:
+        """Steps of k in an element of the blocks of b that it reads."""
+        return _Blocks(self, target).b_packing.steps
+
     def in_blocks(self, layout: Blocked) -> Gemm:
         """The product with a b that lies in this layout."""
         return replace(self, width=layout.width, b_inner=layout.width, b_columns=layout.shape[1] * layout.steps)
