@@ -12,7 +12,7 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.errors import ArgumentError
 from nnc.ops.products import GEMM
-from nnc.symbolic import Symbol, SymbolicGraph, faults
+from nnc.symbolic import Symbol, SymbolicGraph, case_of, faults
 from nnc.symbolic.passes import DEFAULT, precompute, quantize_products, simplify
 
 SAME = ops.window_of(3, padding="same")
@@ -104,6 +104,15 @@ def test_what_stays_says_why() -> None:
     reasons = ("stay as it is", "no weight", "weights alone", "several matrices", "f64", "groups")
     assert all(reason in row.skipped for reason, row in zip(reasons, rows, strict=True)), rows
     assert sum(record.command.op is GEMM for _, record in graph.execs.items()) == 5
+
+
+def test_products_in_branches_stay_and_say_so() -> None:
+    graph = SymbolicGraph()
+    x, w, choice = graph.input(spec((4, 6)), "x"), graph.input(spec((3, 6)), "w"), graph.input(spec((), "i32"))
+    case_of(graph, choice, [lambda a: (ops.gemm(a, ops.transpose(w, (1, 0))),), lambda a: (a[:, :3],)], [x])
+    (row,) = quantize_products(graph, [w], "weights", "reference")
+    assert (row.op, row.shape, row.bytes_after) == ("gemm", (4, 3), 72)
+    assert "branch" in row.skipped
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:

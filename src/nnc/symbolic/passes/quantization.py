@@ -11,7 +11,7 @@ unless x is never negative, where it is 0. Readers of y read y, so that bias and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -63,7 +63,7 @@ from nnc.ops.quantization import (
 from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
 from nnc.ops.softmaxes import SOFTMAX
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
 
 QuantizationMode = Literal["weights", "dynamic"]
@@ -106,11 +106,40 @@ def quantize_products(
 ) -> tuple[QuantizedProduct, ...]:
     """Quantize the products and convolutions whose weights depend on `parameters` alone; all products, in order.
 
+    Those of loops and branches stay as they are, and come last.
+
     With `compare` nothing is replaced: each product has its quantized result beside its own.
     """
     work = _Quantization(graph, [graph.root(graph.own(symbol)) for symbol in parameters], mode, backend, compare)
     order = [key for key in graph.execs.toposort() if graph.execs[key].command.op in (GEMM, CONVOLUTION)]
-    return tuple(work.visit(key) for key in order)
+    return (*(work.visit(key) for key in order), *_inside(graph))
+
+
+def _inside(graph: SymbolicGraph) -> Iterator[QuantizedProduct]:
+    """Products in bodies of loops and branches, which stay as they are."""
+    waiting = [body for _, record in graph.execs.items() for _, body in bodies_of(record.command)]
+    while waiting:
+        body = waiting.pop(0)
+        one = body.graph
+        for record in (one.execs[key] for key in one.execs.toposort()):
+            waiting.extend(inner for _, inner in bodies_of(record.command))
+            if record.command.op in (GEMM, CONVOLUTION):
+                weights, shape = _present(record.inputs[1]), one.tensors[record.outputs[0]].spec.shape
+                name, nbytes = _name(one, body.parameters, weights), one.tensors[weights].spec.nbytes
+                op = record.command.op.name
+                yield QuantizedProduct(name, op, shape, nbytes, nbytes, "it is in a loop or a branch")
+
+
+def _name(graph: SymbolicGraph, given: Collection[TensorKey], weights: TensorKey) -> str:
+    """The name of the largest of the given tensors that the weights are made of."""
+    waiting, seen = [graph.root(weights)], set[TensorKey]()
+    while waiting:
+        key = waiting.pop()
+        if key not in seen:
+            seen.add(key)
+            waiting.extend(root for writer in graph.writers(key) for root in graph.roots(graph.execs[writer].inputs))
+    found = [graph.tensors[key] for key in sorted(seen & {*given})] or [graph.tensors[weights]]
+    return max(found, key=lambda one: one.spec.elements).name
 
 
 class _Quantization:
@@ -135,7 +164,7 @@ class _Quantization:
         before = weights.spec.nbytes
         channels = graph.tensors[result].spec.shape[-1]
         after = before if skipped else weights.spec.elements + 4 * channels
-        name, shape = self._name(weights.key), graph.tensors[result].spec.shape
+        name, shape = _name(graph, self.given, weights.key), graph.tensors[result].spec.shape
         row = QuantizedProduct(name, record.command.op.name, shape, before, after, skipped)
         if skipped:
             return row
@@ -256,19 +285,6 @@ class _Quantization:
 
     def _backend_of(self, command: Command[Any], specs: OptionalSpecs) -> str:
         return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), self.backend)
-
-    def _name(self, weights: TensorKey) -> str:
-        """The name of the largest parameter that the weights are made of."""
-        graph, waiting, seen = self.graph, [self.graph.root(weights)], set[TensorKey]()
-        while waiting:
-            key = waiting.pop()
-            if key not in seen:
-                seen.add(key)
-                waiting.extend(
-                    root for writer in graph.writers(key) for root in graph.roots(graph.execs[writer].inputs)
-                )
-        found = [graph.tensors[key] for key in sorted(seen & self.given)] or [graph.tensors[weights]]
-        return max(found, key=lambda one: one.spec.elements).name
 
 
 def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
