@@ -11,6 +11,8 @@ a strip with its zero border. The items of the second are vectors of channels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
@@ -20,7 +22,8 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.correlation_plan import Core, CorrelationProblem
 from nnc.core.classes import dataclass
 
-TILE_COLUMNS = 4
+# Outputs at a time: weights of few taps are in registers too, those of many are read anew for each tile.
+TILE_COLUMNS, MANY_TAPS_COLUMNS, FEW_TAPS = 4, 8, 9
 # Borders up to so many outputs wide are written out; one image is cut into so many items or more.
 MOST_BORDER, LEAST_ITEMS = 2, 8
 NANOSECONDS_PER_VECTOR = 0.5
@@ -229,27 +232,32 @@ class _Correlation:
     def _columns(self, v: _Vector, columns: Pair, left: Value, right: Value, across: int, taps: Sequence[Pair]) -> None:
         """Outputs [first, last) of a row, some at a time; image rows are `across` pixels apart."""
         b, p = self.b, self.p
-        whole = columns[0] + (columns[1] - columns[0]) // TILE_COLUMNS * TILE_COLUMNS
-        for first, last, count in ((columns[0], whole, TILE_COLUMNS), (whole, columns[1], 1)):
+        tile = MANY_TAPS_COLUMNS if len(taps) > FEW_TAPS else TILE_COLUMNS
+        whole = columns[0] + (columns[1] - columns[0]) // tile * tile
+        for first, last, count in ((columns[0], whole, tile), (whole, columns[1], columns[1] - whole)):
             if first == last:
                 continue
             with b.loop(first, last, count) as column:
                 place = b.offset(left, column * (p.column_step * p.channels), p.work)
                 # Neighbouring outputs share inputs, so all are read before the first output is written.
-                inputs = {
-                    pixel: b.load(place, (pixel[0] * across + pixel[1]) * p.channels, self.kind, v.mask)
-                    for pixel in sorted(
-                        {(down, step * p.column_step + over) for step in range(count) for down, over in taps}
-                    )
-                }
-                for step in range(count):
-                    total = v.start
-                    for down, over in taps:
-                        value = inputs[down, step * p.column_step + over]
-                        total = b.fma(value, v.weights[down, over], total)
+                totals = self._totals(v, count, place, across, taps)
+                for step, total in enumerate(totals):
                     if self.epilogue is not None:
                         total = self.epilogue.apply(b, total, v.extras)
                     b.store(b.cast(total, p.scalar), right, (column + step) * p.y_column, v.mask)
+
+    def _totals(self, v: _Vector, count: int, place: Value, across: int, taps: Sequence[Pair]) -> list[Value]:
+        """The sums of `count` outputs, kernel row by kernel row: a row of inputs and the sums are in registers."""
+        b, p = self.b, self.p
+        totals = [v.start] * count
+        for down, row in groupby(taps, itemgetter(0)):
+            right = [over for _, over in row]
+            pixels = sorted({step * p.column_step + over for step in range(count) for over in right})
+            inputs = {pixel: b.load(place, (down * across + pixel) * p.channels, self.kind, v.mask) for pixel in pixels}
+            for over in right:
+                weights, values = v.weights[down, over], [inputs[step * p.column_step + over] for step in range(count)]
+                totals = [b.fma(value, weights, total) for value, total in zip(values, totals, strict=True)]
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
