@@ -10,6 +10,7 @@ from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import Shape
 from nnc.ops.normalization import (
     BATCH_NORM,
+    BATCH_NORM_GRADIENT,
     LAYER_NORM,
     LAYER_NORM_GRADIENT,
     RMS_NORM,
@@ -47,6 +48,8 @@ def rows() -> Iterator[Case]:
                 channels = Argument(shape[-1:])
                 running = (Argument(shape[-1:], uniform, statistics), Argument(shape[-1:], positive, statistics))
                 yield Case(BATCH_NORM, attrs, (Argument(shape), channels, channels, *running), kinds, f"{number}")
+                given = (Argument(shape), Argument(shape), *running, channels)
+                yield Case(BATCH_NORM_GRADIENT, attrs, given, kinds, f"{number}")
     flat = (Argument((3, 4), constant(2.5)), None, None)
     yield Case(LAYER_NORM, NormalizationAttrs((1,), (1,)), flat, note="flat", smooth=False)
     yield Case(RMS_NORM, NormalizationAttrs((1,), (1,), 0.0), (Argument((3, 4), positive), None), note="no-epsilon")

@@ -9,7 +9,8 @@ Gradients, with u = g · scale and x̂ = (x - m) · r:
 
     x' = r · (u - mean u - x̂ · mean (u · x̂));   scale' = sum g · x̂;   bias' = sum g
 
-They read x, scale and the saved m and r; rms_norm has neither m nor `mean u`. Statistics of f16 and bf16 are f32.
+They read x, scale and the saved m and r; rms_norm has neither m nor `mean u`. Those of batch_norm are one operator: its
+means are bias' and scale' over the count of a channel. Statistics of f16 and bf16 are f32.
 Group and instance norm are layer norms of a view: axes may be any, and scale and bias lie along `parameter_axes`.
 """
 
@@ -153,6 +154,15 @@ def _infer_batch(attrs: BatchNormAttrs, specs: Specs) -> Specs:
     return (x, statistics, statistics, statistics, statistics)
 
 
+def _infer_batch_gradient(attrs: BatchNormAttrs, specs: Specs) -> Specs:
+    g, x, mean, inverse, scale = specs
+    statistics = replace(scale, dtype=statistics_dtype(x))
+    for name, got, need in (("g", g, x), ("mean", mean, statistics), ("inverse", inverse, statistics)):
+        _check_parameter("batch_norm_gradient", name, got, need)
+    _infer_batch(attrs, (x, scale, scale, statistics, statistics))
+    return (x, scale, scale)
+
+
 def over_channels(epsilon: float, rank: int) -> NormalizationAttrs:
     """Batch norm as a layer norm: statistics over all axes but the last."""
     return NormalizationAttrs(tuple(range(rank - 1)), (rank - 1,), epsilon)
@@ -193,6 +203,14 @@ def _composed_layer_gradient(attrs: NormalizationAttrs, inputs: Sequence[T]) -> 
 def _composed_rms_gradient(attrs: NormalizationAttrs, inputs: Sequence[T]) -> tuple[T, ...]:
     g, x, inverse, *scale = inputs
     return (_data_gradient(attrs, g, x, None, inverse, scale[0] if scale else None),)
+
+
+def _composed_batch_gradient(rule: BatchNormAttrs, inputs: Sequence[T]) -> tuple[T, ...]:
+    g, x, *saved, scale = inputs
+    attrs = over_channels(rule.epsilon, x.spec.rank)
+    mean, inverse = (reshape(one, statistics_shape(x.shape, attrs.axes)) for one in saved)
+    by_scale = reduce_sum(multiply(g, _unit(x, mean, inverse)), attrs.axes)
+    return _data_gradient(attrs, g, x, mean, inverse, scale), by_scale, reduce_sum(g, attrs.axes)
 
 
 def _fused_gradient(
@@ -276,8 +294,10 @@ def _batch_gradient(call: Applied[BatchNormAttrs], gradients: Gradients) -> Grad
     g, g_mean, g_variance, g_saved, g_inverse = gradients
     x, scale = call.inputs[:2]
     attrs, momentum = over_channels(call.attrs.epsilon, x.spec.rank), call.attrs.momentum
-    mean, inverse = (reshape(saved, spread_shape(x.shape, attrs.parameter_axes)) for saved in call.outputs[3:])
+    mean = reshape(call.outputs[3], spread_shape(x.shape, attrs.parameter_axes))
     count = _count(x, attrs.axes)
+    command = Command(BATCH_NORM_GRADIENT, call.attrs)
+    by_output = (None, None, None) if g is None else g.apply(command, (g, x, *call.outputs[3:], scale))
     by_mean = _total([None if g_mean is None else affine(g_mean, 1.0 - momentum), g_saved])
     by_variance = _total(
         [
@@ -286,14 +306,13 @@ def _batch_gradient(call: Applied[BatchNormAttrs], gradients: Gradients) -> Grad
         ]
     )
     parts = (
-        None if g is None else _fused_gradient(attrs, g, x, mean, inverse, scale),
+        by_output[0],
         None if by_mean is None else _by_mean(by_mean, x, count),
         None if by_variance is None else _by_variance(by_variance, x, mean, count),
     )
     return (
         _total(parts),
-        None if g is None else _scale_gradient(attrs, g, x, mean, inverse),
-        None if g is None else _sum_to_parameter(attrs, g),
+        *by_output[1:],
         None if g_mean is None else affine(g_mean, momentum),
         None if g_variance is None else affine(g_variance, momentum),
     )
@@ -391,8 +410,22 @@ BATCH_NORM = operator(
     example=Example(BatchNormAttrs(), (MATRIX, *(ROW,) * 4), wide=(3, 4)),
     doc="y = (x - m) · r · scale + bias, m and r per channel; mean' = momentum · mean + (1 - momentum) · m",
 )
+BATCH_NORM_GRADIENT = operator(
+    "batch_norm_gradient",
+    BatchNormAttrs,
+    ("g", "x", "mean", "inverse", "scale"),
+    ("y", "scale_gradient", "bias_gradient"),
+    infer=_infer_batch_gradient,
+    gradient=by_decomposition(_composed_batch_gradient),
+    inplace=Inplace(allowed=((0, 0), (1, 0))),
+    precision=Precision(Runs.FOLLOW, (2, 3)),
+    work=per_element(14),
+    batched=batched_within(axis=-1),
+    example=Example(BatchNormAttrs(), (MATRIX, MATRIX, *(ROW,) * 3), wide=(2, 3)),
+    doc="scale' = sum g · x̂, bias' = sum g, y = r · scale · (g - mean g - x̂ · mean (g · x̂)), per channel",
+)
 
-OPERATORS = (LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT, BATCH_NORM)
+OPERATORS = (LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT, BATCH_NORM, BATCH_NORM_GRADIENT)
 
 
 # ---- functions

@@ -75,10 +75,20 @@ def batch_norm(attrs: BatchNormAttrs, inputs: Inputs, outputs: Outputs) -> None:
         write(output, value.reshape(output.shape))
 
 
+def batch_norm_gradient(attrs: BatchNormAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """scale' = sum g · x̂, bias' = sum g, y = r · scale · (g - mean g - x̂ · mean (g · x̂)) per channel."""
+    g, x, mean, inverse, scale = (widen(array).astype(np.float64) for array in inputs)
+    rule, unit = over_channels(attrs.epsilon, x.ndim), (x - mean) * inverse
+    write(outputs[0], inverse * scale * (g - mean_of(g, rule) - unit * mean_of(g * unit, rule)))
+    write(outputs[1], np.sum(g * unit, axis=rule.axes))
+    write(outputs[2], np.sum(g, axis=rule.axes))
+
+
 ROWS: Rows = {
     ops.LAYER_NORM: layer_norm,
     ops.LAYER_NORM_GRADIENT: layer_norm_gradient,
     ops.RMS_NORM: rms_norm,
     ops.RMS_NORM_GRADIENT: rms_norm_gradient,
     ops.BATCH_NORM: batch_norm,
+    ops.BATCH_NORM_GRADIENT: batch_norm_gradient,
 }

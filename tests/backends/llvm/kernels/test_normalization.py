@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, scalar_of
@@ -51,4 +53,8 @@ def test_batch_norm_and_its_gradient(shape: tuple[int, int]) -> None:
     check(forward, [x, scale, bias, old, wide], wanted, spread=200.0)
     saved = [mean[0].astype(np.float32), inverse[0].astype(np.float32)]
     want = slope(g, x, saved, scale, 0)
-    check(ColumnNormalization(True, scalar_of(x), rows, columns, EPSILON), [g, x, *saved, scale], [want], spread=200.0)
+    backward = ColumnNormalization(True, scalar_of(x), rows, columns, EPSILON)
+    check(backward, [g, x, *saved, scale], [want], spread=200.0)
+    sums = ((g * (x.astype(np.float64) - saved[0]) * saved[1]).sum(0), g.astype(np.float64).sum(0))
+    wanted = [want, *(one.astype(np.float32) for one in sums)]
+    check(replace(backward, sums=True), [g, x, *saved, scale], wanted, spread=200.0)

@@ -257,10 +257,17 @@ def _batch_norm(attrs: BatchNormAttrs, inputs: Views, outputs: Views) -> Generat
     return ColumnNormalization(False, x.scalar, rows, columns, attrs.epsilon, attrs.momentum)
 
 
+def _batch_gradient(attrs: BatchNormAttrs, inputs: Views, outputs: Views) -> Generator:
+    x = inputs[1]
+    rows, columns = math.prod(x.shape[:-1]), x.shape[-1]
+    return ColumnNormalization(True, x.scalar, rows, columns, attrs.epsilon, sums=True)
+
+
 ROWS: Rows = {
     ops.LAYER_NORM: KernelRow(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
     ops.RMS_NORM: KernelRow(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
     ops.LAYER_NORM_GRADIENT: KernelRow(_layer_gradient, _norm_gradient(2)),
     ops.RMS_NORM_GRADIENT: KernelRow(_rows_of_norm(RowNorm.RMS_GRADIENT, 3), _norm_gradient(1)),
     ops.BATCH_NORM: KernelRow(_batch_norm, _batch),
+    ops.BATCH_NORM_GRADIENT: KernelRow(_batch_gradient, _batch),
 }

@@ -30,7 +30,7 @@ class ColumnNormalization(WithoutScratch):
     """rows x columns, statistics of each column: batch norm's training step, or the data gradient of such a norm.
 
     Operands of the step: x, scale, bias, mean, variance; y, mean', variance', saved mean, saved r. Of the gradient:
-    g, x, saved mean, saved r, and scale where there is one; y.
+    g, x, saved mean, saved r, and scale where there is one; y, and with `sums` the gradients of scale and bias.
     """
 
     gradient: bool
@@ -40,6 +40,7 @@ class ColumnNormalization(WithoutScratch):
     epsilon: float
     momentum: float = 0.0
     scale: bool = True
+    sums: bool = False
 
     @property
     def length(self) -> int:
@@ -84,7 +85,7 @@ class _Columns:
         self.vectors = min(ACCUMULATORS, ceiling(problem.columns, self.lanes))
         self.block = self.vectors * self.lanes
         self.blocks = ceiling(problem.columns, self.block)
-        self.memory = writer.argument(5 + problem.scale if problem.gradient else 10)
+        self.memory = writer.argument(5 + problem.scale + 2 * problem.sums if problem.gradient else 10)
 
     def _masks(self, column: Value) -> list[Value | None]:
         rest = self.problem.columns - column
@@ -108,6 +109,12 @@ class _Columns:
         place = self.b.offset(pointer, column, self.scalar)
         for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
             self.b.store(value, place, j * self.lanes, mask)
+
+    def _put(self, values: Sequence[Value], pointer: Value, place: Value, masks: Sequence[Value | None]) -> None:
+        """The block's vectors of a line of an operand like x."""
+        start = self.b.offset(pointer, place, self.stored)
+        for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
+            self.b.store(self.b.cast(value, self.stored), start, j * self.lanes, mask)
 
     def _slot(self, part: Value | int, which: int) -> Value:
         """Where number `which` of a part lies."""
@@ -201,8 +208,11 @@ class _Columns:
 
     def _combine_products(self, column: Value, masks: Sequence[Value | None]) -> None:
         for which in (0, 1):
-            means = [total / float(self.problem.rows) for total in self._over_parts(column, masks, which)]
+            totals = self._over_parts(column, masks, which)
+            means = [total / float(self.problem.rows) for total in totals]
             self._save(means, self._slot(self.problem.parts, which), column, masks)
+            if self.problem.sums:
+                self._put(totals, self.w.argument(6 + self.problem.scale - which), column, masks)
 
     def _combine_moments(self, column: Value, masks: Sequence[Value | None]) -> None:
         """m = sum n_p m_p / n; sum of squares = sum (s_p + n_p (m_p - m)^2)"""
@@ -248,9 +258,7 @@ class _Columns:
             rule = self._gradient_rule(column, masks) if problem.gradient else self._forward_rule(column, masks)
             y = self.w.argument(4 + problem.scale if problem.gradient else 5)
             with b.loop(low, high) as row:
-                place = b.offset(y, row * problem.columns + column, self.stored)
-                for j, (value, mask) in enumerate(zip(rule(row), masks, strict=True)):
-                    b.store(b.cast(value, self.stored), place, j * self.lanes, mask)
+                self._put(rule(row), y, row * problem.columns + column, masks)
 
     def _forward_rule(self, column: Value, masks: Sequence[Value | None]) -> Callable[[Value], list[Value]]:
         zero = self.b.constant(0)
