@@ -44,6 +44,10 @@ CASES = {
     "depthwise, ragged channels, stride": problem(2, (9, 7), 37, (3, 3), 37, stride=2, border=1, groups=37),
     "depthwise, dilated, many rows": problem(1, (70, 40), 48, (3, 5), 48, border=2, dilation=2, groups=48),
     "depthwise, kernel below stride": problem(1, (9, 9), 20, (2, 2), 20, stride=3, groups=20),
+    "groups of 4, ragged channels": problem(2, (9, 10), 36, (3, 3), 36, border=1, groups=9),
+    "groups of 2, stride": problem(1, (8, 9), 20, (3, 3), 20, stride=2, border=1, groups=10),
+    "groups of 4, dilated, wide border": problem(1, (7, 6), 20, (3, 3), 20, border=3, dilation=3, groups=5),
+    "groups of 8": problem(1, (6, 6), 16, (3, 3), 16, border=1, groups=2),
     "depthwise, wide border": problem(1, (2, 2), 20, (5, 5), 20, border=4, groups=20),
     "patches": problem(2, (4, 4), 32, (2, 2), 48, stride=2),
     "kernel below stride": problem(2, (9, 9), 3, (2, 2), 7, stride=3),
@@ -97,7 +101,14 @@ def test_f32(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["stride", "depthwise", "depthwise, ragged channels, stride", "weights in pieces, stride"]
+    "case",
+    [
+        "stride",
+        "depthwise",
+        "depthwise, ragged channels, stride",
+        "groups of 4, ragged channels",
+        "weights in pieces, stride",
+    ],
 )
 def test_epilogues(case: str) -> None:
     c = CASES[case]
@@ -144,3 +155,8 @@ def test_weights_in_pieces_take_no_workspace(case: str) -> None:
 def test_packed_weights_are_small_against_the_images(size: int, channels: int) -> None:
     c = problem(1, (size, size), channels, (3, 3), channels, border=1)
     assert forward(c, bias=False).best.workspace(host_target()) < 4 * 2 * 4 * size * size * channels
+
+
+@pytest.mark.parametrize(("case", "kernel"), [("groups of 2, stride", Depthwise), ("groups of 8", Correlation)])
+def test_groups_that_fill_a_part_of_a_vector_share_it(case: str, kernel: type[Depthwise | Correlation]) -> None:
+    assert isinstance(forward(CASES[case], bias=False).best, kernel)

@@ -17,7 +17,7 @@ from nnc.backends.llvm.frame.kernel import Generator
 from nnc.backends.llvm.ir.builder import F32, Scalar
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.correlation_plan import Core, CorrelationProblem, Weights
-from nnc.backends.llvm.kernels.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise
+from nnc.backends.llvm.kernels.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise, is_narrow
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.weight_gradient import WeightGradient
 from nnc.backends.llvm.kernels.winograd import Winograd
@@ -99,7 +99,8 @@ class Algorithms:
     @property
     def written_out(self) -> Correlation | Depthwise:
         """The correlation."""
-        return Depthwise(self.problem) if is_depthwise(self.problem) else Correlation(self.problem)
+        apart = is_depthwise(self.problem) or is_narrow(self.problem)
+        return Depthwise(self.problem) if apart else Correlation(self.problem)
 
 
 def _tiles(
