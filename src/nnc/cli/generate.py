@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -18,6 +18,7 @@ from nnc.core.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS
 from nnc.errors import DataError, UsageError
 from nnc.nn import load_checkpoint, read_position, stream
+from nnc.symbolic.passes import QuantizationMode
 
 MAX_SEED = 2**63 - 1
 MAX_LENGTH = 2**31 - 1
@@ -30,6 +31,9 @@ TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many of the 
 TopP = Annotated[float | None, typer.Option(help="Draw from the fewest that are so likely together.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always the likeliest character: nothing is drawn.")]
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same text.")]
+Quantize = Annotated[
+    str | None, typer.Option(metavar="weights|dynamic", help="Have weights in 8 bits; dynamic: activations too.")
+]
 
 
 def generate(
@@ -41,6 +45,7 @@ def generate(
     top_p: TopP = None,
     greedy: Greedy = False,
     seed: Seed = 0,
+    quantize: Quantize = None,
     backend: BackendName = "",
     threads: Threads = None,
     no_cache: NoCache = False,
@@ -68,7 +73,9 @@ def generate(
         unknown = prompt[codes.index(UNKNOWN)]
         raise DataError("--prompt", got=f"{unknown!r}", need=f"the {len(characters)} characters of its training")
     heat = TEMPERATURE if temperature is None and not greedy else temperature
-    tokens = stream(model, codes, length, temperature=heat, top_k=top_k, top_p=top_p, seed=seed, sliding=True)
+    mode = cast("QuantizationMode | None", quantize)
+    source = model if mode is None else model.freeze_generation(quantize=mode)
+    tokens = stream(source, codes, length, temperature=heat, top_k=top_k, top_p=top_p, seed=seed, sliding=True)
     written = (f"{REPLACEMENT}{characters}"[token] for token in tokens)
     if json:
         text = "".join(written)

@@ -14,6 +14,7 @@ from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes
 from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.evaluation import dynamic_evaluate
 from nnc.nn.event_files import TensorBoardLog
+from nnc.nn.frozen_generation import FrozenGeneration
 from nnc.nn.functional import Functional, Lambda
 from nnc.nn.generation import generate, stream
 from nnc.nn.initialized import Initialized
@@ -241,6 +242,7 @@ __all__ = [
     "stream",
     "Callback",
     "History",
+    "FrozenGeneration",
     "Functional",
     "Input",
     "Lambda",

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Size, checked, shown
 from nnc.core.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.nn.frozen_generation import FrozenGeneration
 from nnc.nn.model import Model
 from nnc.nn.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.steps import ModelStep
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
 Scores: TypeAlias = NDArray[np.float64]
+TokenModel: TypeAlias = Model | FrozenGeneration
 
 
 class Reader(Protocol):
@@ -45,7 +47,7 @@ class Reader(Protocol):
 class CachedReader:
     """A batch of `count` rows, each with room for `length` tokens in caches of its own."""
 
-    def __init__(self, model: Model, count: int, length: int) -> None:
+    def __init__(self, model: TokenModel, count: int, length: int) -> None:
         self._model, self._count, self._length = model, count, length
         self._caches: dict[str, Tensor] = {}
         self._next = self._step(1)
@@ -110,7 +112,7 @@ class RereadingReader:
 
 @overload
 def generate(
-    model: Model,
+    model: TokenModel,
     prompt: NDArray[np.integer] | Sequence[int],
     length: Count = ...,
     *,
@@ -124,7 +126,7 @@ def generate(
 ) -> list[int]: ...
 @overload
 def generate(
-    model: Model,
+    model: TokenModel,
     prompt: Sequence[Tokens],
     length: Count = ...,
     *,
@@ -138,7 +140,7 @@ def generate(
 ) -> list[list[int]]: ...
 @checked
 def generate(
-    model: Model,
+    model: TokenModel,
     prompt: Sequence[Any] | NDArray[np.integer],
     length: Count = 50,
     *,
@@ -175,7 +177,7 @@ def generate(
 
 @checked
 def stream(
-    model: Model,
+    model: TokenModel,
     prompt: Tokens,
     length: Count = 50,
     *,
@@ -204,7 +206,7 @@ def stream(
 
 
 def _slide(
-    model: Model, row: list[int], length: int, choice: TokenChoice, stop: frozenset[int], *, cache: bool
+    model: TokenModel, row: list[int], length: int, choice: TokenChoice, stop: frozenset[int], *, cache: bool
 ) -> Iterator[int]:
     limit = model.inputs[0].shape[0]
     generators = [choice.generator(0)]
@@ -224,16 +226,18 @@ def _half(limit: int) -> int:
     return max(limit // 2, 1)
 
 
-def _reader(model: Model, count: int, rows: Sequence[Sequence[int]], length: int, *, cache: bool) -> Reader:
+def _reader(model: TokenModel, count: int, rows: Sequence[Sequence[int]], length: int, *, cache: bool) -> Reader:
     _check_reading(model, cache=cache)
-    if cache and not model.cache_obstacle():
+    if isinstance(model, FrozenGeneration) or (cache and not model.cache_obstacle()):
         return CachedReader(model, count, max(map(len, rows)) + length)
     return RereadingReader(model)
 
 
-def _check_reading(model: Model, *, cache: bool) -> None:
+def _check_reading(model: TokenModel, *, cache: bool) -> None:
     """UsageError where a model can neither keep what it read nor read other numbers of tokens."""
     why = model.cache_obstacle() if cache else "none is wanted"
+    if why and isinstance(model, FrozenGeneration):
+        raise UsageError("generate", got="a frozen generation without a cache", need="cache=True, or the model itself")
     if why and not any(model.open):
         got = f"a model of exactly {model.inputs[0].shape[0]} tokens, without a cache ({why})"
         raise UsageError("generate", got=got, need="any number of tokens", fix="Model(layer, (UpTo(n),), …)")
@@ -307,7 +311,9 @@ def _search(
 # ---- checks
 
 
-def _rows_of(model: Model, prompt: Sequence[Any] | NDArray[np.integer], length: int) -> tuple[list[list[int]], bool]:
+def _rows_of(
+    model: TokenModel, prompt: Sequence[Any] | NDArray[np.integer], length: int
+) -> tuple[list[list[int]], bool]:
     """Prompts as lists of tokens, and whether there was one alone."""
     _check_kind(model)
     nested = [part for part in prompt if isinstance(part, Sequence | np.ndarray)]
@@ -326,7 +332,7 @@ def _rows_of(model: Model, prompt: Sequence[Any] | NDArray[np.integer], length: 
     return checked_rows, single
 
 
-def _check_kind(model: Model) -> None:
+def _check_kind(model: TokenModel) -> None:
     """UsageError unless the model takes tokens and gives scores for each."""
     fits = len(model.inputs) == len(model.outputs) == 1 and len(model.inputs[0].shape) == 1
     fits = fits and model.inputs[0].dtype.kind == "int" and len(model.outputs[0].shape) == 2
@@ -335,7 +341,7 @@ def _check_kind(model: Model) -> None:
         raise UsageError("generate", got=got, need="integers [steps] to scores [steps, vocabulary]")
 
 
-def _tokens_of(model: Model, row: Tokens, place: int) -> list[int]:
+def _tokens_of(model: TokenModel, row: Tokens, place: int) -> list[int]:
     vocabulary = model.outputs[0].shape[-1]
     if len(row) == 0:
         raise DataError("generate", got=f"an empty prompt {place}", need="at least one token")
@@ -347,6 +353,6 @@ def _tokens_of(model: Model, row: Tokens, place: int) -> list[int]:
     return [int(token) for token in row]
 
 
-def _stops(model: Model, stop: Iterable[int]) -> frozenset[int]:
+def _stops(model: TokenModel, stop: Iterable[int]) -> frozenset[int]:
     found = tuple(stop)
     return frozenset(_tokens_of(model, found, 0)) if found else frozenset()

@@ -28,6 +28,7 @@ from nnc.errors import (
     NotFiniteError,
     UsageError,
 )
+from nnc.nn.frozen_generation import FrozenGeneration, freeze_generation
 from nnc.nn.functional import Functional
 from nnc.nn.html import table_of
 from nnc.nn.initializers import generator_for
@@ -515,6 +516,21 @@ class Model:
         frozen = program.step.compiled.rebind(own)
         frozen.clear()
         return replace(program.step, compiled=frozen)
+
+    @checked
+    def freeze_generation(self, batch: Count = 1, *, quantize: QuantizationMode | None = None) -> FrozenGeneration:
+        """What `generate` takes in the place of this model: with weights of its own, those that the model has now.
+
+        All programs of a generation share them, with `quantize` in 8 bits, as `freeze` has them; `batch` is the usual
+        number of rows, and any other is served too. UsageError for a model that cannot keep what it read.
+        """
+        _, rows, capacity = self._sizes.generation_key(batch)
+
+        def take() -> FrozenGeneration:
+            sizes = (rows, capacity)
+            return freeze_generation(self._builder(), self.tensors(), self.outputs, self.precision, sizes, quantize)
+
+        return self.between_updates("freeze", take)
 
     @checked
     def quantization_report(self, inputs: Values, quantize: QuantizationMode = "dynamic") -> QuantizationReport:

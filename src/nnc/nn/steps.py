@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -50,6 +51,7 @@ from nnc.symbolic.passes import (
     simplify,
 )
 from nnc.symbolic.passes.precision import lower_precision
+from nnc.symbolic.value_names import value_names
 
 # One array for a model of one input (or one target), else a tuple of them.
 Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
@@ -69,6 +71,8 @@ GENERATE = "generate"
 CACHE = "cache."
 # Of caches in a trace; no other size there is the same.
 TRACED_CAPACITY = 11
+# Inputs, targets and results of a step.
+Ends: TypeAlias = tuple[tuple[Symbol, ...], tuple[Symbol, ...], tuple[Symbol, ...]]
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
 TRAINING = ("train", "backward")
@@ -129,6 +133,47 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Freezing:
+    """How steps of a generation read weights that all of them share."""
+
+    quantization: QuantizationMode | None = None
+
+
+@dataclass(slots=True, eq=False)
+class FrozenGraph:
+    """A graph without the work on weights, which `before` does; `given` are the model's tensors by path."""
+
+    graph: SymbolicGraph
+    given: Mapping[str, Symbol]
+    wanted: tuple[Symbol, ...]
+    before: Beforehand
+    reports: tuple[Report, ...]
+
+    @property
+    def fixed(self) -> tuple[Symbol, ...]:
+        """What stays from run to run."""
+        return (*self.given.values(), *self.before.results)
+
+    @property
+    def read(self) -> tuple[Symbol, ...]:
+        """What of it is read."""
+        return tuple(symbol for symbol in self.fixed if self.graph.readers(symbol.key))
+
+    def convert(self, work: Callable[[], Counter[str]]) -> None:
+        """Have `work` put what is fixed into blocks, and take that out of the graph too."""
+        execs, fixed = len(self.graph.execs), self.fixed
+        fired = work()
+        self.before = self.before.followed_by(precompute(self.graph, fixed, self.wanted))
+        self.reports += (Report("blocks", execs, len(self.graph.execs), fired),)
+
+    def names(self) -> dict[str, Symbol]:
+        """What is fixed, by the names of its values: those of parameters are their paths."""
+        known = {self.before.parameters[symbol].key: path for path, symbol in self.given.items()}
+        names = value_names(self.before.graph, known)
+        return {**self.given, **{names[inner.key]: symbol for symbol, inner in self.before.results.items()}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StepBuilder:
     """What steps of a model are made of; `inputs` have shapes without the batch, the first axis `open` for some."""
 
@@ -149,6 +194,7 @@ class StepBuilder:
     passes: tuple[Pass, ...]
     autotune: TuneOptions | bool
     deterministic: bool
+    freezing: Freezing | None = None
 
     @RareCollections()
     def build(self, kind: str, batch: int, precision: DType | None, length: int = 0) -> PlannedStep:
@@ -169,7 +215,8 @@ class StepBuilder:
         if family == "predict":
             return self._program(graph, given, (inputs, (), outputs), {}, precision)
         if family == "freeze":
-            return self._frozen(graph, given, inputs, outputs, precision, kind.partition("+")[2])
+            quantization = typing.cast("QuantizationMode | None", kind.partition("+")[2] or None)
+            return self._frozen(graph, given, inputs, outputs, precision, quantization)
         targets = tuple(self._target(graph, *pair) for pair in zip(self.losses, outputs, strict=True))
         triples = tuple(zip(self.losses, outputs, targets, strict=True))
         if padded:
@@ -202,6 +249,30 @@ class StepBuilder:
         capacity: int,
         precision: DType | None,
     ) -> PlannedStep:
+        """The step of `_generation`, over the weights of the model or frozen ones."""
+        parameters = dict(given)
+        ends, carry = self._generation(graph, given, batch, steps, capacity)
+        if self.freezing is None:
+            return self._program(graph, given, ends, carry, precision)
+        made = self._without_weights(graph, parameters, (*ends[2], *carry), precision, self.freezing.quantization)
+        read = frozenset(made.read)
+        own = {name: symbol for name, symbol in made.names().items() if symbol in read}
+        own |= {name: symbol for name, symbol in given.items() if name.startswith(CACHE)}
+        compiled = self._lower(graph, ends[2], dict.fromkeys(own.values()), carry)
+        return PlannedStep(ModelStep(compiled, *ends, made.reports), own, precision, made.before, made.read)
+
+    def frozen_generation(self, batch: int, steps: int, capacity: int, precision: DType | None) -> FrozenGraph:
+        """The graph of such a step without the work on weights, which all lie in order."""
+        assert self.freezing is not None
+        graph = SymbolicGraph(GENERATE)
+        given: dict[str, Symbol] = {path: graph.input(row.spec, path) for path, row in self.specs.items()}
+        parameters = dict(given)
+        ends, carry = self._generation(graph, given, batch, steps, capacity)
+        return self._without_weights(graph, parameters, (*ends[2], *carry), precision, self.freezing.quantization)
+
+    def _generation(
+        self, graph: SymbolicGraph, given: dict[str, Symbol], batch: int, steps: int, capacity: int
+    ) -> tuple[Ends, dict[Symbol, Symbol]]:
         """Scores of what follows the last of `steps` new tokens in each row, whose caches hold `capacity` tokens.
 
         Inputs are tokens[batch, steps], their positions, and ends[batch], which of them is the last one.
@@ -230,7 +301,7 @@ class StepBuilder:
 
         (scores,) = self._scores(given, tokens, StepCache(positions, extend, wanted))
         scores = reshape(wanted(scores), (batch, scores.shape[2]))
-        return self._program(graph, given, ((tokens, positions, ends), (), (scores,)), carry, precision)
+        return ((tokens, positions, ends), (), (scores,)), carry
 
     def trace_generation(self, steps: int) -> Built:
         """The graph of new tokens alone: caches are inputs, and where tokens stand in their rows is one."""
@@ -416,7 +487,7 @@ class StepBuilder:
         self,
         graph: SymbolicGraph,
         given: Mapping[str, Symbol],
-        ends: tuple[tuple[Symbol, ...], tuple[Symbol, ...], tuple[Symbol, ...]],
+        ends: Ends,
         carry: Mapping[Symbol, Symbol],
         precision: DType | None,
     ) -> PlannedStep:
@@ -435,28 +506,37 @@ class StepBuilder:
         inputs: tuple[Symbol, ...],
         outputs: tuple[Symbol, ...],
         precision: DType | None,
-        quantization: str,
+        quantization: QuantizationMode | None,
     ) -> PlannedStep:
-        # Before the precision is lowered, so that weights are rounded once.
-        reports = simplify(graph, outputs, (Pass.FROZEN_BATCH_NORM,), backend=self.backend)
-        if quantization:
-            mode = typing.cast("QuantizationMode", quantization)
-            quantize_products(graph, given.values(), mode, self.backend)
-        if precision is not None:
-            lower_precision(graph, outputs, precision)
-        before = precompute(graph, given.values(), outputs)
-        reports += simplify(graph, outputs, self.passes, backend=self.backend)
-        fixed = (*given.values(), *before.results)
-        execs = len(graph.execs)
+        made = self._without_weights(graph, given, outputs, precision, quantization)
         tuning = checked_tuning("freeze", self.autotune, self.deterministic)
-        blocked = assign_blocks(graph, outputs, fixed, self.backend, tuning)
-        before = before.followed_by(precompute(graph, fixed, outputs))
-        reports += (Report("blocks", execs, len(graph.execs), blocked),)
-        frozen = tuple(symbol for symbol in (*given.values(), *before.results) if graph.readers(symbol.key))
+        made.convert(lambda: assign_blocks(graph, outputs, made.fixed, self.backend, tuning))
+        before, frozen = made.before, made.read
         ready = [before.results[symbol] for symbol in frozen if symbol in before.results]
         simplify(before.graph, ready, self.passes, backend=self.backend)
         compiled = self._lower(graph, outputs, dict.fromkeys(frozen), {})
-        return PlannedStep(ModelStep(compiled, inputs, (), outputs, reports), given, precision, before, frozen)
+        step = ModelStep(compiled, inputs, (), outputs, made.reports)
+        return PlannedStep(step, given, precision, before, frozen)
+
+    def _without_weights(
+        self,
+        graph: SymbolicGraph,
+        given: Mapping[str, Symbol],
+        wanted: tuple[Symbol, ...],
+        precision: DType | None,
+        quantization: QuantizationMode | None,
+    ) -> FrozenGraph:
+        # Before the precision is lowered, so that weights are rounded once. In a generation what is folded would depend
+        # on how many tokens a program reads, and weights are those of all programs.
+        folding = (Pass.FROZEN_BATCH_NORM,) if self.freezing is None else ()
+        reports = simplify(graph, wanted, folding, backend=self.backend)
+        if quantization:
+            quantize_products(graph, given.values(), quantization, self.backend)
+        if precision is not None:
+            lower_precision(graph, wanted, precision)
+        before = precompute(graph, given.values(), wanted)
+        reports += simplify(graph, wanted, self.passes, backend=self.backend)
+        return FrozenGraph(graph, given, wanted, before, reports)
 
     def products(self, batch: int, length: int) -> tuple[SymbolicGraph, dict[str, Symbol], tuple[Symbol, ...]]:
         """The graph that a frozen step of `batch` examples is made of, as quantization finds it: weights and inputs."""
