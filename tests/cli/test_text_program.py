@@ -36,6 +36,8 @@ def test_a_text_is_learned_foreseen_and_written(call, text) -> None:
     assert set(written["text"]) <= set("".join(WORDS) + " \n")
     assert call(*options, "--seed", "3").out == f"the c{written['text']}\n"
     assert call(*options, "--seed", "4").out != f"the c{written['text']}\n"
+    quantized = json.loads(call(*options, "--quantize", "weights", "--json").out)
+    assert len(quantized["text"]) == 20
     best = call(*options, "--greedy").out
     assert best == call(*options, "--top-k", "1").out == call(*options, "--top-p", "0.001", "--temperature", "2").out
 
@@ -88,6 +90,7 @@ def test_bad_arguments_of_a_generation_are_refused(call, untrained: str) -> None
         (["--top-k", "0"], "--top-k"),
         (["--length", "0"], "--length"),
         (["--greedy", "--top-k", "2"], "one or the other"),
+        (["--quantize", "half"], "quantize"),
     ):
         assert words in call("generate", untrained, *arguments).complaint(), arguments
 
