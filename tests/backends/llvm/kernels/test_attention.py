@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random
 
-from nnc.backends.llvm.ir.builder import F32, F64
+from nnc.backends.llvm.ir.builder import BOOL, F32, F64
 from nnc.backends.llvm.kernels.attention import Attention
 
 
@@ -44,3 +44,18 @@ def test_forward_and_gradient(causal: bool, sizes: tuple[int, int, int, int, int
         check(problem, arrays[1:], results, spread=20.0)
         wanted = [np.ascontiguousarray(result, dtype) for result in backward]
         check(replace(problem, gradient=True), [*arrays, *results], wanted, spread=20.0)
+
+
+@pytest.mark.parametrize("rows", [70, 1])
+def test_columns_behind_all_that_a_mask_shows_are_not_read(rows: int) -> None:
+    # Each row sees one column more than the last; the second half of 70 sees nothing, and is 0.
+    seen = np.arange(300) <= 10 + np.arange(rows)[:, None]
+    seen[35:] = False
+    q, k, v = random((1, rows, 2, 16)), random((1, 300, 2, 16), seed=1), random((1, 300, 2, 16), seed=2)
+    powers = np.where(seen, np.exp(0.3 * np.einsum("bihd,bjhd->bhij", q, k).astype(np.float64)), 0.0)
+    total = powers.sum(-1)
+    lse = np.where(total > 0, np.log(np.where(total > 0, total, 1.0)), np.inf).astype(np.float32)
+    y = np.einsum("bhij,bjhe->bihe", powers / np.where(total > 0, total, 1.0)[..., None], v).astype(np.float32)
+    k[:, 128:], v[:, 128:] = np.nan, np.nan
+    problem = Attention(F32, 1, rows, 300, 2, 2, 16, 16, 0.3, False, BOOL, (rows * 300, 0, 300, 1))
+    check(problem, [q, k, v, seen[None, None]], [y, lse], spread=20.0)

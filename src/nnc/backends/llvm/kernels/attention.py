@@ -43,6 +43,8 @@ NANOSECONDS_PER_MOVE = 0.15
 FEW_ROWS = 16
 # Rows whose scores become powers side by side.
 ROWS_TOGETHER = 4
+# Registers of columns of a mask that are looked at together.
+COLUMNS_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ class _AttentionWriter:
         self.lanes = problem.lanes(self.b.target)
         self.padded = problem.padded(self.b.target)
         self.vector = Type(self.scalar, self.lanes)
+        # Columns that a mask lets no row of the block see begin here, where that was looked for.
+        self.limit: Value | None = None
 
     def head(self, operand: int, batch: Value, position: Value, count: int, heads: int, features: int) -> Matrix:
         """Rows of one head of an operand [batch, count, heads, features]."""
@@ -170,6 +174,8 @@ class _AttentionWriter:
     def seen(self, rows_end: Value) -> Value:
         """How many columns the rows before `rows_end` see."""
         p = self.problem
+        if self.limit is not None:
+            return self.limit
         if not p.causal:
             return self.b.constant(p.columns)
         return self.b.greatest(self.b.least(rows_end + (p.columns - p.rows), p.columns), 0)
@@ -238,18 +244,19 @@ class _ScoreRows:
         """A number of each row."""
         return [self.b.fold(part, combine) for part in self._parts(value)]
 
-    def masked(self, score: Value, index: Value) -> Value:
-        """The scores with the operand mask applied."""
+    def masked(self, score: Value, index: Value, part: Value | None) -> Value:
+        """The scores with the operand mask applied; those outside `part` are not looked at."""
         if self.writer.problem.mask is None:
             return score
-        parts = zip(self._parts(score), self._masks, self.seen, strict=True)
-        return self.b.join([mask(part, index, self.b.mask(seen - index, self.lanes)) for part, mask, seen in parts])
+        inside = [None] * len(self.places) if part is None else self._parts(part)
+        parts = zip(self._parts(score), self._masks, inside, strict=True)
+        return self.b.join([mask(score, index, one) for score, mask, one in parts])
 
     def _parts(self, value: Value) -> list[Value]:
         starts = range(0, value.type.lanes, self.lanes)
         return [self.b.shuffle(value, value, range(start, start + self.lanes)) for start in starts]
 
-    def _mask(self, batch: Value, head: Value, row: Value) -> Callable[[Value, Value, Value], Value]:
+    def _mask(self, batch: Value, head: Value, row: Value) -> Callable[[Value, Value, Value | None], Value]:
         """score(s, column, mask) of one row"""
         b, p = self.b, self.writer.problem
         if p.mask is None:
@@ -258,7 +265,7 @@ class _ScoreRows:
         start = batch * steps[0] + head * steps[1] + row * steps[2]
         place = b.offset(self.writer.w.argument(6 if p.gradient else 3), start, kind)
 
-        def apply(score: Value, column: Value, mask: Value) -> Value:
+        def apply(score: Value, column: Value, mask: Value | None) -> Value:
             if steps[3] == 1:
                 read = b.load(place, column, Type(kind, self.lanes), mask)
             else:
@@ -300,6 +307,8 @@ class _ForwardWriter(_AttentionWriter):
         q = self.rows_of(self.head(0, batch, head, p.rows, p.heads, p.features), first)
         y = self.rows_of(self.head(3 + masked, batch, head, p.rows, p.heads, p.values), first)
         v = self.head(2, batch, group, p.columns, p.groups, p.values)
+        if p.mask == BOOL and p.mask_strides[3] == 1 and not p.causal:
+            self.limit = self._limit(batch, head, first, count)
         if p.transposed:
             seen = self.columns_of(first, p.features)
             BlockProduct(p.scalar, q, self.keys, scores, seen, (p.block, p.columns), p.scale).write(b, count)
@@ -314,6 +323,18 @@ class _ForwardWriter(_AttentionWriter):
         self._conclude(tops, totals, count, lse)
         steps = self.steps_of(first, p.values)
         BlockProduct(p.scalar, scores, v, y, steps, (p.block, p.values), factors=totals).write(b, count)
+
+    def _limit(self, batch: Value, head: Value, first: Value, count: Value) -> Value:
+        """Behind the last of a few columns each of which some row of the block sees."""
+        b, p, steps, few = self.b, self.problem, self.problem.mask_strides, self.lanes * COLUMNS_TOGETHER
+        last = b.variable(b.wrap(0))
+        with b.loop(0, count) as row:
+            start = batch * steps[0] + head * steps[1] + (first + row) * steps[2]
+            place = b.offset(self.w.argument(3), start, BOOL)
+            with b.loop(0, p.columns, few) as column:
+                seen = b.any_lane(b.load(place, column, Type(BOOL, few), b.mask(p.columns - column, few)))
+                last.set(b.choose(seen, b.greatest(last.get(), column + few), last.get()))
+        return b.least(last.get(), p.columns)
 
     def _dots(self, q: Matrix, k: Matrix, scores: Matrix, first: Value, count: Value) -> None:
         """scores[row, column] = scale * sum_d q[row, d] * k[column, d] for a register of columns at once"""
@@ -352,7 +373,7 @@ class _ForwardWriter(_AttentionWriter):
         top = b.variable(b.constant(-math.inf, kind))
 
         def largest(index: Value, mask: Value | None) -> None:
-            score = rows.masked(rows.load(scores, index), index)
+            score = rows.masked(rows.load(scores, index), index, mask)
             if masked:
                 rows.store(score, scores, index)
             # A NaN that is missed here is met again in the power.
@@ -488,7 +509,7 @@ class _GradientWriter(_AttentionWriter):
         subtracted = rows.splat(dots)
 
         def write(index: Value, mask: Value | None) -> None:
-            score = rows.masked(rows.load(self.weights, index), index)
+            score = rows.masked(rows.load(self.weights, index), index, mask)
             weight = mathematics.decay(b, score - shift)
             slope = weight * (rows.load(self.slopes, index) - subtracted) * p.scale
             if mask is not None:
