@@ -69,9 +69,12 @@ def test_an_index_outside_its_axis_is_an_error(adding: bool, wrong: int) -> None
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_elements_are_put_in_the_place_of_others(in_place: bool) -> None:
+@pytest.mark.parametrize("whole_rows", [False, True])
+def test_elements_are_put_in_the_place_of_others(in_place: bool, whole_rows: bool) -> None:
     x = Tensor.from_numpy(random((2, 9, 70)))
     index = np.random.default_rng(0).integers(0, 9, (2, 3, 70))
+    if whole_rows:
+        index[0], index[1, 1:] = index[0, :, :1], index[1, 1:, :1]
     updates = random((2, 3, 70), seed=1)
     wanted = x.numpy().copy()
     np.put_along_axis(wanted, index, updates, 1)

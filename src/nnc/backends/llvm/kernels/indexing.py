@@ -255,14 +255,35 @@ class ElementScatter(IndexedKernel):
             with elsewhere, b.loop(begin, begin + self.size) as row, b.loop(first, first + columns) as column:
                 here = row * self.inner + column
                 b.store(b.load(x, here, kind) if self.written else b.zero(kind), y, here)
-            with b.loop(outer * self.count, (outer + 1) * self.count) as row, b.loop(first, first + columns) as column:
-                here = row * self.inner + column
-                place, inside = position(w, self.index, self.size, here, last)
-                there, value = (begin + place) * self.inner + column, b.load(source, here, kind)
-                with b.when(inside):
-                    b.store(value if self.written else b.load(y, there, kind) + value, y, there)
+            lanes = b.target.lanes(8 * self.scalar.size)
+            together = lanes if self.written and self.inner >= lanes else 1
+            with (
+                b.loop(outer * self.count, (outer + 1) * self.count) as row,
+                b.loop(first, first + columns, together) as column,
+            ):
+                here, count = row * self.inner + column, b.least(first + columns - column, together)
+                alone = nullcontext() if together == 1 else b.when(b.opposite(self._as_one(w, here, count, together)))
+                with alone, b.loop(0, count) as lane:
+                    place, inside = position(w, self.index, self.size, here + lane, last)
+                    there, value = (begin + place) * self.inner + column + lane, b.load(source, here + lane, kind)
+                    with b.when(inside):
+                        b.store(value if self.written else b.load(y, there, kind) + value, y, there)
         touched = self.outer * self.inner * (self.count + self.size)
         return (Phase(name, self.outer * blocks, touched * NANOSECONDS_PER_VECTOR),)
+
+    def _as_one(self, w: PhaseWriter, here: Value, count: Value, lanes: int) -> Value:
+        """Write `count` elements from `here` on as one vector where all go to the same row; whether they do."""
+        b, mask, last = w.b, w.b.mask(count, lanes), 4
+        named = b.load(w.argument(1), here, Type(self.index, lanes), mask)
+        first = b.splat(b.load(w.argument(1), here, Type(self.index)), lanes)
+        same = b.opposite(b.any_lane(b.both(mask, b.compare("!=", named, first))))
+        with b.when(same):
+            place, inside = position(w, self.index, self.size, here, last)
+            with b.when(inside):
+                kind = Type(U8 if self.scalar == BOOL else self.scalar, lanes)
+                start = (here // (self.count * self.inner) * self.size + place) * self.inner + here % self.inner
+                b.store(b.load(w.argument(2), here, kind, mask), w.argument(3), start, mask)
+        return same
 
 
 def position(w: PhaseWriter, index: Scalar, size: int, k: Value, word: int = 3) -> tuple[Value, Value]:
