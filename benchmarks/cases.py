@@ -90,7 +90,7 @@ def our_generation(x: Array, half: bool) -> Prepared:
     batch, steps = x.shape
     model = nn.Model(gpt2_small(), (1024,), input_dtype=dtype_of(x.dtype), precision=BF16 if half else None)
     caches: dict[str, Tensor] = {}
-    step = model.generation_step(batch, PROMPT, steps, caches)
+    step = model.freeze_generation(batch).generation_step(batch, PROMPT, steps, caches)
     positions = np.broadcast_to(np.arange(PROMPT - steps, PROMPT), x.shape)
     return prepared(step, lambda: step.run((x, positions, np.full(batch, steps - 1))))
 

@@ -85,6 +85,18 @@ def test_weights_in_eight_bits(gpt: Model, mode: QuantizationMode, error: float)
     assert mode in repr(frozen)
 
 
+def test_no_program_falls_back_for_weights_in_blocks(gpt: Model) -> None:
+    frozen = gpt.freeze_generation(4)
+    counts = []
+    for batch, steps in ((1, 1), (4, 1), (4, 16), (16, 32)):
+        report = frozen.generation_step(batch, 32, steps, {}).compiled.report()
+        products = [row for row in report if "gemm" in str(row.command)]
+        assert {row.backend for row in products} == {"llvm"}
+        counts.append(sum(row.count for row in products if "/" in str(row.inputs[1])))
+    # How many a processor wants in blocks is its own affair.
+    assert len(set(counts)) == 1
+
+
 @pytest.mark.parametrize("mode", [None, "weights", "dynamic"])
 def test_batches_and_prompts_of_any_size_run_on_the_weights_that_two_programs_wanted(
     mode: QuantizationMode | None,

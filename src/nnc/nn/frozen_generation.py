@@ -1,4 +1,4 @@
-"""Generation with weights of its own, as kernels want them: in 8 or 16 bits, one copy for all its programs."""
+"""Generation with weights of its own, as kernels want them: in blocks, 8 or 16 bits, one copy for all its programs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from nnc.arguments import Count, checked
 from nnc.core.dtype import DType
-from nnc.core.spec import TensorSpec
+from nnc.core.spec import Blocked, TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.nn.model_memory import ModelMemory
 from nnc.nn.open_sizes import OpenSizes
 from nnc.nn.programs import ModelPrograms
 from nnc.nn.steps import Freezing, FrozenGraph, ModelStep, StepBuilder
 from nnc.symbolic import Symbol, compile
-from nnc.symbolic.passes import Pass, QuantizationMode, simplify
+from nnc.symbolic.passes import Pass, QuantizationMode, simplify, takes_blocks, wished_blocks
 
 R = TypeVar("R")
 
@@ -107,7 +107,8 @@ def freeze_generation(
 ) -> FrozenGeneration:
     """The generation of a model of these tensors, for batches of about `sizes[0]` rows of `sizes[1]` tokens.
 
-    They have the values that the program of a token reads, and that of a prompt.
+    They have the values that the program of a token reads, and that of a prompt: in blocks where one of them
+    wants that, and both take them.
     """
     batch, capacity = sizes
     passes = tuple(one for one in builder.passes if one not in FOLDING)
@@ -115,10 +116,26 @@ def freeze_generation(
     graphs = [
         builder.frozen_generation(batch, steps, capacity, precision) for steps in (1, min(capacity, USUAL_PROMPT))
     ]
+    blocks = _shared_blocks(graphs, builder.backend)
     weights: dict[str, Tensor] = {}
     for made in graphs:
+        made.put_in_blocks(blocks)
         _compute(made, tensors, weights, builder)
-    return FrozenGeneration(builder, outputs, precision, weights)
+    return FrozenGeneration(replace(builder, freezing=Freezing(quantize, blocks)), outputs, precision, weights)
+
+
+def _shared_blocks(graphs: list[FrozenGraph], backend: str) -> dict[str, Blocked]:
+    """By the names of values: what the first graph with a wish wants them in, and all that read them take."""
+    named = [made.names() for made in graphs]
+    found: dict[str, Blocked] = {}
+    for made, names in zip(graphs, named, strict=True):
+        wishes = wished_blocks(made.graph, made.wanted, made.fixed, backend)
+        for name, symbol in names.items():
+            if symbol in wishes and name not in found:
+                readers = [(one.graph, own[name]) for one, own in zip(graphs, named, strict=True) if name in own]
+                if all(takes_blocks(graph, reading, wishes[symbol], backend) for graph, reading in readers):
+                    found[name] = wishes[symbol]
+    return found
 
 
 def _compute(

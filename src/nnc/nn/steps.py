@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.collection import RareCollections
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import BOOL, F16, I32, I64, DType
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.spec import Blocked, Shape, TensorSpec
 from nnc.errors import ArityError, UsageError
 from nnc.nn.guard import gradient_norm, guarded
 from nnc.nn.layer import Layer, ParameterSpec, Randomness, Scope, StepCache
@@ -47,6 +47,7 @@ from nnc.symbolic.passes import (
     Report,
     assign_blocks,
     precompute,
+    put_in_blocks,
     quantize_products,
     simplify,
 )
@@ -134,9 +135,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Freezing:
-    """How steps of a generation read weights that all of them share."""
+    """How steps of a generation read weights that all of them share; `blocks`: layouts of values that are in order."""
 
     quantization: QuantizationMode | None = None
+    blocks: Mapping[str, Blocked] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +167,12 @@ class FrozenGraph:
         fired = work()
         self.before = self.before.followed_by(precompute(self.graph, fixed, self.wanted))
         self.reports += (Report("blocks", execs, len(self.graph.execs), fired),)
+
+    def put_in_blocks(self, layouts: Mapping[str, Blocked]) -> None:
+        """Have those of these values that are read here in their layouts."""
+        names = self.names()
+        found = {names[name]: layout for name, layout in layouts.items() if name in names}
+        self.convert(lambda: put_in_blocks(self.graph, found))
 
     def names(self) -> dict[str, Symbol]:
         """What is fixed, by the names of its values: those of parameters are their paths."""
@@ -255,6 +263,7 @@ class StepBuilder:
         if self.freezing is None:
             return self._program(graph, given, ends, carry, precision)
         made = self._without_weights(graph, parameters, (*ends[2], *carry), precision, self.freezing.quantization)
+        made.put_in_blocks(self.freezing.blocks)
         read = frozenset(made.read)
         own = {name: symbol for name, symbol in made.names().items() if symbol in read}
         own |= {name: symbol for name, symbol in given.items() if name.startswith(CACHE)}

@@ -475,8 +475,14 @@ class LlvmBackend:
         blocked = {place: spec.layout for place, spec in enumerate(inputs) if isinstance(spec.layout, Blocked)}
         if not blocked or any(isinstance(spec.layout, Blocked) for spec in outputs):
             return ""
-        wishes = self._wishes(command, [spec.plain for spec in inputs], outputs)
-        fits = all(place in wishes and wishes[place][0] == layout for place, layout in blocked.items())
+        row, views = ROWS[command.op], tuple([view_of(spec.plain) for spec in inputs])
+        results, target = tuple([view_of(spec) for spec in outputs]), engine().target
+        wishes = row.wishes(command.attrs, views, results, target)
+        fits = all(
+            (place in wishes and wishes[place][0] == layout)
+            or row.reads(command.attrs, views, results, place, layout, target)
+            for place, layout in blocked.items()
+        )
         return "" if fits else "an operand in blocks"
 
     def _wishes(self, command: AnyCommand, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Wishes:

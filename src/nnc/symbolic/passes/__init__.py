@@ -1,6 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
-from nnc.symbolic.passes.blocks import assign_blocks
+from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.integer_products import sum_integers
 from nnc.symbolic.passes.invariants import hoist
@@ -28,7 +28,10 @@ __all__ = [
     "lower_precision",
     "precompute",
     "prune",
+    "put_in_blocks",
     "quantize_products",
     "simplify",
     "sum_integers",
+    "takes_blocks",
+    "wished_blocks",
 ]

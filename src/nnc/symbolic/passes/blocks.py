@@ -53,6 +53,55 @@ def assign_blocks(
     return fired
 
 
+@checked
+def wished_blocks(
+    graph: SymbolicGraph, wanted: Sequence[Symbol], fixed: Iterable[Symbol], backend: str = ""
+) -> dict[Symbol, Blocked]:
+    """The `fixed` symbols that `assign_blocks` would convert as a whole, and the one layout that all readers want."""
+    kept = {graph.root(graph.own(symbol)) for symbol in wanted}
+    found: dict[Symbol, Blocked] = {}
+    for symbol in fixed:
+        root = graph.own(symbol)
+        readings = {} if root in kept else _wishes(graph, root, backend, None)
+        wishes = set(readings.values())
+        if len(wishes) == 1 and (wish := wishes.pop())[0] == root:
+            found[symbol] = wish[1]
+    return found
+
+
+def takes_blocks(graph: SymbolicGraph, symbol: Symbol, layout: Blocked, backend: str = "") -> bool:
+    """Whether every command that reads the symbol has the backend that it has now for these blocks, too."""
+    root = graph.own(symbol)
+    for key in graph.readers(root):
+        record = graph.execs[key]
+        outputs = tuple(None if one is None else graph.tensors[one].spec for one in record.outputs)
+        inputs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
+        laid = tuple(
+            spec.laid(layout) if one == root and spec is not None else spec
+            for one, spec in zip(record.inputs, inputs, strict=True)
+        )
+        now, then = (DISPATCHER.server(record.command, one, outputs, backend) for one in (inputs, laid))
+        if now != then or any(one != root and one is not None and graph.root(one) == root for one in record.inputs):
+            return False
+    return True
+
+
+def put_in_blocks(graph: SymbolicGraph, layouts: Mapping[Symbol, Blocked]) -> Counter[str]:
+    """Convert whole symbols for all that read them; what `assign_blocks` counts."""
+    fired: Counter[str] = Counter()
+    for symbol, layout in layouts.items():
+        wish = (graph.own(symbol), layout)
+        readings = [
+            (key, place)
+            for key in graph.readers(wish[0])
+            for place, one in enumerate(graph.execs[key].inputs)
+            if one == wish[0]
+        ]
+        _convert(graph, dict.fromkeys(readings, wish))
+        fired += Counter(blocked=1, readings=len(readings))
+    return fired
+
+
 def _wishes(
     graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None
 ) -> Mapping[Reading, tuple[TensorKey, Blocked]]:

@@ -70,6 +70,15 @@ def _no_wishes(attrs: object, inputs: Views, outputs: Views, target: TargetDescr
     return {}
 
 
+Reading = Callable[[Any, Views, Views, int, Blocked, TargetDescription], bool]
+
+
+def _as_wished(
+    attrs: object, inputs: Views, outputs: Views, place: int, layout: Blocked, target: TargetDescription
+) -> bool:
+    return False
+
+
 def _no_variants(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Variations:
     return {}
 
@@ -81,7 +90,8 @@ class KernelRow:
     `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
     `scattered`: so are outputs with any strides written. `checked`: the first word of the kernel's workspace becomes 1
     when an index lies outside its axis. `variants`: other generators by name, for autotune to measure; one that is
-    equal to that of `generate` is none. `wishes`: which operands it would rather read in blocks; it reads no others.
+    equal to that of `generate` is none. `wishes`: which operands it would rather read in blocks; `reads`: whether it
+    reads the operand at a place, whose view is given in order, in another layout of blocks too.
     """
 
     generate: Generate
@@ -92,6 +102,7 @@ class KernelRow:
     checked: bool = False
     variants: Variants = _no_variants
     wishes: Wishing = _no_wishes
+    reads: Reading = _as_wished
 
     def others(self, attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> dict[str, Generator]:
         """The variants that differ from the first choice and from each other."""

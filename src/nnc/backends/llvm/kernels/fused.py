@@ -18,7 +18,7 @@ from nnc.backends.llvm.kernels.integer_sums_writer import IntegerSums
 from nnc.backends.llvm.kernels.pointwise import Pointwise
 from nnc.backends.llvm.kernels.reduction import REDUCTIONS, Reduction
 from nnc.backends.llvm.kernels.winograd import Winograd
-from nnc.core.spec import Shape, spec
+from nnc.core.spec import Blocked, Shape, spec
 from nnc.graph import OpAttr
 from nnc.ops.broadcast import ReduceAttrs
 from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
@@ -32,7 +32,9 @@ def fused_rows(rows: OpAttr[KernelRow]) -> Rows:
     return {
         FUSED_POINTWISE: KernelRow(_pointwise, _steps(rows), strided=True, scattered=True),
         FUSED_REDUCTION: KernelRow(_reduction, _reduced(rows), strided=True),
-        FUSED_OUTPUT: KernelRow(output.generate, output.refuse, variants=output.variants, wishes=output.wishes),
+        FUSED_OUTPUT: KernelRow(
+            output.generate, output.refuse, variants=output.variants, wishes=output.wishes, reads=output.reads
+        ),
     }
 
 
@@ -134,6 +136,15 @@ class _Output:
         """Those of the product."""
         head = attrs.steps[0]
         return self.rows[head.command.op].wishes(head.command.attrs, inputs[: len(head.operands)], outputs, target)
+
+    def reads(
+        self, attrs: FusedAttrs, inputs: Views, outputs: Views, place: int, layout: Blocked, target: TargetDescription
+    ) -> bool:
+        """Those of the product."""
+        head = attrs.steps[0]
+        given = inputs[: len(head.operands)]
+        reads = self.rows[head.command.op].reads
+        return place < len(given) and reads(head.command.attrs, given, outputs, place, layout, target)
 
     def _epilogue(self, attrs: FusedAttrs, inputs: Views, y: View) -> Epilogue:
         count = len(attrs.steps[0].operands)

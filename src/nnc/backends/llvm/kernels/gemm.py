@@ -19,7 +19,15 @@ from nnc.backends.llvm.frame.access import Shape, locate
 from nnc.backends.llvm.frame.epilogue import Epilogue
 from nnc.backends.llvm.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.backends.llvm.frame.packing import Packing, words_of
-from nnc.backends.llvm.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row, nanoseconds
+from nnc.backends.llvm.frame.tile import (
+    Accumulators,
+    Tile,
+    candidates,
+    choose_tile,
+    column_masks,
+    load_row,
+    nanoseconds,
+)
 from nnc.backends.llvm.ir.builder import BF16, F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.backends.llvm.ir.expression import computed
 from nnc.backends.llvm.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
@@ -99,6 +107,13 @@ class Gemm:
     def in_blocks(self, layout: Blocked) -> Gemm:
         """The product with a b that lies in this layout."""
         return replace(self, width=layout.width, b_inner=layout.width, b_columns=layout.shape[1] * layout.steps)
+
+    def reads(self, layout: Blocked, target: TargetDescription) -> bool:
+        """Whether some tile takes a b in these blocks, if another number of rows would have chosen them."""
+        if layout.parts > 1 or not candidates(target, computed(self.scalar), layout.width):
+            return False
+        blocks = _Blocks(self.in_blocks(layout), target)
+        return (blocks.tile.columns, blocks.b_packing.steps) == (layout.width, layout.steps)
 
     def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
         """How tiles read b, and how many nanoseconds packing takes in each run; None where b is read in place."""

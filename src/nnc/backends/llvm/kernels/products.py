@@ -9,6 +9,7 @@ from nnc.backends.llvm.ir.target import TargetDescription
 from nnc.backends.llvm.kernels.alternatives import of_product, wishes_of
 from nnc.backends.llvm.kernels.gemm import Gemm
 from nnc.backends.llvm.kernels.gemv import matrix_times_vector
+from nnc.core.spec import Blocked
 from nnc.ops.products import GEMM, GemmAttrs
 
 
@@ -46,4 +47,14 @@ def _wishes(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescr
     return wishes_of(generator, b.shape, 0 if attrs.transpose_b else 1, target) if len(b.shape) == 2 else {}
 
 
-ROWS: Rows = {GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms, wishes=_wishes)}
+def _reads(
+    attrs: GemmAttrs, inputs: Views, outputs: Views, place: int, layout: Blocked, target: TargetDescription
+) -> bool:
+    """Weights in the blocks of products with other numbers of rows, one row among them."""
+    same = place == 1 and layout.sizes == inputs[1].shape and layout.axis == (0 if attrs.transpose_b else 1)
+    return same and _product(attrs, inputs, outputs).reads(layout, target)
+
+
+ROWS: Rows = {
+    GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms, wishes=_wishes, reads=_reads)
+}
