@@ -99,8 +99,7 @@ def give_back_free_memory() -> None:
 
     Planning and code generation leave such memory behind. A process that then fills an arena would have both.
     """
-    # Compiling has just made them all, and collections of older objects are rare meanwhile.
-    gc.collect(1)
+    gc.collect()
     trim()
 
 
