@@ -13,7 +13,6 @@ import onnx
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.onnx import load
-from nnc.onnx import weights as shared
 from nnc.onnx.runner import OnnxModel, OnnxProgram
 
 SIZE = 192
@@ -89,17 +88,6 @@ def test_weights_go_with_the_last_program() -> None:
     gc.collect()
     assert len(file.weights._tensors) == 0
     assert len(file.weights._arrays) == 0
-
-
-def test_numbers_are_forgotten_where_there_are_many() -> None:
-    file = two_layers()
-    loaded = load(file)
-    for count in (48, 96):
-        loaded.file.weights._numbers.update({(count, one): -one for one in range(shared.MOST_NUMBERS)})
-        np.testing.assert_allclose(
-            loaded.run({"x": rows(count)})["y"], expected(file, rows(count)), rtol=1e-3, atol=1e-2
-        )
-        assert len(loaded.file.weights._numbers) < 100
 
 
 def test_threads_make_programs_of_one_model_and_of_copies_side_by_side() -> None:

@@ -431,8 +431,8 @@ class OnnxModel:
         own: dict[Symbol, Tensor] = {}
         if made:
             identities, shared = importer.identities(), self.file.weights
-            numbers = {symbol: shared.number(array, identities.get(symbol, 0)) for symbol, array in bound.items()}
-            own, anew = shared.made(before, tensors, numbers, made)
+            names = {symbol: shared.name(array, identities.get(symbol, 0)) for symbol, array in bound.items()}
+            own, anew = shared.made(before, tensors, names, made)
             making += anew
         reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
         del importer, bound, tensors  # what is not read by now goes before code is made
