@@ -52,6 +52,13 @@ CASES = {
     "patches": problem(2, (4, 4), 32, (2, 2), 48, stride=2),
     "kernel below stride": problem(2, (9, 9), 3, (2, 2), 7, stride=3),
     "many rows": problem(1, (40, 30), 40, (3, 3), 33, border=1),
+    "taps in the border": problem(2, (9, 10), 6, (3, 3), 37, border=7, dilation=7),
+    "taps in the border, stride, groups": problem(1, (12, 11), 6, (3, 3), 4, stride=2, border=6, dilation=6, groups=2),
+    "taps in the border, a whole window too": problem(1, (3, 4), 5, (2, 2), 6, border=6, dilation=6),
+    "taps in the border, one axis": replace(
+        problem(1, (1, 24), 5, (1, 3), 6, dilation=8), outputs=(1, 24), before=(0, 16)
+    ),
+    "weights in pieces, taps in the border": problem(1, (6, 5), 160, (3, 3), 150, border=4, dilation=4),
     "weights in pieces": problem(2, (5, 4), 160, (3, 3), 150, border=1),
     "weights in pieces, stride": problem(1, (5, 5), 160, (3, 3), 150, stride=2, border=1),
     "weights in pieces, kernel below stride": problem(1, (5, 5), 260, (2, 2), 240, stride=3),
@@ -108,6 +115,8 @@ def test_f32(case: str) -> None:
         "depthwise, ragged channels, stride",
         "groups of 4, ragged channels",
         "weights in pieces, stride",
+        "weights in pieces, taps in the border",
+        "taps in the border, a whole window too",
     ],
 )
 def test_epilogues(case: str) -> None:
@@ -134,7 +143,9 @@ def test_f64_with_bias(case: str) -> None:
     check(weight_gradient(c), [x, g], [weights], spread=100)
 
 
-@pytest.mark.parametrize("case", ["same size", "stride", "no border", "depthwise", "weights in pieces"])
+@pytest.mark.parametrize(
+    "case", ["same size", "stride", "no border", "depthwise", "weights in pieces", "taps in the border"]
+)
 def test_f16_is_rounded_once(case: str) -> None:
     c = replace(CASES[case], scalar=F16)
     x, w, g = operands(c, np.float16)
@@ -149,6 +160,22 @@ def test_weights_in_pieces_take_no_workspace(case: str) -> None:
     c, target = CASES[case], host_target()
     assert forward(c, bias=False).best.workspace(target) == 0
     assert data_gradient(c).best.workspace(target) == 0
+
+
+@pytest.mark.parametrize(("dilation", "share"), [(12, 0.52), (24, 0.19), (36, 0.12)])
+def test_taps_that_lie_in_the_border_are_not_summed_and_need_no_border(dilation: int, share: float) -> None:
+    c = problem(1, (28, 28), 2048, (3, 3), 256, border=dilation, dilation=dilation)
+    made = forward(c, bias=False).written_out
+    assert made.problem.products < share * 28 * 28 * 9 * 2048 * 256
+    assert made.scratch(host_target()) == 0
+
+
+@pytest.mark.parametrize(
+    "case", ["stride 3, dilated, groups", "stride", *(case for case in CASES if "taps in the border" in case)]
+)
+def test_a_border_is_left_out_where_most_taps_lie_in_it(case: str) -> None:
+    c = CASES[case]
+    assert forward(c, bias=False).problem.has_no_border == ("taps in the border" in case)
 
 
 @pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128), (14, 256), (7, 512)])

@@ -12,8 +12,9 @@ channels are large enough for that.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
-from nnc.backends.llvm.frame.kernel import Generator
+from nnc.backends.llvm.frame.kernel import Generator, ceiling
 from nnc.backends.llvm.ir.builder import F32, Scalar
 from nnc.backends.llvm.kernels.correlation import Correlation
 from nnc.backends.llvm.kernels.correlation_plan import Core, CorrelationProblem, Weights
@@ -28,6 +29,8 @@ from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked
 
 Pair = tuple[int, int]
+# About as many pixels as a register tile has.
+TILE_PIXELS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,25 +158,76 @@ def forward(c: Convolution, bias: bool) -> Algorithms:
         y_column=c.filters,
         bias=bias,
     )
+    if not (merged or is_depthwise(problem) or is_narrow(problem)):
+        problem = _without_border(c, problem)
     return Algorithms(problem, tiles, product)
 
 
 @dataclass(frozen=True, slots=True)
-class _Residue:
-    """One axis of a data gradient: outputs = residue mod stride, how many there are, and (kernel position, shift)."""
+class _Outputs:
+    """Some outputs of one axis with the same taps: the first, how many there are, and (kernel position, shift)."""
 
-    residue: int
+    first: int
     count: int
     taps: tuple[Pair, ...]
 
 
-def _residues(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Residue]:
+def _without_border(c: Convolution, problem: CorrelationProblem) -> CorrelationProblem:
+    """A core for each set of taps that meet the image, which needs no border, where that saves a quarter of the time.
+
+    Taps that are far apart against the size of the image lie in the border for most outputs.
+    """
+    rows, columns = (
+        _meetings(c.sizes[axis], c.outputs[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis])
+        for axis in (0, 1)
+    )
+    cores = _cores(c, rows, columns, (0, 0), (problem.y_row, problem.y_column))
+    reach = max((core.reach for core in cores), default=1)
+    found = replace(problem, reach=reach, top=0, left=0, padded=c.sizes[1], cores=cores)
+    return found if 4 * _tile_taps(cores) < 3 * _tile_taps(problem.cores) else problem
+
+
+def _tile_taps(cores: tuple[Core, ...]) -> int:
+    """The taps of all register tiles, about: a core has tiles of its own."""
+    return sum(ceiling(core.rows * core.columns, TILE_PIXELS) * len(core.taps) for core in cores)
+
+
+def _meetings(size: int, outputs: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Outputs]:
+    """Output o meets the image through kernel position k where 0 ≤ o * stride + k * dilation - before < size."""
+    shifts = [k * dilation - before for k in range(kernel)]
+    bounds = {bound for shift in shifts for bound in (ceiling(-shift, stride), ceiling(size - shift, stride))}
+    edges = sorted({0, outputs, *(bound for bound in bounds if 0 < bound < outputs)})
+    found = []
+    for first, end in pairwise(edges):
+        starts = enumerate(first * stride + shift for shift in shifts)
+        found.append(_Outputs(first, end - first, tuple((k, start) for k, start in starts if 0 <= start < size)))
+    return found
+
+
+def _cores(
+    c: Convolution, rows: list[_Outputs], columns: list[_Outputs], corner: Pair, apart: Pair
+) -> tuple[Core, ...]:
+    """The outputs of both axes, whose first positions lie so far `apart` in the result."""
+    top, left = corner
+    return tuple(
+        Core(
+            tuple((up + top, side + left, i * c.kernel[1] + j) for i, up in row.taps for j, side in column.taps),
+            row.first * apart[0] + column.first * apart[1],
+            row.count,
+            column.count,
+        )
+        for row in rows
+        for column in columns
+    )
+
+
+def _residues(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Outputs]:
     """Position i = residue + stride * j of x meets g at j + shift through kernel position k."""
     found = []
     for residue in range(min(stride, size)):
         distances = [(k, residue + before - k * dilation) for k in range(kernel)]
         taps = tuple((k, distance // stride) for k, distance in distances if distance % stride == 0)
-        found.append(_Residue(residue, -(-(size - residue) // stride), taps))
+        found.append(_Outputs(residue, -(-(size - residue) // stride), taps))
     return found
 
 
@@ -191,16 +245,7 @@ def data_gradient(c: Convolution) -> Algorithms:
     top, left = (max(0, -min((shift for m in axis for _, shift in m.taps), default=0)) for axis in (rows, columns))
     lowest, rightmost = (max((shift for m in axis for _, shift in m.taps), default=0) for axis in (rows, columns))
     x_row = c.sizes[1] * c.channels
-    cores = tuple(
-        Core(
-            tuple((up + top, side + left, i * c.kernel[1] + j) for i, up in row.taps for j, side in column.taps),
-            row.residue * x_row + column.residue * c.channels,
-            row.count,
-            column.count,
-        )
-        for row in rows
-        for column in columns
-    )
+    cores = _cores(c, rows, columns, (top, left), (x_row, c.channels))
     taps = c.kernel[0] * c.kernel[1]
     across = max(column.count for column in columns) + max(rightmost, 0) + left
     problem = CorrelationProblem(

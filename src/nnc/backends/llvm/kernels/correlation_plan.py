@@ -35,6 +35,11 @@ class Core:
     rows: int
     columns: int
 
+    @property
+    def reach(self) -> int:
+        """How many image rows the taps span, from the first of the core on."""
+        return max((row for row, _, _ in self.taps), default=0) + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -91,9 +96,9 @@ class CorrelationProblem:
 
     @property
     def products(self) -> int:
-        """Multiply-adds, about."""
-        taps = max(len(core.taps) for core in self.cores)
-        return self.batch * self.outputs * self.groups * self.filters * self.depth * taps
+        """Multiply-adds, those with the border among them."""
+        taps = sum(core.rows * core.columns * len(core.taps) for core in self.cores)
+        return self.batch * taps * self.groups * self.filters * self.depth
 
     @property
     def weight_elements(self) -> int:
@@ -113,7 +118,7 @@ class CorrelationProblem:
     @property
     def has_no_border(self) -> bool:
         """True when no window leaves the image."""
-        tallest = (self.rows - 1) * self.row_step + self.reach
+        tallest = max((core.rows - 1) * self.row_step + core.reach for core in self.cores)
         return self.top == 0 and self.left == 0 and self.padded == self.width and tallest <= self.height
 
     @property
