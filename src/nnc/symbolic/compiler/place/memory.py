@@ -12,8 +12,8 @@ from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound
 from nnc.symbolic.compiler.place.liveness import LiveRange
 from nnc.symbolic.ir import ExecKey, SymbolicGraph
 
-# How often the planner's searches put a block somewhere: about a second, and a tenth where many plans are compared.
-PLACES = 50_000
+# How often the planner's searches put a block somewhere: two seconds, and a tenth of one where many plans are compared.
+PLACES = 100_000
 PLACES_OF_A_TRIAL = 5_000
 # Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
 # brings with it: modules, what planning and compilers leave behind. As `benchmarks/memory.py --cases` finds them.
