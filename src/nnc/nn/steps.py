@@ -46,6 +46,7 @@ from nnc.symbolic.passes import (
     QuantizationMode,
     Report,
     assign_blocks,
+    part_batch,
     precompute,
     put_in_blocks,
     quantize_products,
@@ -167,6 +168,12 @@ class FrozenGraph:
         fired = work()
         self.before = self.before.followed_by(precompute(self.graph, fixed, self.wanted))
         self.reports += (Report("blocks", execs, len(self.graph.execs), fired),)
+
+    def part(self, outputs: Sequence[Symbol], inputs: Sequence[Symbol]) -> None:
+        """Run what is wide for a part of the examples after the other."""
+        execs = len(self.graph.execs)
+        fired = part_batch(self.graph, outputs, inputs)
+        self.reports += (Report("parts", execs, len(self.graph.execs), fired),)
 
     def put_in_blocks(self, layouts: Mapping[str, Blocked]) -> None:
         """Have those of these values that are read here in their layouts."""
@@ -519,6 +526,7 @@ class StepBuilder:
     ) -> PlannedStep:
         made = self._without_weights(graph, given, outputs, precision, quantization)
         tuning = checked_tuning("freeze", self.autotune, self.deterministic)
+        made.part(outputs, inputs)
         made.convert(lambda: assign_blocks(graph, outputs, made.fixed, self.backend, tuning))
         before, frozen = made.before, made.read
         ready = [before.results[symbol] for symbol in frozen if symbol in before.results]

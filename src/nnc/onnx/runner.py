@@ -39,6 +39,7 @@ from nnc.symbolic.passes import (
     Pass,
     QuantizationMode,
     assign_blocks,
+    part_batch,
     precompute,
     quantize_products,
     simplify,
@@ -421,6 +422,8 @@ class OnnxModel:
             simplify(graph, wanted, self.passes)
         before = precompute(graph, bound, wanted)
         simplify(graph, wanted, self.passes)
+        if self.passes:
+            part_batch(graph, wanted, inputs.values())
         fixed = (*bound, *before.results)
         assign_blocks(graph, wanted, fixed, self.backend)
         before = before.followed_by(precompute(graph, fixed, wanted))

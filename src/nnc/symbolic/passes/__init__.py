@@ -5,6 +5,7 @@ from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.integer_products import sum_integers
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.parts import part_batch
 from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.precomputation import Beforehand, precompute
 from nnc.symbolic.passes.pruning import prune
@@ -26,6 +27,7 @@ __all__ = [
     "fuse",
     "hoist",
     "lower_precision",
+    "part_batch",
     "precompute",
     "prune",
     "put_in_blocks",
