@@ -6,7 +6,7 @@
 Peers are torch eager, torch.compile, onnxruntime, OpenVINO and JAX; one that is absent or cannot run a case is skipped,
 and `skipped` says why. All run in this process, on as many threads, on inputs of the same shapes, in f32; training is
 plain stochastic gradient descent. `ratio` is ours / the best peer's, of medians; `ratio_of_best` of the fastest runs,
-where the fastest peer is `best_peer`. `share` is the part of the measured peak of f32 times the threads that our
+where the fastest peer is `best_peer`. `share` is the part of the peak of f32 of as many threads, measured, that our
 fastest run reaches with the operations of its graph; minimal filtering does with fewer.
 
 A ratio needs an otherwise idle machine: with other work on its cores, threads that meet at barriers wait for those that
@@ -145,7 +145,7 @@ def main() -> None:
         print(peak_of(*options.high_water, threads))
         return
     clock = time.process_time if options.processor else time.perf_counter
-    limit = peak(engine()) * threads
+    limit = peak(engine(), workers=threads)
     machine = {"threads": threads, "clock": clock.__name__, "load": round(os.getloadavg()[0], 2)}
     print(json.dumps({**machine, "peak_gflops": round(limit / 1e9, 1)}), flush=True)
     for cases in (trainings, predictions):

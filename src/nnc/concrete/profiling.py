@@ -198,17 +198,17 @@ def layer_of(one: KernelTime) -> str:
 
 
 @cache
-def machine_peak() -> float:
-    """Floating-point operations per second of one worker at most, measured once; 0 where no backend knows."""
+def machine_peak(workers: int = 1) -> float:
+    """Floating-point operations per second of so many workers, all at once, measured once; 0 where no backend knows."""
     backends = (one for one in DISPATCHER.backends.values() if isinstance(one, TracedBackend))
-    return max((one.peak() for one in backends if not one.absence()), default=0.0)
+    return max((one.peak(workers) for one in backends if not one.absence()), default=0.0)
 
 
 def _row(name: str, kernels: list[KernelTime]) -> ProfileRow:
     seconds = sum(one.end - one.begin for one in kernels) * 1e-9
     work = sum(one.work for one in kernels)
     waited = sum(one.end - one.begin - each.busy for one in kernels for each in one.workers) * 1e-9
-    most = machine_peak() * SETTINGS.worker_count() * seconds
+    most = machine_peak(SETTINGS.worker_count()) * seconds
     return ProfileRow(name, len(kernels), seconds, max(waited, 0.0), work, work / most if most else 0.0)
 
 

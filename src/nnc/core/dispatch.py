@@ -208,8 +208,8 @@ class TracedBackend(Protocol):
     def traced(self, calls: Sequence[Call]) -> Traced:
         """`program`, with the times of workers."""
 
-    def peak(self) -> float:
-        """Floating-point operations (f32) per second of one worker that does nothing else, measured."""
+    def peak(self, workers: int = 1) -> float:
+        """Floating-point operations (f32) per second of workers that do nothing else, all at once, measured."""
 
 
 @dataclass(slots=True, eq=False)
@@ -263,10 +263,10 @@ class DeferredBackend:
 
         return run
 
-    def peak(self) -> float:
-        """Operations per second of one worker; 0 where the backend does not know."""
+    def peak(self, workers: int = 1) -> float:
+        """Operations per second of so many workers; 0 where the backend does not know."""
         made = self._backend()
-        return made.peak() if isinstance(made, TracedBackend) and not made.absence() else 0.0
+        return made.peak(workers) if isinstance(made, TracedBackend) and not made.absence() else 0.0
 
     def _backend(self) -> Backend:
         if self._made is None:

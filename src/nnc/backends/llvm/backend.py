@@ -526,9 +526,9 @@ class LlvmBackend:
 
         return run
 
-    def peak(self) -> float:
+    def peak(self, workers: int = 1) -> float:
         """What fused multiply-adds on registers alone come to."""
-        return peak(engine())
+        return peak(engine(), workers=workers)
 
     def loop(self, calls: LoopCalls) -> LoopProgram | None:
         """One native program that runs a loop."""
