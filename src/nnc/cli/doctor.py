@@ -149,6 +149,7 @@ def _measured(profile: MachineProfile) -> dict[str, str]:
         "of huge pages": f"{_touches(profile.huge_touches)} (the system: {profile.huge_pages or 'does not tell'})",
         **(_meetings(profile) if profile.meeting else {}),
         "products": "read their operands in place" if profile.in_place else "pack their operands",
+        "measured": f"{profile.times} x, {profile.absent:.0%} of the time without a processor",
     }
 
 

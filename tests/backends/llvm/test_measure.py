@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from nnc.backends.llvm import measure as measures
 from nnc.backends.llvm.measure import measure
+from nnc.backends.llvm.run import rates
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.profile import caches, profile_of
 
@@ -21,6 +27,19 @@ def test_a_machine_is_measured() -> None:
         )
         > 0
     )
+
+
+@pytest.mark.parametrize("moments", [lambda: 7, iter(range(10**9, 0, -1)).__next__], ids=["stands", "goes back"])
+def test_a_clock_that_tells_nothing_gives_a_profile_within_limits(
+    moments: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "perf_counter_ns", moments)
+    monkeypatch.setattr(measures, "MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(rates, "sleep", lambda seconds: None)
+    usual = engine().target
+    found = measure(engine()).followed(usual)
+    assert found.in_place == usual.in_place
+    assert (found.machine.clock, found.machine.meeting) == (8.0, 1000.0)
 
 
 def test_what_no_plan_needs_is_measured_when_it_is_asked_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter, thread_time
 
 import numpy as np
 
@@ -36,7 +37,8 @@ def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
     """
     several = SETTINGS.worker_count() > 1
     watch = Stopwatch(engine, MEMORY_BYTES + (4 << 20))
-    return MachineProfile(
+    begun, ran = perf_counter(), thread_time()
+    found = MachineProfile(
         processor=host_processor(),
         clock=watch.clock(),
         multiply_adds=peak(engine) / 1e9,
@@ -47,11 +49,15 @@ def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
         page_touches=watch.touches(PAGES, huge=False) if whole else (),
         huge_touches=watch.touches(PAGES, huge=True) if whole else (),
         huge_pages=huge_pages(),
-        meeting=watch.meeting() if several else 0.0,
-        handing=watch.handing() if several else 0.0,
-        waking=watch.waking() if several else 0.0,
+        meeting=0.0,
+        handing=0.0,
+        waking=0.0,
         in_place=_in_place(engine),
     )
+    found = replace(found, absent=min(max(1 - (thread_time() - ran) / max(perf_counter() - begun, 1e-9), 0.0), 1.0))
+    if not several:
+        return found
+    return replace(found, meeting=watch.meeting(), handing=watch.handing(), waking=watch.waking())
 
 
 def _timed_level(watch: Stopwatch, level: CacheLevel) -> CacheLevel:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,14 +41,30 @@ def test_what_is_no_profile_is_measured_again(text: str, tmp_path: Path, monkeyp
 
 def test_caches_are_those_for_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, (level, kind, size) in enumerate([(1, "Data", "48K"), (1, "Instruction", "32K"), (3, "Unified", "2M")]):
-        place = tmp_path / f"index{number}"
-        place.mkdir()
+        place = tmp_path / "cpu0" / "cache" / f"index{number}"
+        place.mkdir(parents=True)
         facts = {"level": level, "type": kind, "size": size, "ways_of_associativity": 12, "coherency_line_size": 64}
         for name, value in facts.items():
             (place / name).write_text(f"{value}\n")
-    (tmp_path / "index9").mkdir()
-    monkeypatch.setattr(profiles, "CACHES", tmp_path)
+    (tmp_path / "cpu0" / "cache" / "index9").mkdir()
+    monkeypatch.setattr(profiles, "PROCESSORS", tmp_path)
+    monkeypatch.setattr(profiles, "usable_processors", lambda: [0])
     assert profiles.caches() == (CacheLevel(1, 48 << 10, 12, 64), CacheLevel(3, 2 << 20, 12, 64))
+
+
+def test_of_processors_unlike_each_other_the_smallest_caches_count_that_may_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for processor, size in ((0, "16K"), (4, "48K"), (5, "32K"), (6, "nothing")):
+        place = tmp_path / f"cpu{processor}" / "cache" / "index0"
+        place.mkdir(parents=True)
+        for name, value in {"level": 1, "type": "Data", "size": size, "ways_of_associativity": 8}.items():
+            (place / name).write_text(f"{value}\n")
+    monkeypatch.setattr(profiles, "PROCESSORS", tmp_path)
+    monkeypatch.setattr(profiles, "usable_processors", lambda: [4, 5, 6, 7])
+    assert profiles.caches() == (CacheLevel(1, 32 << 10, 8, 64),)
+    monkeypatch.setattr(profiles, "usable_processors", lambda: [7])
+    assert profiles.caches() == ()
 
 
 def test_an_engine_follows_the_profile_that_is_kept_and_measures_once(
@@ -68,6 +85,77 @@ def test_an_engine_follows_the_profile_that_is_kept_and_measures_once(
     monkeypatch.setattr(SETTINGS, "cache_folder", None)
     assert engines.made.__wrapped__().target.in_place == usual
     assert len(measured) == 1
+
+
+def test_what_was_measured_beside_other_work_is_measured_again_and_the_faster_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tuple(replace(level, loads=level.loads / 3) for level in LEVELS)
+    turns = [
+        replace(PROFILE, multiply_adds=45.0, absent=0.5, caches=slow, in_place=True),
+        replace(PROFILE, clock=1.0, absent=0.4, handing=0.0),
+        replace(PROFILE, clock=2.0, absent=0.6, handing=900.0, in_place=True),
+    ]
+    left = iter(turns)
+    monkeypatch.setattr(engines, "_MEASURES", [lambda machine: next(left)])
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
+    kept = []
+    for _ in range(5):
+        engines.made.__wrapped__()
+        kept.append(kept_profile(host_target(), tmp_path))
+    assert next(left, None) is None
+    assert kept[2] == kept[4] == replace(PROFILE, absent=0.4, handing=900.0, times=3)
+    assert [one.is_doubtful for one in kept if one] == [True, True, False, False, False]
+
+
+def test_a_folder_that_cannot_be_written_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(engines, "_MEASURES", [lambda machine: pytest.fail("measured")])
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path / "file")
+    assert engines.made.__wrapped__().target.machine == profiles.shipped(host_target()).machine
+
+
+def test_processes_that_measure_at_once_leave_one_whole_profile(tmp_path: Path) -> None:
+    target, clocks = host_target(), [1.0 + number for number in range(4)]
+    with ThreadPoolExecutor(len(clocks)) as pool:
+        for _ in range(5):
+            list(pool.map(lambda clock: keep_profile(target, tmp_path, replace(PROFILE, clock=clock)), clocks))
+    found = kept_profile(target, tmp_path)
+    assert found in [replace(PROFILE, clock=clock) for clock in clocks]
+
+
+# As such machines tell of themselves: level, bytes, ways, bytes of a line, loads inside and beyond.
+TOLD = {
+    "Zen 3": (
+        (1, 32 << 10, 8, 64, 200.0, 100.0),
+        (2, 512 << 10, 8, 64, 100.0, 40.0),
+        (3, 32 << 20, 16, 64, 40.0, 20.0),
+    ),
+    "Apple-like": ((1, 128 << 10, 8, 128, 190.0, 90.0), (2, 12 << 20, 12, 128, 90.0, 60.0)),
+    "four cores with 1 MB": ((1, 48 << 10, 12, 64, 200.0, 80.0), (2, 1 << 20, 16, 64, 80.0, 15.0)),
+    "a container that tells nothing": (),
+    "lines of a page": ((1, 32 << 10, 8, 4096, 200.0, 100.0), (2, 512 << 10, 0, 0, 100.0, 40.0)),
+    "more ways than lines": ((1, 32 << 10, 1 << 20, 64, 200.0, 100.0), (2, 4096, 1, 64, 100.0, 40.0)),
+    "sizes of nothing": ((1, 0, 0, 0, 0.0, 0.0), (2, 0, 0, 0, 0.0, 0.0), (3, 0, 0, 0, 0.0, 0.0)),
+    "a clock that stands": ((1, 32 << 10, 8, 64, 1e9, 1e9), (2, 512 << 10, 8, 64, 1e9, 1e9)),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0, 1e6])
+def test_plans_are_sane_whatever_a_machine_tells(name: str, share: float) -> None:
+    levels = tuple(CacheLevel(*told) for told in TOLD[name])
+    told = replace(PROFILE, caches=levels, clock=3.0 * share, multiply_adds=90.0 * share, handing=2000.0 * share)
+    target = replace(host_target(), vector_bits=256, vector_registers=16)
+    machine = told.followed(target).machine
+    assert 8 << 10 <= machine.level_one_bytes <= 128 << 10
+    assert 64 <= machine.line_bytes <= 128
+    assert machine.line_bytes <= machine.way_bytes
+    assert 512 << 10 <= machine.level_two_bytes <= 12 << 20
+    assert 0.5 <= machine.clock <= 8.0
+    assert 0.25 <= machine.multiply_adds <= 4.0
+    assert 0.0 < machine.near_byte <= 0.5
+    assert 0.0 < machine.pace <= 6.0
 
 
 def test_blocks_and_costs_follow_what_was_measured() -> None:

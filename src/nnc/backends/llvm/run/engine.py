@@ -59,8 +59,9 @@ def made() -> Engine:
         jit = Jit(target, DiskCache(folder, most_bytes=SETTINGS.cached_code_bytes))
         machine = Engine(target, jit, make_pool(jit))
         known = kept_profile(target, folder)
-        if known is None and folder is not None and _MEASURES and can_write(folder):
-            known = _MEASURES[0](machine)
+        if (known is None or known.is_doubtful) and folder is not None and _MEASURES and can_write(folder):
+            found = _MEASURES[0](machine)
+            known = found if known is None else found.joined(known)
             keep_profile(target, folder, known)
         return machine if known is None else machine.following(known)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -16,17 +17,24 @@ from nnc.backends.llvm.ir.library import VERSION, llvm
 from nnc.backends.llvm.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
+from nnc.core.settings import usable_processors
 
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+PROCESSORS = Path("/sys/devices/system/cpu")
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SHIPPED = Path(__file__).with_name("machines.json")
 # A cache is as large as the system tells if arrays of half its size are read so much faster than those of twice.
 FASTER = 1.05
 # What is measured beside other work is not believed beyond these.
 CLOCKS, MULTIPLY_ADDS, BYTES = (0.5, 8.0), (0.25, 4.0), (0.005, 0.5)
+# Nor does a cache have lines of other sizes, whatever a virtual machine tells of it.
+LINES = (16, 32, 64, 128, 256)
+# A second-level cache that is smaller is none.
+LEAST_LEVEL_TWO = 32 << 10
+# Measured again by the next process, so often at most, where the measuring had no processor for such a share of its time.
+DOUBT, MOST_TIMES = 0.1, 3
 # Nor is it believed that workers meet in less than usual, as one that sleeps has to be woken.
 MEETINGS = (USUAL_MEETING, 20_000.0)
-FORM = 2  # of the profile: another one is measured anew
+FORM = 3  # of the profile: another one is measured anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,10 @@ class CacheLevel:
         """True when what is measured agrees with the system."""
         return self.loads > FASTER * self.beyond
 
+    def joined(self, earlier: CacheLevel) -> CacheLevel:
+        """With the higher rates of both."""
+        return replace(self, loads=max(self.loads, earlier.loads), beyond=max(self.beyond, earlier.beyond))
+
 
 @dataclass(frozen=True, slots=True)
 class MachineProfile:
@@ -58,7 +70,8 @@ class MachineProfile:
     nanoseconds for a line of each of so many pages in turn, `huge_touches` where pages may be huge, as the system's
     word on `huge_pages` allows, `meeting` nanoseconds for two workers to wait for each other, `handing` the same where
     they read what the other wrote, `waking` for one that slept to begin. `in_place` tells whether products that read
-    their operands in place were faster than packed ones.
+    their operands in place were faster than packed ones. `absent` is the share of its time in which the measuring had
+    no processor, as others used it, and `times` how often it was done.
     """
 
     processor: str
@@ -75,6 +88,32 @@ class MachineProfile:
     handing: float
     waking: float
     in_place: bool
+    absent: float = 0.0
+    times: int = 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True when it was disturbed, and may be better the next time."""
+        return self.absent > DOUBT and self.times < MOST_TIMES
+
+    def joined(self, earlier: MachineProfile) -> MachineProfile:
+        """The faster of both in each: what else runs only makes a machine look slower."""
+        steady = min(self, earlier, key=lambda one: one.absent)
+        before = {level.level: level for level in earlier.caches}
+        return replace(
+            self,
+            clock=max(self.clock, earlier.clock),
+            multiply_adds=max(self.multiply_adds, earlier.multiply_adds),
+            caches=tuple(level.joined(before.get(level.level, level)) for level in self.caches),
+            memory_loads=max(self.memory_loads, earlier.memory_loads),
+            memory_stores=max(self.memory_stores, earlier.memory_stores),
+            meeting=_sooner(self.meeting, earlier.meeting),
+            handing=_sooner(self.handing, earlier.handing),
+            waking=_sooner(self.waking, earlier.waking),
+            in_place=steady.in_place,
+            absent=steady.absent,
+            times=earlier.times + 1,
+        )
 
     def text(self) -> str:
         """As JSON."""
@@ -95,9 +134,9 @@ class MachineProfile:
             far_byte=_within(usual / last.loads, BYTES) if two and last and last.loads else known.far_byte,
             meeting=_within(self.handing, MEETINGS) if self.handing else known.meeting,
         )
-        if one and one.nbytes and one.ways and one.line:
+        if one and one.line in LINES and 0 < one.ways <= one.nbytes // one.line:
             machine = replace(machine, level_one_bytes=one.nbytes, level_one_ways=one.ways, line_bytes=one.line)
-        if two and two.nbytes and two.is_seen:
+        if two and two.nbytes >= LEAST_LEVEL_TWO and two.is_seen:
             machine = replace(machine, level_two_bytes=two.nbytes)
         return replace(target, machine=machine, in_place=self.in_place)
 
@@ -133,6 +172,11 @@ def _within(value: float, limits: tuple[float, float]) -> float:
     return min(max(value, limits[0]), limits[1])
 
 
+def _sooner(one: float, other: float) -> float:
+    """The shorter time of both; 0 is none."""
+    return min(one or other, other or one)
+
+
 def kept_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:
     """The profile of this processor at this level, if it was measured."""
     content = _cache(folder).load(_key(target))
@@ -148,17 +192,26 @@ def keep_profile(target: TargetDescription, folder: Path | None, profile: Machin
 
 
 def caches() -> tuple[CacheLevel, ...]:
-    """Caches for data, the first level first; none where the system does not tell."""
-    found = []
-    for place in sorted(CACHES.glob("index*")):
+    """Caches for data, the first level first; none where the system does not tell.
+
+    Of processors unlike each other the smallest of each level, as any of them may run a worker.
+    """
+    found: dict[int, CacheLevel] = {}
+    for processor in usable_processors():
+        for one in _caches_of(processor):
+            found[one.level] = min(found.get(one.level, one), one, key=lambda level: level.nbytes)
+    return tuple(found[level] for level in sorted(found))
+
+
+def _caches_of(processor: int) -> Iterator[CacheLevel]:
+    for place in sorted((PROCESSORS / f"cpu{processor}" / "cache").glob("index*")):
         facts = {name: _told(place / name) for name in ("level", "type", "size", "ways_of_associativity")}
         line = _told(place / "coherency_line_size")
         if facts["type"] in ("Data", "Unified") and facts["size"].rstrip("KMG").isdigit():
             scale = 1 << {"K": 10, "M": 20, "G": 30}.get(facts["size"][-1], 0)
             nbytes = int(facts["size"].rstrip("KMG")) * scale
             ways = int(facts["ways_of_associativity"] or 0)
-            found.append(CacheLevel(int(facts["level"]), nbytes, ways, int(line or 64)))
-    return tuple(found)
+            yield CacheLevel(int(facts["level"]), nbytes, ways, int(line or 64))
 
 
 def _told(path: Path) -> str:
