@@ -110,6 +110,9 @@ def test_gelu_is_within_one_ulp_in_its_left_tail_too() -> None:
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         assert largest_error(apply("gelu", x), wide * 0.5 * ERFC(wide * -math.sqrt(0.5))) <= 1.0
+    np.testing.assert_array_equal(
+        np.signbit(apply("gelu", np.array([-0.0, 0.0, -20.0, -1e-45], np.float32))), [1, 0, 1, 1]
+    )
 
 
 def pairs(dtype: type[np.generic]) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 gelu of f32 is computed in f64: its left tail is a product of small numbers, each of which would round, and its results
 are accurate to 1 ulp. For z = |x| up to Z_MOST, behind which results are 0 or x,
 
-    Φ(-z) = e^(-z²/2) · P(t) / (z + CENTER),    t = (z - CENTER) / (z + CENTER)
+    Φ(-z) = e^(-z²/2) · P(t) / (z + CENTER),    t = (z - CENTER) / (z + CENTER) = 1 - 2 CENTER / (z + CENTER)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from nnc.backends.llvm.ir.builder import F32, F64, Builder, Value
-from nnc.backends.llvm.ir.mathematics import absolute, library, polynomial, reduce, sigmoid
+from nnc.backends.llvm.ir.mathematics import absolute, copy_sign, library, polynomial, reduce, sigmoid
 from nnc.ops.pointwise import BEND, GATE
 
 CENTER, Z_MOST = 3.0, 15.0
@@ -44,11 +44,14 @@ def gelu_tanh(b: Builder, x: Value) -> Value:
 
 
 def gelu(b: Builder, x: Value) -> Value:
-    """x · Φ(x)"""
+    """x · Φ(x) = max(x, 0) - |x| · Φ(-|x|)"""
     if x.type.scalar != F32:
         return x * library(b, "erfc", x * -math.sqrt(0.5)) * 0.5
     wide = b.cast(x, F64)
-    return b.cast(wide * _distribution(b, wide), F32)
+    z = _bounded(b, wide)
+    # x + |x| is NaN for -∞, as 0 · ∞ is, and loses the sign of -0. Behind Z_MOST the tail is nothing in f32.
+    result = b.fma(wide + absolute(b, wide), 0.5, b.negative(z * _tail(b, z, _bounded(b, x))))
+    return copy_sign(b, b.cast(result, F32), x)
 
 
 def erfc(b: Builder, x: Value) -> Value:
@@ -60,19 +63,25 @@ def erfc(b: Builder, x: Value) -> Value:
 
 def _distribution(b: Builder, x: Value) -> Value:
     """Φ(x) of f64, as accurate as f32 can hold"""
-    size = absolute(b, x)
-    far = b.compare(">", size, Z_MOST)
-    z = b.choose(far, b.constant(Z_MOST, x.type), size)
-    inverse = _reciprocal(b, z + CENTER)
-    tail = polynomial(b, (z - CENTER) * inverse, TAIL) * inverse * _bell(b, z)
-    tail = b.choose(far, b.zero(x.type), tail)
+    z, far = _bounded(b, x), b.compare(">", absolute(b, x), Z_MOST)
+    tail = b.choose(far, b.zero(x.type), _tail(b, z, b.cast(z, F32)))
     return b.choose(b.compare("<", x, 0.0), tail, 1.0 - tail)
 
 
-def _reciprocal(b: Builder, x: Value) -> Value:
-    """1 / x of f64 in the range of f32: the quotient in f32, and one step of Newton's method; relative error 2^-46"""
-    first = b.cast(b.constant(1.0, x.type.of(F32)) / b.cast(x, F32), F64)
-    return b.fma(first, b.fma(b.negative(x), first, 1.0), first)
+def _bounded(b: Builder, x: Value) -> Value:
+    """min(|x|, Z_MOST); NaN stays"""
+    size = absolute(b, x)
+    return b.choose(b.compare(">", size, Z_MOST), b.constant(Z_MOST, x.type), size)
+
+
+def _tail(b: Builder, z: Value, rounded: Value) -> Value:
+    """Φ(-z) of f64, with z in f32 besides
+
+    1 / (z + CENTER) is the quotient in f32 and one step of Newton's method: relative error 2^-46.
+    """
+    first = b.cast(b.constant(1.0, rounded.type) / (rounded + CENTER), F64)
+    inverse = b.fma(first, b.fma(b.negative(z + CENTER), first, 1.0), first)
+    return polynomial(b, b.fma(inverse, -2.0 * CENTER, 1.0), TAIL) * inverse * _bell(b, z)
 
 
 def _bell(b: Builder, z: Value) -> Value:

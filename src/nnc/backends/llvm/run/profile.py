@@ -30,7 +30,7 @@ CLOCKS, MULTIPLY_ADDS, BYTES = (0.5, 8.0), (0.25, 4.0), (0.005, 0.5)
 LINES = (16, 32, 64, 128, 256)
 # A second-level cache that is smaller is none.
 LEAST_LEVEL_TWO = 32 << 10
-# Measured again by the next process, so often at most, where the measuring had no processor for such a share of its time.
+# Measured again by the next process, so often at most, where it had no processor for such a share of the time.
 DOUBT, MOST_TIMES = 0.1, 3
 # Nor is it believed that workers meet in less than usual, as one that sleeps has to be woken.
 MEETINGS = (USUAL_MEETING, 20_000.0)
