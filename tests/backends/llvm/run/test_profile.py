@@ -167,6 +167,10 @@ def test_blocks_and_costs_follow_what_was_measured() -> None:
     assert machine.near_byte == machine.far_byte == 0.04
     assert machine.pace == 0.25
     assert not found.in_place
+    for usual in (False, True):
+        assert (
+            replace(PROFILE, in_place=not usual, absent=0.3).followed(replace(target, in_place=usual)).in_place == usual
+        )
 
 
 def test_a_second_level_cache_that_was_not_seen_is_not_followed() -> None:
