@@ -19,6 +19,7 @@ from nnc.core.spec import (
     broadcast_shapes,
     check_shape,
     contiguous_strides,
+    layout_of,
     spec,
 )
 from nnc.errors import ArgumentError, DeviceError, FormatError, LayoutError, ShapeError
@@ -63,6 +64,8 @@ def test_what_is_no_layout(text: object) -> None:
 def test_what_are_no_blocks(values: tuple[tuple[int, int], int, int]) -> None:
     with pytest.raises(LayoutError, match="blocked layout"):
         Blocked(*values)
+    with pytest.raises(ArgumentError, match="layout_of: got text="):
+        layout_of(np.float32(1.0))  # type: ignore[arg-type]  # callers without a type checker
     with pytest.raises(ArgumentError, match="Blocked: got parts=None"):
         Blocked((1,), 0, 1, parts=None)  # type: ignore[arg-type]  # callers without a type checker
 

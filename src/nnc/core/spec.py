@@ -44,6 +44,7 @@ class AnyLayout:
         return found
 
 
+@explained
 def layout_of(text: str) -> AnyLayout | None:
     """The layout that prints so: `NCHW`, `768x3072/64k2g3`; None for no layout.
 

@@ -87,6 +87,7 @@ MIXING: dict[str, Callable[[Symbol], Symbol]] = {
     "a transposition": lambda x: ops.transpose(x, (1, 0, 2, 3)),
     "a concatenation of examples": lambda x: ops.concatenate([x, x], 0),
     "every second example": lambda x: ops.slice_axis(x, 0, 0, 8, 2),
+    "one element": lambda x: x + ops.reshape(ops.slice_axis(ops.reshape(x, (-1,)), 0, 5, 6), ()),
     "a shift of examples": lambda x: ops.slice_axis(ops.reshape(x, (64, 4, 8, 4)), 0, 4, 12),
 }
 

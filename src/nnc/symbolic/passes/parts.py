@@ -112,9 +112,11 @@ class _Batch:
         graph, spec, root = self.graph, self.graph.tensors[key].spec, self.graph.root(key)
         if root not in self.roots:
             return _Value(spec)
+        if not self._is_batch(spec):
+            raise _AcrossError
         region, step = graph.region(key), graph.tensors[root].spec.elements // self.size
         begin, end = replace(region, shape=(1, *region.shape[1:])).bounds()
-        if not (self._is_batch(spec) and region.strides[0] == step and begin >= 0 and end <= step):
+        if not (region.strides[0] == step and begin >= 0 and end <= step):
             raise _AcrossError
         return _Value(spec, self._part(spec))
 

@@ -297,6 +297,7 @@ def test_threads_that_come_first_together_get_one_engine(monkeypatch: pytest.Mon
         return object()
 
     monkeypatch.setattr(module, "make_pool", slow)
+    monkeypatch.setattr(module, "_MEASURES", [])
     fresh = lru_cache(maxsize=1)(module.engine.__wrapped__)
     monkeypatch.setattr(module, "made", lru_cache(maxsize=1)(module.made.__wrapped__))
     threads = [threading.Thread(target=fresh) for _ in range(4)]
