@@ -119,6 +119,21 @@ def test_wrong_inputs_are_named() -> None:
         loaded.run(X)  # type: ignore[arg-type]  # callers without a type checker
 
 
+def test_wrong_inputs_are_named_behind_runs_on_right_ones_too() -> None:
+    loaded = load(DENSE)
+    right = loaded.run({"x": X})["y"]
+    for error, match, feeds in (
+        (ShapeError, r"got \[4, 2\]", {"x": X.T}),
+        (UsageError, "got float64", {"x": X.astype(np.float64)}),
+        (UsageError, "got >f4", {"x": X.astype(">f4")}),
+        (UsageError, "unknown: z", {"x": X, "z": X}),
+        (UsageError, "missing: x", {}),
+    ):
+        with pytest.raises(error, match=match):
+            loaded.run(feeds)
+    np.testing.assert_array_equal(loaded.run({"x": X})["y"], right)
+
+
 def test_channels_are_moved_where_data_come_in_and_where_they_leave() -> None:
     w = {
         name: np.random.default_rng(0).normal(size=(6, c, 1, 1)).astype(np.float32) for name, c in (("v", 3), ("w", 6))

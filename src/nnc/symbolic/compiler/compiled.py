@@ -363,8 +363,11 @@ class Compiled(Uncopied):
                     need="a symbol that holds its value after a run",
                     fix="list it in outputs",
                 )
+        return self.read(values.items(), outputs)
 
-        return self.exclusively(lambda: tuple(map(np.array, self._views(values.items(), outputs))))
+    def read(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
+        """Write `values`, run, and return copies of `outputs`, each of which holds its value after a run."""
+        return self.exclusively(lambda: tuple([np.array(view) for view in self._views(values, outputs)]))
 
     @explained
     def views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
@@ -382,7 +385,7 @@ class Compiled(Uncopied):
                 raise ArgumentError("views", got=shown(pair), need="pairs of a symbol and its value") from None
             self._write(symbol, value)
         self.run()
-        return tuple(self._found(symbol).numpy() for symbol in outputs)
+        return tuple([self._found(symbol).numpy() for symbol in outputs])
 
     def take_turn(self) -> None:
         """What comes before each run: SymbolError for inputs that were not written since the last one in this arena.
