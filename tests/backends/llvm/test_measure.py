@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,19 @@ def test_a_clock_that_tells_nothing_gives_a_profile_within_limits(
     found = measure(engine()).followed(usual)
     assert found.in_place == usual.in_place
     assert (found.machine.clock, found.machine.meeting) == (8.0, 1000.0)
+
+
+def test_products_of_a_transformer_weigh_in_the_choice_between_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(engine(), target=replace(engine().target, in_place=False))
+    asked: list[tuple[int, int, int]] = []
+
+    def both_plans(machine: object, sizes: tuple[int, int, int]) -> list[float]:
+        asked.append(sizes)
+        return [0.9, 1.0] if len(set(sizes)) == 1 else [25.0, 10.0]
+
+    monkeypatch.setattr(measures, "_both_plans", both_plans)
+    assert not measures._in_place(few)
+    assert tuple(asked) == measures.SIZES
 
 
 def test_what_no_plan_needs_is_measured_when_it_is_asked_for() -> None:

@@ -34,7 +34,7 @@ LEAST_LEVEL_TWO = 32 << 10
 DOUBT, MOST_TIMES = 0.1, 3
 # Nor is it believed that workers meet in less than usual, as one that sleeps has to be woken.
 MEETINGS = (USUAL_MEETING, 20_000.0)
-FORM = 3  # of the profile: another one is measured anew
+FORM = 4  # of the profile: another one is measured anew
 
 
 @dataclass(frozen=True, slots=True)
