@@ -36,7 +36,18 @@ def boxes(half: str, ratio: int) -> onnx.ModelProto:
 
 
 PLACES = RANDOM.permuted(np.tile(np.arange(6), (2, 3, 1)), axis=-1)[:, :, :4]
+POWERS = {"two": np.float32(2), "three": np.array(3), "half": np.array([0.5], "f4"), "row": np.full((1, 4), 2, "f4")}
 MODELS: dict[str, tuple[onnx.ModelProto, Array]] = {
+    "a square and a cube": (
+        model([node("Pow", "x two", "s"), node("Pow", "x three", "c"), node("Sub", "s c", "y")],
+              {"x": [3, 4]}, ["y"], {name: POWERS[name] for name in ("two", "three")}),
+        draw(3, 4),
+    ),
+    "a root and a square that has more axes than its base": (
+        model([node("Mul", "x x", "p"), node("Pow", "p half", "r"), node("Pow", "r row", "y")],
+              {"x": [4]}, ["y"], {name: POWERS[name] for name in ("half", "row")}),
+        draw(4),
+    ),
     "a deformed convolution in groups": (
         model(
             [node("DeformConv", "x w offset b mask", "y", kernel_shape=[3, 3], strides=[2, 1], pads=[1, 1, 1, 1],

@@ -56,7 +56,10 @@ def _div(call: NodeCall) -> Results:
 
 
 def _pow(call: NodeCall) -> Results:
-    a, b = call[0], call[1]
+    a, b, known = call[0], call[1], call.known[1]
+    if a.spec.dtype.is_float and known is not None and known.shape == () and known in (2, 3):
+        # As root mean squares and the GELU of exporters have them: 12 in a small T5 took 1.8 ms of its 6 as powers.
+        return ops.square(a) if known == 2 else ops.multiply(a, ops.square(a))
     if a.spec.dtype is b.spec.dtype and a.spec.dtype.is_float:
         return ops.power(a, b)
     wide = a.spec.dtype if a.spec.dtype.is_float else dtype_of("f64")
