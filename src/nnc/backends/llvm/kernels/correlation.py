@@ -201,7 +201,8 @@ class _CorrelationWriter:
                 ):
                     depth = b.least(p.depth - first, plan.piece)
                     if plan.packed:
-                        packed, following = self._piece(group, panel, tap, first), None
+                        packed = self._piece(group, panel, tap, first)
+                        following = b.offset(packed, plan.tile.columns * plan.piece, plan.stored)
                     else:
                         source, packed = self._pack_piece(group, panel, tap, first, depth, panel_room), panel_room
                         following = b.offset(source, p.weights.depth_stride * plan.piece, p.scalar)
@@ -311,12 +312,15 @@ class _CorrelationWriter:
         none: list[Value | None] = [None] * plan.tile.vectors
         with b.loop(part.low, part.high) as tap:
             moved = b.load(self.tap_offsets, tap, INDEX) + part.first
-            filled = part.panel or b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), plan.stored)
+            filled, following = part.panel, part.following
+            if filled is None:
+                filled = b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), plan.stored)
+                following = b.offset(filled, plan.panel_elements, plan.stored) if plan.asks else None
             left = [b.offset(place, moved, plan.read) for place in places]
             words = words_of(part.depth, plan.packing.steps)
 
             def step(k: Value) -> None:
-                self._ask(part, tile, k)
+                self._ask(following, tile, k)
                 vectors = load_row(b, filled, k * plan.tile.columns, plan.tile, plan.stored, none)
                 if plan.stored != word:
                     vectors = [b.cast(vector, word) for vector in vectors]
@@ -329,20 +333,21 @@ class _CorrelationWriter:
                 with b.loop(0, words) as index:
                     step(index)
 
-    def _ask(self, part: _CorrelationPart, tile: Value, k: Value) -> None:
-        """Ask for step k of the next part: each tile for some of the cache lines of all steps.
+    def _ask(self, following: Value | None, tile: Value, k: Value) -> None:
+        """Ask for step k of the weights that come next: each tile for some of the cache lines of all steps.
 
-        Weights that are contiguous along k are found by the processor itself.
+        Weights of other strides that are contiguous along k are found by the processor itself.
         """
         b, p, plan = self.b, self.p, self.plan
-        if part.following is None or plan.packing.transposes:
+        if following is None or (plan.packing.transposes and not plan.packed):
             return
-        line = self.b.target.machine.line_bytes // p.scalar.size
+        scalar, stride = (plan.stored, plan.tile.columns) if plan.packed else (p.scalar, p.weights.depth_stride)
+        line = self.b.target.machine.line_bytes // scalar.size
         tiles = ceiling(plan.block_rows, plan.tile_rows) * ceiling(p.cores[0].columns, plan.tile_columns)
         each = ceiling(ceiling(plan.tile.columns, line), tiles)
-        start = k * p.weights.depth_stride + b.least(tile * (each * line), plan.tile.columns)
+        start = k * stride + b.least(tile * (each * line), plan.tile.columns)
         for number in range(each):
-            b.prefetch(part.following, start + number * line, p.scalar)
+            b.prefetch(following, start + number * line, scalar)
 
     def _store(
         self,

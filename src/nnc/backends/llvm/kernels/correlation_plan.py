@@ -212,6 +212,11 @@ class CorrelationPlan:
         return p.work == p.scalar and p.groups == 1 and w.lane_stride == 1 and exact and w.bases == order
 
     @property
+    def asks(self) -> bool:
+        """True when tiles ask for the next panel: weights in blocks are cold in every run of a network."""
+        return self.problem.panel > 0
+
+    @property
     def stored(self) -> Scalar:
         """The element type of panels."""
         narrow = self.problem.panel and not self.packing.pairs
