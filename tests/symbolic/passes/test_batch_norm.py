@@ -43,6 +43,14 @@ def test_only_frozen_weights_are_scaled_whatever_their_size(one: Pass, fired: di
     assert report.fired == fired
 
 
+def test_activations_of_one_row_scale_no_frozen_weights() -> None:
+    graph = SymbolicGraph()
+    x, w, v, o = (graph.input(spec(shape)) for shape in ((1, 3), (3, 4), (3, 4), (4, 5)))
+    y = ops.gemm(ops.gemm(x, w) * ops.sigmoid(ops.gemm(x, v)), o)
+    (report,) = check(graph, [y], [x, w, v, o], [Pass.FROZEN_BATCH_NORM])
+    assert report.fired == {}
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_scaled_product_is_a_product(position: int, transposed: bool) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from nnc.ops.convolutions import CONVOLUTION
 from nnc.ops.pointwise import ADD, MULTIPLY, add, multiply
 from nnc.ops.products import GEMM
-from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph
+from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.channels import as_column, as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer
 
@@ -41,6 +41,25 @@ def _pays(weights: Symbol, activation: Symbol, frozen: bool) -> bool:
     return frozen or weights.spec.elements < activation.spec.elements
 
 
+def _scales(graph: SymbolicGraph, weights: Symbol, activation: Symbol, row: Symbol, frozen: bool) -> bool:
+    """Whether to multiply weights by a row: one of a single token's activations would scale all of them in each run."""
+    return _pays(weights, activation, frozen and _is_parameter(graph, row))
+
+
+def _is_parameter(graph: SymbolicGraph, row: Symbol) -> bool:
+    """Whether nothing that a row is computed of is larger than itself, as matrices behind an activation are."""
+    seen, queue = set[TensorKey](), [graph.root(row.key)]
+    while queue:
+        root = queue.pop()
+        if root not in seen:
+            seen.add(root)
+            if graph.symbol(root).spec.elements > row.spec.elements:
+                return False
+            read = [key for writer in graph.writers(root) for key in graph.execs[writer].inputs if key is not None]
+            queue.extend(map(graph.root, read))
+    return True
+
+
 def _operands(graph: SymbolicGraph, record: ExecSymbol) -> tuple[Symbol, Symbol, Symbol | None]:
     x, weights, bias = (None if key is None else graph.symbol(key) for key in record.inputs)
     assert x is not None
@@ -60,6 +79,8 @@ def _factor(match: Match, frozen: bool) -> Replacement | None:
         if found := _product(match, position, frozen):
             record, row = found
             x, weights, bias = _operands(match.graph, record)
+            if not _scales(match.graph, weights, match.input(position), row, frozen):
+                continue
             shift = None if bias is None else multiply(bias, row)
             return match.graph.apply(record.command, (x, _scaled(record, weights, row, by_input=False), shift))
     return None
@@ -84,7 +105,7 @@ def _factor_in_front(match: Match, frozen: bool) -> Replacement | None:
         return None
     factors = [graph.symbol(key) for key in scaled.inputs if key is not None]
     for x, row in (factors, factors[::-1]):
-        if x.shape == whole.shape and is_row(row, x.shape[-1]) and _pays(weights, x, frozen):
+        if x.shape == whole.shape and is_row(row, x.shape[-1]) and _scales(graph, weights, x, row, frozen):
             return graph.apply(match.command, (x, _scaled(match.record, weights, as_row(row), by_input=True), bias))
     return None
 
