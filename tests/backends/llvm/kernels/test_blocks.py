@@ -31,7 +31,7 @@ from nnc.ops.window import output_sizes, window_of
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"
 LLVM = DISPATCHER.backend("llvm")
-ROWS = ((49, 100, 65), (33, 7, 1), (5, 160, 500))
+ROWS = ((49, 100, 65), (33, 7, 1), (5, 160, 500), (5, 300, 65))
 
 
 def products() -> Iterator[tuple[AnyCommand, tuple[Shape, ...]]]:

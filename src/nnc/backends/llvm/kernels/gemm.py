@@ -41,6 +41,8 @@ PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
 # a quarter 197 and 256 rows are one block: 0.91 to 0.94 of the time of an eighth; 512 rows and more take as long.
 MOST_BLOCK_BYTES = 512 * 1024
 FEW_TILES, MANY_PANELS = 2, 16
+# Steps of k that are so many bytes apart are not found ahead by the processor.
+STRAY_BYTES = 1024
 # Where registers have this many bits, reading part of one takes no longer than reading it whole.
 MASKED_BITS = 512
 # Columns that one tile asks for where each has cache lines of its own.
@@ -116,9 +118,14 @@ class Gemm:
         return (blocks.tile.columns, blocks.b_packing.steps) == (layout.width, layout.steps)
 
     def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
-        """How tiles read b, and how many nanoseconds packing takes in each run; None where b is read in place."""
+        """How tiles read b, and how many nanoseconds packing takes in each run; None where b is best read in place.
+
+        A few rows read a b that does not stay in the cache about as slowly as it is packed, where each step of k is on
+        another page: [8,512] x [512,1376] took five times as long as in blocks when other products came in between.
+        """
         blocks = _Blocks(self, target)
-        if blocks.b_direct or (blocks.matrix and self.inner % blocks.whole_steps):
+        in_place = blocks.b_direct and (self.width > 0 or not blocks.strays)
+        if in_place or (blocks.matrix and self.inner % blocks.whole_steps):
             return None
         elements = float(math.prod(self.batch) * self.inner * self.columns)
         return blocks.b_packing, elements * blocks.b_packing.nanoseconds
@@ -164,6 +171,8 @@ class _Blocks:
         whole = target.in_place and unmasked
         beside = problem.b_columns == 1 and (whole or row_tiles <= FEW_TILES) and not narrow
         self.b_direct = beside or problem.width > 0
+        # Read by a few tiles alone, and each step of k of a panel from another page.
+        self.strays = row_tiles <= FEW_TILES and problem.b_inner * size >= STRAY_BYTES
         # Items along the longer side; by columns, a worker packs no more of b than it uses.
         packs_b = self.a_direct and not self.b_direct
         self.by_columns = column_tiles >= (min(row_tiles, MANY_PANELS) if packs_b else row_tiles)
