@@ -44,6 +44,7 @@ DEFAULT = (
     Pass.COMMON_SUBEXPRESSIONS,
     Pass.DATA_TRANSFER,
     Pass.FUSION,
+    Pass.PLANES,
     Pass.PRUNING,
     Pass.GROUPS,
 )

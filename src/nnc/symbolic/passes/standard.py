@@ -19,6 +19,7 @@ from nnc.symbolic.passes.fusion import FUSION, LOGITS
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.planes import split_planes
 from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
@@ -71,6 +72,13 @@ def _fuse_exactly(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter
     return Counter(removed=dead, fused=fuse(graph, (*wanted, *kept), backend))
 
 
+def _split_planes(graph: SymbolicGraph, wanted: Wanted, backend: str) -> Counter[str]:
+    fired = split_planes(graph, wanted, backend)
+    if fired:
+        prune(graph, wanted)
+    return fired
+
+
 class Pass(Enum):
     """The passes by name; the first four are NNC's."""
 
@@ -79,6 +87,7 @@ class Pass(Enum):
     )
     DATA_TRANSFER = rewriting("data transfer", TRANSFERS)
     FUSION = rewriting("fusion", FUSION)
+    PLANES = serving("planes", _split_planes)
     PRUNING = counting("pruning", lambda graph, wanted: Counter(removed=prune(graph, wanted)))
     ALGEBRA = rewriting("algebra", ALGEBRA)
     GROUPS = serving("fusion groups", _fuse)
