@@ -9,7 +9,7 @@ from nnc import ops
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import spec
 from nnc.ops.window import Window
-from nnc.symbolic import Symbol, SymbolicGraph, compile, faults
+from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import simplify
 
 llvm = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")
@@ -51,6 +51,24 @@ def test_a_convolution_of_volumes_is_one_of_images(name: str, is_wanted: bool) -
     heads = [key for key, one in graph.execs.items() if one.command.op.name in ("convolution", "fused_output")]
     assert [graph.tensors[graph.execs[key].outputs[0]].spec.rank for key in heads] == [4]
     assert ("fused_output" in made) is not is_wanted
+
+
+@llvm
+@pytest.mark.parametrize("name", list(WINDOWS))
+def test_gradients_of_volumes_are_those_of_images(name: str) -> None:
+    kernel, window = WINDOWS[name]
+    graph = SymbolicGraph()
+    x, w = (graph.input(spec(shape)) for shape in ((2, 5, 7, 6, 4), (*kernel, 4, 8)))
+    loss = ops.reduce_sum(ops.square(ops.convolution(x, w, window=window)))
+    rng = np.random.default_rng(0)
+    given = {one: rng.standard_normal(one.shape, np.float32) for one in (x, w)}
+    found = backward(graph, [loss], [x, w])
+    want = compile(graph, found, backend="reference")(given, *found)
+    simplify(graph, found)
+    assert faults(graph) == ()
+    for one, other in zip(compile(graph, found)(given, *found), want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+    assert [str(claim).split()[0] for claim in compile(graph, found).report()].count("reference") == 0
 
 
 @llvm
