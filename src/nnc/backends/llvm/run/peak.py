@@ -55,8 +55,11 @@ def chains(target: TargetDescription) -> int:
     return min(MOST_CHAINS, target.vector_registers - 2)
 
 
-def peak(engine: Engine, repeats: int = 6, scalar: Scalar = F32, bits: int = 0, workers: int = 1) -> float:
-    """Operations per second of workers that do nothing but fused multiply-adds, all at once: the best of some runs."""
+def peak(engine: Engine, repeats: int = 60, scalar: Scalar = F32, bits: int = 0, workers: int = 1) -> float:
+    """Operations per second of workers that do nothing but fused multiply-adds, all at once.
+
+    The best of many runs of a third of a millisecond: other work on the machine takes a worker away for longer.
+    """
     generator = MultiplyAdds(chains(engine.target), scalar=scalar, bits=bits, workers=workers)
     watch = Stopwatch(engine, 1 << 14)  # whose memory the program works on
     return generator.operations(engine.target) / (best(watch.program([generator], workers), repeats) * 1e-9)
