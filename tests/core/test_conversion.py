@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.dtype import BF16, BOOL, F16, I8, I32, I64, U8, DType
+from nnc.core.dtype import BF16, BOOL, F16, F32, I8, I32, I64, U8, DType
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
@@ -16,6 +16,7 @@ MISFITS: tuple[tuple[object, DType, str], ...] = (
     (2**40, I32, "got 1099511627776 into i32"),
     (np.array([1, -129], np.int64), I8, r"-129 at \[1\] into i8"),
     (np.array([2**40]), I32, r"1099511627776 at \[0\]"),
+    (np.array([1j]), F32, "c128 into f32.*need real numbers"),
 )
 FLOAT_MISFITS: tuple[tuple[object, DType, str], ...] = (
     (300.0, U8, "300.0 into u8"),

@@ -230,10 +230,11 @@ class Tensor:
         if not fits:
             raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
         given = dtype_of(source.dtype)
-        if (given.is_float and not self.dtype.is_continuous) or (given.kind == "complex" != self.dtype.kind):
-            raise DTypeError(
-                "copy_from", got=f"{source.dtype} into {self.spec}", need="whole numbers", fix="round first"
-            )
+        if given.kind == "complex" != self.dtype.kind:
+            raise DTypeError("copy_from", got=f"{given} into {self.spec}", need="real numbers", fix="take real() first")
+        if given.is_float and not self.dtype.is_continuous:
+            got = f"{source.dtype} into {self.spec}"
+            raise DTypeError("copy_from", got=got, need="whole numbers", fix="round first")
         check_values("copy_from", source, self.dtype)
         with np.errstate(all="ignore"):
             np.copyto(self._array, source, casting="unsafe")

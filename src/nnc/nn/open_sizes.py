@@ -88,7 +88,8 @@ class OpenSizes:
     def generation_key(self, batch: int, length: int = 0, steps: int = 0) -> StepKey:
         """The program that reads `steps` tokens in each row, or as many as there is room for, which is for `length`."""
         if self.cache_obstacle():
-            raise UsageError("generate", got="a model that keeps nothing of earlier tokens", need=self.cache_obstacle())
+            got = f"a model that keeps nothing of earlier tokens: {self.cache_obstacle()}"
+            raise UsageError("generate", got=got, need="a causal one, whose tokens read what was kept")
         most = self._inputs[0].shape[0]
         capacity = padded_size(length or most, most)
         rows = 1 << max(batch - 1, 0).bit_length()
