@@ -48,7 +48,7 @@ def test_tokens_with_a_cache_are_those_without(name: str) -> None:
     model = language_model(LAYERS[name])
     assert model.cache_obstacle() == ""
     # Without a cache, a window has a program for each length.
-    length = 4 if name == "window" else 12
+    length = 2 if name == "window" else 12
     found = generate(model, PROMPTS, length)
     assert found == generate(model, PROMPTS, length, cache=False)
     assert len({token for row in found for token in row}) > 3

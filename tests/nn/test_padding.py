@@ -90,7 +90,7 @@ def test_lengths_are_open_where_no_step_sees_a_later_one(
 ) -> None:
     padded, whole = language(layer), language(layer)
     assert padded.padding() == padded.padding("predict") == ""
-    sizes = [(2, 5), (2, 6), (2, 9), (3, 21), (5, 3)]
+    sizes = [(2, 5), (2, 6), (3, 9)]
     found = [padded.train_on_batch(tokens(*size), tokens(*size)) for size in sizes]
     outputs = [padded.predict(tokens(*size)) for size in sizes]
     assert [output.shape for output in outputs] == [(*size, 11) for size in sizes]
