@@ -310,7 +310,8 @@ def turn(run: Run, clock: Clock) -> list[float]:
 
 
 def measure(case: Case, repeats: int, workers: int, clock: Clock) -> tuple[float, dict[str, float], float]:
-    """Best seconds of ours and of each peer, and the peak: in turns, with pauses, as a BLAS spins after its work."""
+    """Best seconds of ours and of each peer, and the peak: in turns, with pauses, as threads of a BLAS spin on."""
+    pause = PAUSE if workers > 1 else 0.0
     ours: list[float] = []
     limits: list[float] = []
     peers: dict[str, list[float]] = {name: [] for name in case.peers}
@@ -318,10 +319,10 @@ def measure(case: Case, repeats: int, workers: int, clock: Clock) -> tuple[float
         ours += turn(case.ours, clock)
         limits.append(peak(engine(), RUNS, workers=workers))
         for name, peer in case.peers.items():
-            time.sleep(PAUSE)
+            time.sleep(pause)
             peers[name] += turn(peer, clock)
         if peers:
-            time.sleep(PAUSE)
+            time.sleep(pause)
     return min(ours), {name: min(found) for name, found in peers.items()}, max(limits)
 
 
