@@ -168,21 +168,11 @@ def _growth(b: Builder, r: Value, form: Format) -> Value:
 
 
 def exponential(b: Builder, x: Value) -> Value:
-    """e^x"""
-    form = FORMATS[x.type.scalar.name]
-    return _exponential(b, _at_most(b, _at_least(b, x, form.low), form.high), (form.ln2_high, form.ln2_low))
-
-
-def decay(b: Builder, x: Value) -> Value:
-    """e^x for x <= 0 that is rounded itself, such as a difference: ln2 in one part loses less than x has lost."""
-    return _exponential(b, _at_least(b, x, FORMATS[x.type.scalar.name].low), (math.log(2.0),))
-
-
-def _exponential(b: Builder, x: Value, ln2: Sequence[float]) -> Value:
     """e^x = 2^n * e^r with n = round(x / ln2), rounded once where the result is denormal"""
     scalar = x.type.scalar
     form = FORMATS[scalar.name]
-    shifted, turns, rest = _turns(b, x, form, 2 * form.bias, ln2)
+    bounded = _at_most(b, _at_least(b, x, form.low), form.high)
+    shifted, turns, rest = _turns(b, bounded, form, 2 * form.bias, (form.ln2_high, form.ln2_low))
     result = _growth(b, rest, form) + 1.0
     if b.scales(x.type):
         return b.scale(result, turns)
@@ -190,6 +180,24 @@ def _exponential(b: Builder, x: Value, ln2: Sequence[float]) -> Value:
     whole = b.reinterpret(shifted, form.integer)
     half = b.shift_right(whole - b.reinterpret(b.constant(1.5 * 2.0**form.mantissa, x.type), form.integer), 1)
     return result * _power_of_two(b, half, form, scalar) * _power_of_two(b, whole - half, form, scalar)
+
+
+def decay(b: Builder, x: Value) -> Value:
+    """e^x for x <= 0 that is rounded itself, such as a difference: ln2 in one part loses less than x has lost.
+
+    It is 0 where it would be no normal number: with those, each operation of what is made of it takes as long as a
+    hundred.
+    """
+    scalar = x.type.scalar
+    form = FORMATS[scalar.name]
+    least = (1 - form.bias) * math.log(2.0)
+    shifted, turns, rest = _turns(b, _at_least(b, x, least), form, form.bias, (math.log(2.0),))
+    near = _growth(b, rest, form) + 1.0
+    if b.scales(x.type):
+        near = b.scale(near, turns)
+    else:
+        near = near * _power_of_two(b, b.reinterpret(shifted, form.integer), form, scalar)
+    return b.choose(b.compare("<", x, least), b.constant(0.0, x.type), near)
 
 
 def reduce(b: Builder, x: Value) -> tuple[Value, Value]:
