@@ -21,7 +21,7 @@ from nnc.backends.llvm.kernels.winograd_gradient import WinogradGradient
 from nnc.backends.llvm.kernels.winograd_plan import Division, choose
 
 # Whole tiles and ragged ones, images of several blocks, filters of several groups and with a rest, deep channels that
-# are transformed in parts, borders of none and of two.
+# are transformed in parts, borders of none and of two, dilations that divide the outputs and that do not.
 CASES = {
     "whole tiles": problem(1, (8, 8), 16, (3, 3), 32, border=1),
     "ragged tiles, ragged filters": problem(2, (9, 14), 32, (3, 3), 50, border=1),
@@ -30,6 +30,12 @@ CASES = {
     "many tiles": problem(3, (30, 27), 16, (3, 3), 16, border=1),
     "groups of filters": problem(1, (8, 8), 32, (3, 3), 300, border=1),
     "channels in parts": problem(1, (8, 8), 400, (3, 3), 48, border=1),
+    "dilated": problem(1, (16, 16), 16, (3, 3), 32, border=2, dilation=2),
+    "dilated, ragged tiles": problem(2, (23, 34), 32, (3, 3), 48, border=3, dilation=3),
+    "dilated, wide border": problem(1, (22, 21), 48, (3, 3), 48, border=3, dilation=2),
+    "dilated along one axis": replace(
+        problem(1, (12, 15), 16, (3, 3), 32, border=1), dilations=(1, 2), before=(1, 2), outputs=(12, 15)
+    ),
 }
 
 
@@ -139,13 +145,13 @@ def test_what_is_not_finite_stays_in_the_tiles_that_read_it(bad: float) -> None:
     "case",
     [
         problem(1, (8, 8), 16, (3, 3), 32, stride=2, border=1),
-        problem(1, (8, 8), 16, (3, 3), 32, border=2, dilation=2),
+        problem(1, (8, 8), 16, (3, 3), 32, border=6, dilation=6),
         problem(1, (8, 8), 32, (3, 3), 32, border=1, groups=2),
         problem(1, (8, 8), 16, (5, 5), 32, border=2),
         problem(1, (8, 8), 15, (3, 3), 32, border=1),
         replace(CASES["whole tiles"], scalar=scalar_of(random((1,), np.float64))),
     ],
-    ids=["stride", "dilation", "groups", "kernel", "channels", "f64"],
+    ids=["stride", "taps in the border", "groups", "kernel", "channels", "f64"],
 )
 def test_other_convolutions_are_written_out(case: Convolution) -> None:
     assert not isinstance(forward(case, bias=False).best, Winograd)

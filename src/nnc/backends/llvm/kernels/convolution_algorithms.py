@@ -110,11 +110,11 @@ def _tiles(
     c: Convolution, sizes: Pair, outputs: Pair, before: Pair, weights: Weights, bias: bool = False
 ) -> Tiles | None:
     """The convolution, or its data gradient, in tiles where Winograd's algorithm applies."""
-    plain = c.strides == c.dilations == (1, 1) and c.groups == 1 and c.kernel == (TAPS, TAPS)
+    plain = c.strides == (1, 1) and c.groups == 1 and c.kernel == (TAPS, TAPS)
     if not plain or c.scalar != F32:
         return None
     deep, wide = (c.channels, c.filters) if weights.lane_stride == 1 else (c.filters, c.channels)
-    return Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias)
+    return Tiles(c.batch, sizes, deep, outputs, wide, before, weights, bias, c.dilations)
 
 
 def forward(c: Convolution, bias: bool) -> Algorithms:
@@ -237,7 +237,7 @@ def data_gradient(c: Convolution) -> Algorithms:
     if c.is_product:
         product = _product(c, c.pixels, c.channels, c.filters, (c.filters, 1), (1, c.filters), bias=False)
     mirrored = tuple(tap * c.channels * c.filters for tap in reversed(range(TAPS * TAPS)))
-    before = (TAPS - 1 - c.before[0], TAPS - 1 - c.before[1])
+    before = ((TAPS - 1) * c.dilations[0] - c.before[0], (TAPS - 1) * c.dilations[1] - c.before[1])
     tiles = _tiles(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
     rows, columns = (
         _residues(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)

@@ -1,4 +1,4 @@
-"""Convolution with 3 x 3 kernels without strides, in tiles: Winograd's algorithm (winograd_algorithm.py).
+"""Convolution with 3 x 3 kernels without strides, also dilated, in tiles: Winograd's algorithm (winograd_algorithm.py).
 
     v[p, tile, c] = B^T d B        u[p, c, f] = G g G^T        m[p, tile, f] = sum_c v[p, tile, c] * u[p, c, f]
 
@@ -100,8 +100,12 @@ class _WinogradWriter:
     def _corner(self, index: Value) -> _Corner:
         rows, columns = self.t.counts(self.algorithm.outputs)
         image, rest = index // (rows * columns), index % (rows * columns)
-        size = self.algorithm.outputs
-        return _Corner(image, rest // columns * size, rest % columns * size)
+        return _Corner(image, self._first(rest // columns, 0), self._first(rest % columns, 1))
+
+    def _first(self, number: Value, axis: int) -> Value:
+        """The first output of a tile along an axis: neighbours are tiles of other residues by the dilation."""
+        residues, apart = self.t.residues[axis], self.t.dilations[axis] * self.algorithm.outputs
+        return number * apart if residues == 1 else number // residues * apart + number % residues
 
     # -- v
 
@@ -111,18 +115,19 @@ class _WinogradWriter:
         with b.loop(0, count) as index:
             corner = self._corner(first + index)
             top, left = corner.row - t.before[0], corner.column - t.before[1]
+            down, right = ([step * dilation for step in range(extent)] for dilation in t.dilations)
             inside = b.both(
-                b.both(b.compare(">=", top, 0), b.compare("<=", top + extent, t.sizes[0])),
-                b.both(b.compare(">=", left, 0), b.compare("<=", left + extent, t.sizes[1])),
+                b.both(b.compare(">=", top, 0), b.compare("<", top + down[-1], t.sizes[0])),
+                b.both(b.compare(">=", left, 0), b.compare("<", left + right[-1], t.sizes[1])),
             )
             start = ((corner.image * t.sizes[0] + top) * t.sizes[1] + left) * t.channels
             source = b.offset(self.image, start, F32)
             with b.when(inside):
                 self._image(source, index, None)
             with b.when(b.opposite(inside)):
-                down = [self._is_inside(top + step, t.sizes[0]) for step in range(extent)]
-                right = [self._is_inside(left + step, t.sizes[1]) for step in range(extent)]
-                self._image(source, index, [[b.splat(b.both(i, j), self.kind.lanes) for j in right] for i in down])
+                rows = [self._is_inside(top + step, t.sizes[0]) for step in down]
+                columns = [self._is_inside(left + step, t.sizes[1]) for step in right]
+                self._image(source, index, [[b.splat(b.both(i, j), self.kind.lanes) for j in columns] for i in rows])
 
     def _is_inside(self, position: Value, size: int) -> Value:
         return self.b.both(self.b.compare(">=", position, 0), self.b.compare("<", position, size))
@@ -137,7 +142,7 @@ class _WinogradWriter:
                     [
                         b.load(
                             source,
-                            first + channel + (i * t.sizes[1] + j) * t.channels,
+                            first + channel + (i * t.dilations[0] * t.sizes[1] + j * t.dilations[1]) * t.channels,
                             self.kind,
                             None if masks is None else masks[i][j],
                         )
@@ -252,7 +257,7 @@ class _WinogradWriter:
                 self._store(transform(b, self.algorithm.result, grid), y, corner, filters, mask)
 
     def _store(self, grid: Grid, y: Value, corner: _Corner, filters: Value, mask: Value | None) -> None:
-        b, t = self.b, self.t
+        b, t, (down, right) = self.b, self.t, self.t.dilations
         bias = None if self.bias is None else b.load(self.bias, filters, self.kind, mask)
         extras = self.epilogue.read(b, self.extras, filters, self.kind, mask) if self.epilogue else []
         for i, row in enumerate(grid):
@@ -262,11 +267,11 @@ class _WinogradWriter:
                     total = value if bias is None else value + bias
                     if self.epilogue is not None:
                         total = self.epilogue.apply(b, total, extras)
-                    b.store(total, y, (i * t.outputs[1] + j) * t.filters, mask)
+                    b.store(total, y, (i * down * t.outputs[1] + j * right) * t.filters, mask)
 
-    def _exists(self, corner: _Corner, down: int, right: int) -> Value | None:
+    def _exists(self, corner: _Corner, i: int, j: int) -> Value | None:
         """Whether an output of the tile does; None where all tiles are whole."""
-        b, (rows, columns), size = self.b, self.t.outputs, self.algorithm.outputs
-        if rows % size == columns % size == 0:
+        b, (rows, columns), (down, right), size = self.b, self.t.outputs, self.t.dilations, self.algorithm.outputs
+        if rows % (size * down) == columns % (size * right) == 0:
             return None
-        return b.both(b.compare("<", corner.row + down, rows), b.compare("<", corner.column + right, columns))
+        return b.both(b.compare("<", corner.row + i * down, rows), b.compare("<", corner.column + j * right, columns))

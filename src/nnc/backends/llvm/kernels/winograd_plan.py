@@ -26,6 +26,7 @@ class Tiles:
     """Images of sizes x channels, outputs x filters, and `before` zero rows and columns above and left of the image.
 
     Operands: image, weights, bias when there is one, extras of the epilogue, y. `weights` says where the taps are.
+    With dilations, outputs that lie so far apart read the same pixels, and a tile has outputs of one residue.
     """
 
     batch: int
@@ -36,10 +37,20 @@ class Tiles:
     before: Pair
     weights: Weights
     bias: bool = False
+    dilations: Pair = (1, 1)
+
+    @property
+    def residues(self) -> Pair:
+        """Along both axes, the residues of the outputs by the dilation; at least one, also where there is no output."""
+        return max(min(self.dilations[0], self.outputs[0]), 1), max(min(self.dilations[1], self.outputs[1]), 1)
 
     def counts(self, size: int) -> Pair:
-        """Tiles of `size` outputs along both axes."""
-        return ceiling(self.outputs[0], size), ceiling(self.outputs[1], size)
+        """Tiles of `size` outputs along both axes: of each residue as many as the first one has."""
+        rows, columns = (
+            residues * ceiling(ceiling(outputs, dilation), size)
+            for residues, outputs, dilation in zip(self.residues, self.outputs, self.dilations, strict=True)
+        )
+        return rows, columns
 
     def count(self, size: int) -> int:
         """Tiles of all images."""
@@ -52,8 +63,18 @@ class Tiles:
         return self.channels % CHANNELS == 0 and self.filters >= CHANNELS
 
     def written_out(self) -> int:
-        """Multiply-adds of the sums written out, for each pair of a channel and a filter."""
-        return self.batch * self.outputs[0] * self.outputs[1] * TAPS * TAPS
+        """Multiply-adds of the sums written out, for each pair of a channel and a filter.
+
+        Those of dilated taps leave out what lies in the border.
+        """
+        if self.dilations == (1, 1):
+            return self.batch * self.outputs[0] * self.outputs[1] * TAPS * TAPS
+        return self.batch * self._meetings(0) * self._meetings(1)
+
+    def _meetings(self, axis: int) -> int:
+        """Pairs of an output and a tap along one axis that meet the image."""
+        shifts = [tap * self.dilations[axis] - self.before[axis] for tap in range(TAPS)]
+        return sum(max(min(self.outputs[axis], self.sizes[axis] - one) - max(-one, 0), 0) for one in shifts)
 
 
 @dataclass(frozen=True, slots=True)
