@@ -27,11 +27,15 @@ MANY_ITEMS, CREWS, EVEN = 64, (2, 4), 1.06
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One native function: its symbol, how many items it has, and about how many nanoseconds one worker needs."""
+    """One native function: its symbol, how many items it has, and about how many nanoseconds one worker needs.
+
+    `first` is the number of its first item: phases may share a function that has items of all of them.
+    """
 
     symbol: str
     items: int
     cost: float
+    first: int = 0
 
 
 class Generator(Protocol):

@@ -1,10 +1,10 @@
 """Recurrent networks over whole sequences: for each step, sums = left[step before] · u, then the cell.
 
 Rows of the batch do not meet, so an item is a block of rows with all its steps, and no worker waits for another
-between steps. A first phase packs u, or its transpose for a gradient, into panels of units, one for each gate, as wide
-as the register tile that suits a block. The sums of a panel of each gate lie in the worker's scratch, and the cells of
-these units follow. What they read and write is far from what the cells before them did, so its cache lines are asked
-for during the product.
+between steps. Where there is one block only, each long step is a phase whose items are panels of units. A first phase
+packs u, or its transpose for a gradient, into panels of units, one for each gate, as wide as the register tile that
+suits a block. The sums of a panel of each gate lie in the worker's scratch, and the cells of these units follow. What
+they read and write is far from what the cells before them did, so its cache lines are asked for during the product.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_G
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
+# A single block is cut into steps where one takes so long, and where they are not too many phases.
+STEP_NANOSECONDS, MOST_STEPS = 8000.0, 1024
 # Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
 CELL_ROWS = 4
 
@@ -73,14 +75,19 @@ class Recurrent:
         return aligned(_Panels.of(self, target).elements * self.work.size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        """Packing, then all steps; an item is a block of rows."""
+        """Packing, then all steps; an item is a block of rows, or a panel of one step."""
         panels = _Panels.of(self, module.target)
-        pack = _pack(module, f"{name}_pack", self, panels)
-        with phase(module, f"{name}_steps") as writer:
-            _RecurrentWriter(self, panels, writer).write()
-        products = float(self.steps * self.batch * panels.inner * panels.groups * self.units)
-        work = nanoseconds(module.target, self.work, products)
-        return (pack, Phase(f"{name}_steps", ceiling(self.batch, self.block_rows), work))
+        pack, symbol = _pack(module, f"{name}_pack", self, panels), f"{name}_steps"
+        blocks = ceiling(self.batch, self.block_rows)
+        step = nanoseconds(module.target, self.work, float(self.batch * panels.inner * panels.groups * self.units))
+        in_turn = blocks == 1 < panels.count and step >= STEP_NANOSECONDS and self.steps <= MOST_STEPS and not self.kept
+        with phase(module, symbol) as writer:
+            made = _RecurrentWriter(self, panels, writer)
+            made.write_panels() if in_turn else made.write_blocks()
+        if not in_turn:
+            return (pack, Phase(symbol, blocks, self.steps * step))
+        starts = range(0, (self.steps + self.row.backward) * panels.count, panels.count)
+        return (pack, *(Phase(symbol, panels.count, step, start) for start in starts))
 
     @property
     def work(self) -> Scalar:
@@ -184,7 +191,7 @@ def _pack(module: Module, name: str, problem: Recurrent, panels: _Panels) -> Pha
 
 
 class _RecurrentWriter:
-    """Writes the loops over blocks of rows, steps, panels and tiles."""
+    """Writes the loops over blocks of rows and steps, or over panels of a step, and over tiles."""
 
     def __init__(self, problem: Recurrent, panels: _Panels, writer: PhaseWriter) -> None:
         self.problem = problem
@@ -201,7 +208,19 @@ class _RecurrentWriter:
         sizes = (problem.batch, problem.units)
         self.memory = CellMemory(self.b, problem.scalar, sizes, self.cell.parts, operands, kept)
 
-    def write(self) -> None:
+    def write_panels(self) -> None:
+        """The cells of some panels at one step, whose number the items tell; or the gradient of the first state"""
+        b, p, count = self.b, self.problem, self.panels.count
+        index = self.w.begin // count
+        rows = b.constant(0), b.constant(p.batch)
+        first, last = self.w.begin - index * count, self.w.end - index * count
+        with b.when(b.compare("<", index, p.steps)):
+            self._panels(self._step(index), first, last, *rows, self.cell.step)
+        if self.cell.backward:
+            with b.when(b.compare("==", index, p.steps)):
+                self._panels(self._step(index), first, last, *rows, self._conclude)
+
+    def write_blocks(self) -> None:
         """for block of rows: for step: the cell; then the gradient of the first state"""
         b, p = self.b, self.problem
         with b.loop(self.w.begin, self.w.end) as block:
@@ -240,8 +259,11 @@ class _RecurrentWriter:
 
     def _tiles(self, step: CellStep, low: Value, high: Value, finish: _Finish) -> None:
         """for panel: the sums of all rows, then `finish` on them"""
+        self._panels(step, self.b.constant(0), self.b.constant(self.panels.count), low, high, finish)
+
+    def _panels(self, step: CellStep, begin: Value, end: Value, low: Value, high: Value, finish: _Finish) -> None:
         b, panels = self.b, self.panels
-        with b.loop(0, panels.count) as panel:
+        with b.loop(begin, end) as panel:
             with b.loop(0, panels.groups) as group, b.loop(low, high, panels.tile.rows) as row:
                 self._sum(step, panel, group, row, low, high)
             first = panel * panels.width

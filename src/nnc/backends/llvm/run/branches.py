@@ -37,12 +37,21 @@ class AddressRange:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a step touches, its nanoseconds on one worker, and whether the caller runs it alone."""
+    """What a step touches, its nanoseconds on one worker, and whether the caller runs it alone.
+
+    One of many that follow each other `in_turn` belongs to no branch.
+    """
 
     reads: tuple[AddressRange, ...]
     writes: tuple[AddressRange, ...]
     cost: float
     alone: bool
+    in_turn: bool = False
+
+    @property
+    def may_branch(self) -> bool:
+        """Whether it may be no better cut."""
+        return self.cost <= MOST_NANOSECONDS and not self.in_turn
 
     def nanoseconds(self, workers: int) -> float:
         """About what it takes where it is."""
@@ -71,7 +80,7 @@ def stretches(tasks: Sequence[Task], workers: int) -> Iterator[Stretch]:
     first = untried = 0
     while first < len(tasks):
         found = None
-        if tasks[first].cost > MOST_NANOSECONDS:
+        if not tasks[first].may_branch:
             untried = first + 1
         elif first >= untried and workers > 1:
             found = _best(tasks, first, workers)
@@ -82,7 +91,7 @@ def stretches(tasks: Sequence[Task], workers: int) -> Iterator[Stretch]:
 
 def _best(tasks: Sequence[Task], first: int, workers: int) -> Stretch | None:
     """The stretch from `first` on that gains most."""
-    window = list(takewhile(lambda task: task.cost <= MOST_NANOSECONDS, tasks[first : first + STRETCH]))
+    window = list(takewhile(lambda task: task.may_branch, tasks[first : first + STRETCH]))
     if sum(task.nanoseconds(workers) for task in window) <= MEETING_NANOSECONDS + LEAST_NANOSECONDS:
         return None
     meetings = _meetings(window)

@@ -6,7 +6,8 @@ chunks of all earlier steps are done. Steps with an owner are run by worker 0, t
 
     for step in table:
         wait until `retired` chunks >= step.need
-        while a chunk of the step is left: take it, do items [n * chunk / chunks, n * (chunk + 1) / chunks), retire it
+        while a chunk of the step is left: take it, do items [n * chunk / chunks, n * (chunk + 1) / chunks) behind the
+        step's first one, retire it
 
 Every run has a number. It is the upper half of `retired` and of each step's word of chunks left, so a worker that is
 late finds another number and goes back to wait for its ticket. What such a worker may read, the words of the steps, is
@@ -49,7 +50,7 @@ CLOCKED, BUSY, BEGUN = 4, 6, 7
 MASK_SLOTS = 16
 READ_MASK, WRITE_MASK = "sched_getaffinity", "sched_setaffinity"
 MOST_PROCESSORS = 64 * MASK_SLOTS
-STEP_SLOTS = 5  # function, arguments, items, barrier, owner
+STEP_SLOTS = 6  # function, arguments, items, barrier, owner, first item
 WORD_SLOTS = 2  # run and chunks left; run-wide number of chunks to wait for, or -1
 MAX_WORKERS = 32
 HALF = 32
@@ -59,7 +60,7 @@ FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants
 FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 WALK, LAUNCH, RELEASE, WORK, BRANCHES = "nnc_walk", "nnc_launch", "nnc_release", "nnc_work", "nnc_branches"
-BRANCH_SLOTS = 3  # function, arguments, items
+BRANCH_SLOTS = 4  # function, arguments, items, first item
 
 
 def control_slots(workers: int) -> int:
@@ -232,7 +233,8 @@ class _Interpreter:
 
     def _call(self, b: Builder, control: Value, step: Value, begin: Value, end: Value, worker: Value) -> None:
         scratch = b.offset(b.load(control, SCRATCH, ADDRESS), worker * b.load(control, STRIDE, INDEX), I64)
-        function, table = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS)
+        function, table, first = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS), b.load(step, 5, INDEX)
+        begin, end = first + begin, first + end
         with self._noted(b, self._ticket(b, control, worker)):
             b.line(f"call void {function.text}(ptr {table.text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text})")
 
@@ -336,8 +338,10 @@ class _Interpreter:
             rows = b.load(table, share, ADDRESS)
             with b.loop(0, b.load(rows, 0, INDEX)) as index:
                 row = b.offset(rows, index * BRANCH_SLOTS + 1, I64)
-                function, inner, items = b.load(row, 0, ADDRESS), b.load(row, 1, ADDRESS), b.load(row, 2, INDEX)
-                b.line(f"call void {function.text}(ptr {inner.text}, i64 0, i64 {items.text}, ptr {scratch.text})")
+                function, inner, first = b.load(row, 0, ADDRESS), b.load(row, 1, ADDRESS), b.load(row, 3, INDEX)
+                last = first + b.load(row, 2, INDEX)
+                span = f"i64 {first.text}, i64 {last.text}"
+                b.line(f"call void {function.text}(ptr {inner.text}, {span}, ptr {scratch.text})")
         b.finish()
 
     def _work(self) -> None:

@@ -43,9 +43,10 @@ def _segment(module: Module) -> None:
     alone = b.compare("==", b.load(control, WORKERS, INDEX), 1)
     with b.when(alone), b.loop(0, count) as index:
         step = b.offset(steps, index * STEP_SLOTS, I64)
-        function, table, items = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS), b.load(step, 2, INDEX)
-        scratch = b.load(control, SCRATCH, ADDRESS)
-        b.line(f"call void {function.text}(ptr {table.text}, i64 0, i64 {items.text}, ptr {scratch.text})")
+        function, table, first = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS), b.load(step, 5, INDEX)
+        last, scratch = first + b.load(step, 2, INDEX), b.load(control, SCRATCH, ADDRESS)
+        span = f"i64 {first.text}, i64 {last.text}"
+        b.line(f"call void {function.text}(ptr {table.text}, {span}, ptr {scratch.text})")
     with b.when(b.both(b.opposite(alone), b.compare(">", count, 0))):
         b.store(steps, control, STEPS)
         b.store(count, control, COUNT)

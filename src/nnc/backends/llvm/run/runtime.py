@@ -36,6 +36,8 @@ from nnc.core.uncopied import Uncopied
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
+# More phases than so many of one kernel are not looked at for branches: each meets the one before it.
+FEW_PHASES = 8
 EVERYBODY, FIRST = -1, 0
 WINDOW = 64
 
@@ -68,6 +70,7 @@ class ProgramStep:
     function: int
     table: int
     items: int
+    first: int
     task: Task
 
     @property
@@ -79,9 +82,14 @@ class ProgramStep:
 def steps_of(launch: Launch, table: int) -> list[ProgramStep]:
     """The steps of a launch whose array of addresses begins at `table`."""
     kernel = launch.kernel
+    in_turn = len(kernel.phases) > FEW_PHASES
     return [
         ProgramStep(
-            address, table, phase.items, Task(launch.reads, launch.writes, phase.cost, phase.cost < SERIAL_NANOSECONDS)
+            address,
+            table,
+            phase.items,
+            phase.first,
+            Task(launch.reads, launch.writes, phase.cost, phase.cost < SERIAL_NANOSECONDS, in_turn),
         )
         for phase, address in zip(kernel.phases, kernel.addresses, strict=True)
         if phase.items > 0
@@ -103,7 +111,7 @@ def with_branches(steps: Sequence[ProgramStep], function: int, workers: int) -> 
             continue
         shares = [[steps[index] for index in share] for share in stretch.shares]
         rows = [
-            [len(share), *(word for step in share for word in (step.function, step.table, step.items))]
+            [len(share), *(word for step in share for word in (step.function, step.table, step.items, step.first))]
             for share in shares
         ]
         starts = [len(rows) + sum(map(len, rows[:index])) for index in range(len(rows))]
@@ -114,7 +122,7 @@ def with_branches(steps: Sequence[ProgramStep], function: int, workers: int) -> 
         reads = tuple(span for step in inside for span in step.task.reads)
         writes = tuple(span for step in inside for span in step.task.writes)
         cost = sum(step.task.cost for step in inside)
-        found.append(ProgramStep(function, address, len(shares), Task(reads, writes, cost, alone=False)))
+        found.append(ProgramStep(function, address, len(shares), 0, Task(reads, writes, cost, alone=False)))
     return found, tables
 
 
@@ -379,7 +387,7 @@ class NativeProgram(Uncopied):
         alone = all(step.owner == FIRST for step in steps)
         self.workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         flags = barriers(steps)
-        rows = [(s.function, s.table, s.items, flag, s.owner) for s, flag in zip(steps, flags, strict=True)]
+        rows = [(s.function, s.table, s.items, flag, s.owner, s.first) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
         # Owners of every address in the table: the code of the kernels, the interpreter's is the pool's.
         self._kept = (table, addresses, branches, tuple(launch.kernel for launch in launches))
@@ -432,7 +440,7 @@ class SingleLaunch(Uncopied):
         steps = steps_of(nowhere, 0)
         alone = all(step.owner == FIRST for step in steps)
         self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
-        rows = [(s.function, 0, s.items, not alone and index > 0, s.owner) for index, s in enumerate(steps)]
+        rows = [(s.function, 0, s.items, not alone and index > 0, s.owner, s.first) for index, s in enumerate(steps)]
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
         self._free: list[_LaunchTable] = []
 
