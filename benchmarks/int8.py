@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from cases import predictions
-from models import milliseconds
+from models import rounds
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
@@ -118,15 +118,9 @@ def errors(sides: dict[str, Answer]) -> dict[str, float]:
 
 
 def times(sides: Mapping[str, Callable[[], object]], options: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds of the fastest run of each."""
     clock = time.process_time if options.processor else time.perf_counter
-    best = dict.fromkeys(sides, float("inf"))
-    end = time.monotonic() + options.seconds
-    for turn in range(options.repeats):
-        if turn > 1 and time.monotonic() > end:
-            break
-        for name, run in sides.items():
-            best[name] = min(best[name], milliseconds(run, clock))
-    return best
+    return {name: min(values) for name, values in rounds(sides, options, clock).items()}
 
 
 def ratios(best: dict[str, float]) -> dict[str, float]:

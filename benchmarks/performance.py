@@ -67,7 +67,7 @@ SUITES: Mapping[str, Suite] = {
     "models": Suite("models.py", ("--repeats", "9", "--seconds", "4"), own_time=True, takes_peers=True),
     "kernels": Suite("kernels.py", ("--repeats", "2"), own_time=True),
     "products": Suite("kernels.py", ("--sweep", "--repeats", "8"), own_time=True),
-    "int8": Suite("int8.py", ("--repeats", "9", "--seconds", "4"), own_time=True),
+    "int8": Suite("int8.py", ("--repeats", "9", "--seconds", "20"), own_time=True),
     "eager": Suite("eager.py", ("--rounds", "5")),
     "compile": Suite("compile_time.py", key="network", cases=("digits", "resnet20", "resnet50")),
 }
