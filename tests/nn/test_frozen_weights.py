@@ -18,7 +18,8 @@ from nnc.nn import steps
 from nnc.planning import faults
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")
-BATCH = 40
+# Few tiles of rows, and 1 KiB from step to step: these weights are packed also where others are best read in place.
+BATCH = 16
 
 
 def network(**options: object) -> nn.Model:
@@ -28,7 +29,7 @@ def network(**options: object) -> nn.Model:
         nn.ReLU(),
         nn.Convolution(40, kernel=1),
         nn.Flatten(),
-        nn.Dense(96),
+        nn.Dense(288),
         nn.ReLU(),
         head=nn.Dense(33),
     )
