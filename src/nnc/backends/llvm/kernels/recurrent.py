@@ -40,7 +40,7 @@ from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_G
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16
 # A single block is cut into steps where one takes so long, and where they are not too many phases.
-STEP_NANOSECONDS, MOST_STEPS = 8000.0, 1024
+STEP_NANOSECONDS, MOST_STEPS = 4000.0, 4096
 # Rows whose cells are computed side by side in f32; in f64 the C library is called lane by lane.
 CELL_ROWS = 4
 
