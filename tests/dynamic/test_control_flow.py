@@ -10,6 +10,7 @@ import pytest
 
 import nnc
 from nnc import ops
+from nnc.core.settings import SETTINGS
 from nnc.errors import ArityError, ShapeError
 
 X = np.array([0.5, -1.0, 2.0])
@@ -41,6 +42,22 @@ def test_a_loop_ends_at_its_test(way: Way) -> None:
     np.testing.assert_array_equal(y, X * 2**7)
     single = way(lambda x: nnc.while_loop(lambda y: y.sum() < 100, lambda y: y * 2, x))(nnc.tensor(X))
     np.testing.assert_array_equal(single, y)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_recurrence_whose_steps_are_phases_is_the_same_in_a_loop(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SETTINGS, "threads", threads)
+    random, units = np.random.default_rng(0), 320
+    shapes = ((5, 2, 8), (8, 4 * units), (units, 4 * units), (2, units))
+    x, w, u, h = (nnc.tensor(random.standard_normal(shape, dtype=np.float32) / 18) for shape in shapes)
+
+    def function(x: Any, w: Any, u: Any, h: Any) -> Any:
+        weights = ops.RecurrentWeights(w, u)
+        return nnc.while_loop(lambda n, h: n < 3, lambda n, h: (n + 1, ops.lstm(x, weights, h)[1]), 0, h)[1]
+
+    assert nnc.compile(function)(x, w, u, h).numpy().tobytes() == function(x, w, u, h).numpy().tobytes()
 
 
 @WAYS

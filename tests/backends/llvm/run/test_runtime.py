@@ -91,6 +91,30 @@ def test_steps_see_what_earlier_steps_wrote(kinds: str, workers: int) -> None:
         np.testing.assert_array_equal(z if len(kinds) % 2 == 0 else y, climb(x, len(kinds)))
 
 
+@dataclass(frozen=True, slots=True)
+class CountedTwice(DoubleAndOne):
+    """y[i] = 2 y[i] + 1 in two phases of one function: each item belongs to one of them."""
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
+            value = w.b.load(w.argument(1), item, Type(F32))
+            w.b.store(value * 2.0 + 1.0, w.argument(1), item)
+        return Phase(name, 60, self.cost), Phase(name, ITEMS - 60, self.cost, 60)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("cost", [0.0, 3000.0, 1e9], ids=["owned", "branches", "shared"])
+def test_phases_of_one_function_have_items_of_their_own(cost: float, workers: int) -> None:
+    arrays = [np.arange(ITEMS, dtype=np.float32) + place for place in range(8)]
+    want = [climb(array, 2) for array in arrays]
+    unread = np.zeros(ITEMS, np.float32)
+    program = NativeProgram(pool(), [launch(CountedTwice(cost), [unread], [one], []) for one in arrays], workers)
+    assert (program.steps == 1) == (cost == 3000.0 and workers > 1)
+    for _ in range(2):
+        program.run()
+    np.testing.assert_array_equal(arrays, want)
+
+
 def test_barriers_stand_only_where_memory_is_shared() -> None:
     arrays = [np.zeros(ITEMS, np.float32) for _ in range(4)]
     chain = [launch(SHARED, [arrays[i]], [arrays[i + 1]], []) for i in range(3)]
