@@ -35,7 +35,7 @@ CATALOGS = (
     "ops/__init__.py",
     "ops/operators.py",
     "backends/reference/kernels.py",
-    "backends/llvm/kernels/table.py",
+    "codegen/kernels/table.py",
 )
 
 
@@ -55,7 +55,7 @@ def test_public_classes_do_not_repeat_a_name() -> None:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 # A class is a member of a family only as a kernel or a layer: elsewhere its name is its own.
-                kernel = any(file.is_relative_to(PACKAGE / one) for one in ("backends/llvm/kernels", "nn/layers"))
+                kernel = any(file.is_relative_to(PACKAGE / one) for one in ("codegen/kernels", "nn/layers"))
                 found[node.name].append(file if kernel else PACKAGE / file.name)
     assert repeated(found) == set(CLASSES)
 
@@ -78,7 +78,7 @@ def test_no_package_hides_a_module_behind_its_name() -> None:
 
 @pytest.mark.parametrize(
     "catalog",
-    ["ops/__init__.py", "ops/operators.py", "backends/reference/kernels.py", "backends/llvm/kernels/table.py"],
+    ["ops/__init__.py", "ops/operators.py", "backends/reference/kernels.py", "codegen/kernels/table.py"],
 )
 def test_catalogs_name_families_and_no_operator(catalog: str) -> None:
     """What is added to a family is in the catalogs without a line there."""

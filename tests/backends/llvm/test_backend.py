@@ -5,7 +5,7 @@ import pytest
 
 from nnc.backends.llvm import backend as backend_module
 from nnc.backends.llvm.backend import LlvmBackend, assemble
-from nnc.backends.llvm.ir import library
+from nnc.codegen.ir import library
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from tests.conformance.cases import CASES, Case
 
-from nnc.backends.llvm.frame.row import view_of
-from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.target import TargetDescription
-from nnc.backends.llvm.kernels.table import ROWS
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.table import ROWS
 from nnc.ops.rules import infer
 
 RECORD = Path(__file__).parent / "kernel_hashes.txt"

@@ -10,10 +10,10 @@ import pytest
 from tests.backends.llvm import harness
 from tests.backends.llvm.harness import Array, random
 
-from nnc.backends.llvm.frame.row import view_of
-from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.target import Machine, host_target
-from nnc.backends.llvm.kernels.table import ROWS
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.target import Machine, host_target
+from nnc.codegen.kernels.table import ROWS
 from nnc.backends.llvm.run.jit import Jit
 from nnc.core.command import AnyCommand, Command
 from nnc.core.disk_cache import DiskCache

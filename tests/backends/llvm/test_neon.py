@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from tests.backends.llvm.test_machine import CASES
 
-from nnc.backends.llvm.frame.row import view_of
-from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.library import llvm
-from nnc.backends.llvm.ir.target import TargetDescription, describe
-from nnc.backends.llvm.kernels.table import ROWS
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.library import llvm
+from nnc.codegen.ir.target import TargetDescription, describe
+from nnc.codegen.kernels.table import ROWS
 from nnc.backends.llvm.run.jit import assembly, compile_source
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BF16, F16, F32, F64, I8, DType

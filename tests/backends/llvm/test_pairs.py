@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 
-from nnc.backends.llvm.ir.builder import BF16
-from nnc.backends.llvm.ir.target import describe, host_target
-from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.codegen.ir.builder import BF16
+from nnc.codegen.ir.target import describe, host_target
+from nnc.codegen.kernels.gemm import Gemm
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.core import dtype

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import ClassVar
 
-from nnc.backends.llvm.frame.access import contiguous
-from nnc.backends.llvm.frame.kernel import Generator, NativeKernel, aligned, words_of
-from nnc.backends.llvm.frame.row import KernelRow, View, Wishes, view_of
-from nnc.backends.llvm.frame.tile import nanoseconds
-from nnc.backends.llvm.ir import library
-from nnc.backends.llvm.ir.builder import SCALARS
-from nnc.backends.llvm.ir.expression import computed
-from nnc.backends.llvm.kernels.movement import move
-from nnc.backends.llvm.kernels.table import ROWS
+from nnc.codegen.frame.access import contiguous
+from nnc.codegen.frame.kernel import Generator, NativeKernel, aligned, words_of
+from nnc.codegen.frame.row import KernelRow, View, Wishes, view_of
+from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.ir import library
+from nnc.codegen.ir.builder import SCALARS
+from nnc.codegen.ir.expression import computed
+from nnc.codegen.kernels.movement import move
+from nnc.codegen.kernels.table import ROWS
 from nnc.backends.llvm.measure import measure
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine, measure_by, traced_pool

@@ -8,8 +8,8 @@ from time import perf_counter, thread_time
 
 import numpy as np
 
-from nnc.backends.llvm.ir.builder import F32, F64
-from nnc.backends.llvm.kernels.gemm import Gemm
+from nnc.codegen.ir.builder import F32, F64
+from nnc.codegen.kernels.gemm import Gemm
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.jit import Jit

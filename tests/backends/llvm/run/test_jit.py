@@ -13,10 +13,10 @@ import pytest
 from llvmlite.binding import JITLibraryBuilder
 from tests.backends.llvm.harness import access, random
 
-from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.expression import Instruction
-from nnc.backends.llvm.ir.target import host_target
-from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.expression import Instruction
+from nnc.codegen.ir.target import host_target
+from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.backends.llvm.harness import access, random
 
-from nnc.backends.llvm.ir.expression import Instruction
-from nnc.backends.llvm.ir.target import Machine, host_target
-from nnc.backends.llvm.kernels.pointwise import Pointwise
+from nnc.codegen.ir.expression import Instruction
+from nnc.codegen.ir.target import Machine, host_target
+from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run import records
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.records import (
@@ -132,7 +132,7 @@ def test_nothing_is_recorded_of_a_module_that_was_given_another_constant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("nnc.backends.llvm.frame.kernel.ALIGNMENT", 128)
+        patch.setattr("nnc.codegen.frame.kernel.ALIGNMENT", 128)
         make(tmp_path)
     assert not (tmp_path / "records").exists()
     make(tmp_path)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, jit, launch, pool
 
-from nnc.backends.llvm.frame.kernel import Phase, phase
-from nnc.backends.llvm.ir.builder import F32, Module, Type
-from nnc.backends.llvm.ir.target import TargetDescription, host_target
+from nnc.codegen.frame.kernel import Phase, phase
+from nnc.codegen.ir.builder import F32, Module, Type
+from nnc.codegen.ir.target import TargetDescription, host_target
 from nnc.backends.llvm.run import engine as module
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.interpreter import (

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from nnc.backends.llvm.ir.library import undisturbed
-from nnc.backends.llvm.ir.target import TargetDescription, runnable_target
+from nnc.codegen.ir.library import undisturbed
+from nnc.codegen.ir.target import TargetDescription, runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool

@@ -26,7 +26,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nnc.backends.llvm.ir.builder import (
+from nnc.codegen.ir.builder import (
     ADDRESS,
     BOOL,
     I32,
@@ -39,7 +39,7 @@ from nnc.backends.llvm.ir.builder import (
     Type,
     Value,
 )
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.codegen.ir.target import TargetDescription
 
 # Slots of the control block, in i64; what many workers write has a cache line of its own.
 RETIRED, STEPS, COUNT, WORKERS, STOP, SCRATCH, STRIDE, WORDS, RUN = 0, 8, 9, 10, 11, 12, 13, 14, 15

@@ -19,10 +19,10 @@ from itertools import count
 from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
-from nnc.backends.llvm.frame.kernel import Generator, NativeKernel
-from nnc.backends.llvm.ir.builder import Module
-from nnc.backends.llvm.ir.library import VERSION, llvm, undisturbed
-from nnc.backends.llvm.ir.target import TargetDescription, target_machine
+from nnc.codegen.frame.kernel import Generator, NativeKernel
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.library import VERSION, llvm, undisturbed
+from nnc.codegen.ir.target import TargetDescription, target_machine
 from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnc.backends.llvm.frame.kernel import Phase, WithoutMemory, phase
-from nnc.backends.llvm.ir.builder import F32, Module, Scalar, Type
-from nnc.backends.llvm.ir.target import TargetDescription
+from nnc.codegen.frame.kernel import Phase, WithoutMemory, phase
+from nnc.codegen.ir.builder import F32, Module, Scalar, Type
+from nnc.codegen.ir.target import TargetDescription
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.rates import LARGE_COST, Stopwatch, best
 from nnc.core.classes import dataclass

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from nnc.backends.llvm.ir.library import VERSION, llvm
-from nnc.backends.llvm.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
+from nnc.codegen.ir.library import VERSION, llvm
+from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import usable_processors

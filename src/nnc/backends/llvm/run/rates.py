@@ -10,8 +10,8 @@ from time import perf_counter_ns, sleep
 
 import numpy as np
 
-from nnc.backends.llvm.frame.kernel import Generator, Phase, WithoutMemory, phase
-from nnc.backends.llvm.ir.builder import F32, INDEX, Module
+from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
+from nnc.codegen.ir.builder import F32, INDEX, Module
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory

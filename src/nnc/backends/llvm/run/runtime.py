@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.backends.llvm.frame.kernel import ALIGNMENT, NativeKernel, aligned
+from nnc.codegen.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit

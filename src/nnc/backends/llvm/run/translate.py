@@ -21,8 +21,8 @@ from textwrap import dedent
 from types import FunctionType
 from typing import Any, TypeVar
 
-from nnc.backends.llvm.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.backends.llvm.ir.library import ABSENCE
+from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
+from nnc.codegen.ir.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
 from nnc.core.classes import dataclass

@@ -1,0 +1,66 @@
+"""Access to strided memory: element[i0, i1, ...] is at offset + sum_k i_k * stride_k, all counted in elements.
+
+`collapse` merges neighbouring axes that every operand walks in one step, so that kernels see as few loops as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnc.codegen.ir.builder import Builder, Scalar, Value
+from nnc.core.classes import dataclass
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StridedAccess:
+    """One operand: its element type, a stride per axis of the iteration (0 where it is broadcast), and an offset."""
+
+    scalar: Scalar
+    strides: Shape
+    offset: int = 0
+
+
+def contiguous(shape: Sequence[int]) -> Shape:
+    """Row-major strides: stride[i] = prod(shape[i + 1:])"""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+def broadcast(shape: Sequence[int], strides: Sequence[int], rank: int) -> Shape:
+    """Strides of an operand of `shape` inside an iteration of `rank` axes: 0 where its size is 1 or missing."""
+    kept = [0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True)]
+    return (*([0] * (rank - len(shape))), *kept)
+
+
+def collapse(shape: Shape, operands: Sequence[Shape]) -> tuple[Shape, tuple[Shape, ...]]:
+    """The same iteration with fewest axes.
+
+    >>> collapse((2, 3, 4), [(12, 4, 1), (0, 4, 1)])
+    ((2, 12), ((12, 1), (0, 1)))
+    """
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    sizes: list[int] = []
+    rows: list[list[int]] = []
+    for axis in axes:
+        steps = [strides[axis] for strides in operands]
+        if sizes and all(outer == step * shape[axis] for outer, step in zip(rows[-1], steps, strict=True)):
+            sizes[-1] *= shape[axis]
+            rows[-1] = steps
+        else:
+            sizes.append(shape[axis])
+            rows.append(steps)
+    return tuple(sizes), tuple(tuple(row[index] for row in rows) for index in range(len(operands)))
+
+
+def locate(b: Builder, index: Value, shape: Shape, operands: Sequence[Shape]) -> list[Value]:
+    """For each operand the element offset of the row-major position `index` inside `shape`."""
+    offsets = [b.constant(0) for _ in operands]
+    for axis in range(len(shape) - 1, -1, -1):
+        position = index % shape[axis] if axis else index
+        index = index // shape[axis]
+        offsets = [offset + position * strides[axis] for offset, strides in zip(offsets, operands, strict=True)]
+    return offsets

@@ -1,0 +1,252 @@
+"""target = (processor, features, vector bits, vector registers): what the code generators need to know of a machine.
+
+Register tiles, vector widths and unroll factors are derived from these numbers alone, so a kernel is a pure
+function of (parameters, target) and its hash can key a cache that several machines share.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from enum import Enum
+from functools import lru_cache
+
+from nnc.codegen.ir.library import llvm
+from nnc.core.classes import dataclass
+from nnc.errors import UsageError
+
+ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
+
+
+# Sums are cut into parts as for a second-level cache of so many bytes, whatever it has: all machines have their bits.
+SUM_BYTES = 512 * 1024
+# Costs of phases are nanoseconds of a processor with so many cycles in one, whose workers meet in so many.
+USUAL_CLOCK, USUAL_MEETING = 3.0, 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What blocks and costs follow; results have the same bits whatever stands here (docs/design/0026).
+
+    Bytes and ways of caches and their lines, cycles in a nanosecond, vector multiply-adds in a cycle, nanoseconds for a
+    byte from the second-level cache and from beyond, and for two workers to meet where one reads what the other wrote.
+    """
+
+    level_one_bytes: int = 32 * 1024
+    level_one_ways: int = 8
+    level_two_bytes: int = 512 * 1024
+    line_bytes: int = 64
+    clock: float = USUAL_CLOCK
+    multiply_adds: float = 2.0
+    near_byte: float = 0.03
+    far_byte: float = 0.03
+    meeting: float = USUAL_MEETING
+
+    @property
+    def way_bytes(self) -> int:
+        """Lines so far apart fall on one set of the first-level cache."""
+        return self.level_one_bytes // self.level_one_ways
+
+    def reading(self, nbytes: float) -> float:
+        """About how many nanoseconds one worker needs to read so many bytes once."""
+        return nbytes * (self.near_byte if nbytes <= self.level_two_bytes else self.far_byte)
+
+    @property
+    def pace(self) -> float:
+        """What a cost is multiplied with, so that it compares with a meeting as it does here."""
+        return USUAL_CLOCK / self.clock * (USUAL_MEETING / self.meeting)
+
+
+class ByteDots(Enum):
+    """Products of bytes that one instruction sums in fours: of u8 and i8, of bytes alike, of any (tiles), or none."""
+
+    NONE = "none"
+    MIXED = "mixed"
+    ALIKE = "alike"
+    ANY = "any"
+
+
+# With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
+FEW_REGISTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDescription:
+    """One processor as the generators see it.
+
+    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
+    whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
+    of bf16 are summed in pairs (AVX-512 BF16, where that is faster than in f32). `byte_dots` says which bytes are
+    multiplied and summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products), and `tiles` whether products of bf16
+    and of bytes are summed by registers of 16 x 16 sums (AMX). `in_place` tells whether products read their operands
+    where they are rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the
+    `machine` is.
+    """
+
+    triple: str
+    processor: str
+    features: str
+    vector_bits: int
+    vector_registers: int
+    fused: bool
+    half: bool = True
+    pairs: bool = False
+    in_place: bool = True
+    byte_dots: ByteDots = ByteDots.NONE
+    tiles: bool = False
+    machine: Machine = Machine()
+
+    def lanes(self, bits: int) -> int:
+        """lanes = vector_bits / bits: how many elements of `bits` bits one register holds."""
+        return self.vector_bits // bits
+
+    def side_by_side(self, rows: int) -> int:
+        """As many rows whose elementwise work is done together, half of them where registers are few."""
+        return rows if self.vector_registers > FEW_REGISTERS else rows // 2
+
+    @property
+    def key(self) -> str:
+        """The text that stands for this target in cache keys."""
+        return f"{self.triple}/{self.processor}/{self.features}/{self.vector_bits}x{self.vector_registers}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """One row of the table of vector instruction sets: chosen when every feature in `needs` is present."""
+
+    needs: frozenset[str]
+    vector_bits: int
+    vector_registers: int
+    fused: bool
+
+
+# Best first; the last row needs nothing, so a target is always found.
+INSTRUCTION_SETS = (
+    InstructionSet(frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"}), 512, 32, True),
+    InstructionSet(frozenset({"avx2", "fma"}), 256, 16, True),
+    InstructionSet(frozenset({"neon"}), 128, 32, True),
+    InstructionSet(frozenset({"avx"}), 256, 16, False),
+    InstructionSet(frozenset(), 128, 16, False),
+)
+
+HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
+PAIRS_FEATURE = "avx512bf16"
+# Their sums of pairs take as long as four multiply-adds: 75 to 81 GFLOP/s of bf16 in pairs on an Emerald Rapids, 116 to
+# 144 widened to f32 (128x768x768 to 1024x1024x1024, `benchmarks/kernels.py --only bf16`). Bits follow this, so it is
+# said of families, and not measured.
+SLOW_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
+# Number of the system call, of the request, and of the state that tiles are.
+TILE_PERMISSION = (158, 0x1023, 18)
+TILE_FEATURES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
+# By the width of the registers that are used.
+BYTE_DOTS = {
+    512: ("avx512vnni", ByteDots.MIXED), 256: ("avxvnni", ByteDots.MIXED), 128: ("dotprod", ByteDots.ALIKE),
+}  # fmt: skip
+
+# Names for NNC_LLVM_CPU that are not processors but levels; the second item is the set of features implied.
+LEVELS: dict[str, tuple[str, frozenset[str]]] = {
+    "generic": ("generic", frozenset()),
+    "x86-64": ("x86-64", frozenset({"sse2"})),
+    "x86-64-v2": ("x86-64-v2", frozenset({"sse2", "sse4.2"})),
+    "x86-64-v3": ("x86-64-v3", frozenset({"sse2", "sse4.2", "avx", "avx2", "fma", "f16c"})),
+    "x86-64-v4": (
+        "x86-64-v4",
+        frozenset({"sse2", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}),
+    ),
+}
+
+
+@lru_cache(maxsize=1)
+def initialize() -> None:
+    """Prepare LLVM's native code generator; cheap after the first call."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def instruction_set(features: frozenset[str]) -> InstructionSet:
+    """The best row of `INSTRUCTION_SETS` whose needs are all in `features`."""
+    return next(row for row in INSTRUCTION_SETS if row.needs <= features)
+
+
+def describe(processor: str, features: frozenset[str], flags: str) -> TargetDescription:
+    """The description of a processor that has `features`; `flags` is LLVM's spelling of them."""
+    row = instruction_set(features)
+    dots_feature, byte_dots = BYTE_DOTS[row.vector_bits]
+    # LLVM avoids 512-bit registers on some processors to save frequency; kernels that are all FMA gain from them.
+    wide = "-prefer-256-bit" if row.vector_bits == 512 else ""
+    return TargetDescription(
+        llvm.get_process_triple(),
+        processor,
+        ",".join(part for part in (flags, wide) if part),
+        row.vector_bits,
+        row.vector_registers,
+        row.fused,
+        half=bool(features & HALF_FEATURES),
+        pairs=row.vector_bits == 512 and PAIRS_FEATURE in features and processor not in SLOW_PAIRS,
+        in_place=row.vector_registers > FEW_REGISTERS,
+        byte_dots=byte_dots if dots_feature in features else ByteDots.NONE,
+        tiles=row.vector_bits == 512 and features >= TILE_FEATURES,
+    )
+
+
+def host_target() -> TargetDescription:
+    """The processor this process runs on, or the level that NNC_LLVM_CPU names."""
+    return _target_named(os.environ.get(ENVIRONMENT_VARIABLE, ""))
+
+
+@lru_cache(maxsize=8)
+def _target_named(name: str) -> TargetDescription:
+    initialize()
+    if name in LEVELS:
+        processor, features = LEVELS[name]
+        return describe(processor, features, "")
+    return describe(name or llvm.get_host_cpu_name(), _present(), llvm.get_host_cpu_features().flatten())
+
+
+def _present() -> frozenset[str]:
+    """The features of the processor this process runs on that it may use, in LLVM's words."""
+    neon = {"neon"} if llvm.get_process_triple().startswith(("aarch64", "arm64")) else set[str]()
+    found = frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+    return found - TILE_FEATURES if tiles_absence() else found
+
+
+def tiles_absence() -> str:
+    """Why this process may not use tiles (AMX); nothing where it may, for which the system is asked once."""
+    found = llvm.get_host_cpu_features()
+    return _refusal() if all(found.get(feature) for feature in TILE_FEATURES) else "the processor has none"
+
+
+@lru_cache(maxsize=1)
+def _refusal() -> str:
+    """What the system answers to arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA); nothing is yes.
+
+    The permission is that of all threads and children. It is refused where the stack for signals of some thread has no
+    room for the registers.
+    """
+    if not sys.platform.startswith("linux"):
+        return "only Linux is asked for the permission"
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes, call.restype = [ctypes.c_long] * 3, ctypes.c_long
+    return f"the system refuses: {os.strerror(ctypes.get_errno())}" if call(*TILE_PERMISSION) else ""
+
+
+def runnable_target() -> TargetDescription:
+    """`host_target()`, refused with UsageError where its code would hold instructions that this processor lacks."""
+    name, host = os.environ.get(ENVIRONMENT_VARIABLE, ""), llvm.get_host_cpu_name()
+    if name not in (*LEVELS, host, ""):
+        need = f"one of {', '.join(LEVELS)}, or {host}, which this processor is"
+        raise UsageError(ENVIRONMENT_VARIABLE, got=repr(name), need=need)
+    _, needs = LEVELS.get(name, ("", frozenset()))
+    if absent := sorted(needs - _present()):
+        got = f"{name!r} on a processor without {', '.join(absent)}"
+        raise UsageError(ENVIRONMENT_VARIABLE, got=got, need="a level that this processor has")
+    return host_target()
+
+
+def target_machine(target: TargetDescription) -> llvm.TargetMachine:
+    """LLVM's code generator for `target`, set up for code that is loaded into this process."""
+    initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.processor, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )

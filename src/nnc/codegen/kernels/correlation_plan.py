@@ -1,0 +1,281 @@
+"""The plan of a correlation: its problem, the register tile, the blocks of images, and how weights are packed.
+
+Weights are packed into panels, unless they already are one. Where images are large, a first phase packs all of them
+into the workspace. Where weights are much larger than the images, they are read once or a few times only, and a worker
+packs pieces of its panels into its own scratch just before it uses them: no copy of the weights exists.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from nnc.codegen.frame.kernel import aligned, ceiling, even_block
+from nnc.codegen.frame.packing import Packing
+from nnc.codegen.frame.strip import Strip
+from nnc.codegen.frame.tile import Tile, candidates
+from nnc.codegen.ir.builder import BF16, U16, Scalar
+from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.classes import dataclass
+
+# Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
+# in pieces.
+PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
+# A piece is this part of a second-level cache: its rows are far apart in memory, so they fall on few of its sets.
+PIECE_SHARE = 16
+STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Outputs rows x columns whose first lies at element `start` of y; taps as (row, column, index of the weights)."""
+
+    taps: tuple[tuple[int, int, int], ...]
+    start: int
+    rows: int
+    columns: int
+
+    @property
+    def reach(self) -> int:
+        """How many image rows the taps span, from the first of the core on."""
+        return max((row for row, _, _ in self.taps), default=0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Where w[t, k, f] is: bases[t] + group * group_stride + k * depth_stride + f * lane_stride."""
+
+    bases: tuple[int, ...]
+    group_stride: int
+    depth_stride: int
+    lane_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationProblem:
+    """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
+
+    `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
+    when there is one, y. `tile` takes the place of the one that the plan would choose. With a `panel` the weights lie
+    in panels of so many filters as tiles read them: w[group, panel, t, k, f].
+    """
+
+    scalar: Scalar
+    batch: int
+    height: int
+    width: int
+    channels: int
+    top: int
+    left: int
+    padded: int
+    reach: int
+    row_step: int
+    column_step: int
+    groups: int
+    group_channels: int
+    depth: int
+    filters: int
+    cores: tuple[Core, ...]
+    weights: Weights
+    y_image: int
+    y_row: int
+    y_column: int
+    bias: bool = False
+    tile: Tile | None = None
+    panel: int = 0
+
+    @property
+    def work(self) -> Scalar:
+        """The element type of sums, of strips and of packed weights."""
+        return computed(self.scalar)
+
+    @property
+    def outputs(self) -> int:
+        """Output pixels of one image."""
+        return sum(core.rows * core.columns for core in self.cores)
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds, those with the border among them."""
+        taps = sum(core.rows * core.columns * len(core.taps) for core in self.cores)
+        return self.batch * taps * self.groups * self.filters * self.depth
+
+    @property
+    def weight_elements(self) -> int:
+        """Elements of the weights."""
+        return self.groups * self.filters * self.depth * len(self.weights.bases)
+
+    @property
+    def data_elements(self) -> int:
+        """Elements of all images and outputs."""
+        return self.batch * (self.height * self.width * self.channels + self.outputs * self.groups * self.filters)
+
+    @property
+    def rows(self) -> int:
+        """Output rows of the tallest core."""
+        return max(core.rows for core in self.cores)
+
+    @property
+    def has_no_border(self) -> bool:
+        """True when no window leaves the image."""
+        tallest = max((core.rows - 1) * self.row_step + core.reach for core in self.cores)
+        return self.top == 0 and self.left == 0 and self.padded == self.width and tallest <= self.height
+
+    @property
+    def is_inside(self) -> bool:
+        """True when the image is read where it is, as nothing of it is converted."""
+        return self.work == self.scalar and self.has_no_border
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationPlan:
+    """Tile, blocks and layouts chosen for one correlation on one target.
+
+    `piece` is how many steps of k are packed at a time, 0 when weights are not packed in pieces. Elements of the image
+    are `read` as they are in a strip; in pairs, where two steps of k are summed at once.
+    """
+
+    problem: CorrelationProblem
+    tile: Tile
+    tile_rows: int
+    tile_columns: int
+    block_rows: int
+    strip: Strip
+    packing: Packing
+    piece: int
+    read: Scalar
+
+    @classmethod
+    def of(cls, problem: CorrelationProblem, target: TargetDescription) -> CorrelationPlan:
+        """The tile with fewest cycles; blocks of rows whose strip fits a quarter of the second-level cache.
+
+        Where weights are packed in pieces a strip is filled for each piece, so it may take the whole of that cache.
+        """
+        tile, tile_rows, tile_columns = choose_pixels(problem, target)
+        size = problem.work.size
+        pairs = target.pairs and problem.scalar == BF16 and problem.depth % 2 == 0
+        stored = U16 if pairs else problem.scalar
+        packed_bytes = problem.weight_elements * size
+        # Parts of a sum that are left in y of 16 bits would be rounded.
+        in_pieces = problem.work == problem.scalar and packed_bytes > max(
+            PIECES_BYTES, PIECES_RATIO * problem.data_elements * size
+        )
+        pieces = ceiling(problem.depth * tile.columns * size, SUM_BYTES // PIECE_SHARE)
+        piece = ceiling(problem.depth, pieces) if in_pieces else 0
+        row_bytes = problem.padded * problem.channels * computed(stored).size
+        cache_bytes = target.machine.level_two_bytes // (1 if in_pieces else 4)
+        fitting = (cache_bytes // row_bytes - problem.reach) // problem.row_step + 1
+        most = ceiling(problem.rows, tile_rows) * tile_rows
+        largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows
+        panels = problem.groups * ceiling(problem.filters, tile.columns)
+        block_rows = tile_rows * even_block(most // tile_rows, largest, panels, problem.batch)
+        strip = Strip(
+            stored, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
+            (block_rows - 1) * problem.row_step + problem.reach,
+        )  # fmt: skip
+        ragged = problem.filters % tile.columns != 0
+        weights = problem.weights
+        packing = Packing(
+            problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged, pairs
+        )
+        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece, computed(stored))
+
+    @property
+    def in_place(self) -> bool:
+        """True when images are read where they are."""
+        return self.problem.has_no_border and self.read.size == self.problem.scalar.size
+
+    @property
+    def shared(self) -> bool:
+        """True when all workers read weights that a first phase packed."""
+        return not self.packed and not self.piece
+
+    @property
+    def strip_bytes(self) -> int:
+        """Bytes of scratch that hold a strip."""
+        return 0 if self.in_place else aligned(self.strip.bytes)
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of scratch that hold a piece of a panel."""
+        needed = self.piece and not self.packed
+        return aligned(self.packing.elements(self.piece) * self.problem.work.size) if needed else 0
+
+    @property
+    def packed(self) -> bool:
+        """True when the weights are panels as they are."""
+        p, w = self.problem, self.problem.weights
+        if p.panel:
+            return True
+        order = tuple(t * p.depth * p.filters for t in range(len(w.bases)))
+        exact = p.filters == self.tile.columns == w.depth_stride
+        return p.work == p.scalar and p.groups == 1 and w.lane_stride == 1 and exact and w.bases == order
+
+    @property
+    def asks(self) -> bool:
+        """True when tiles ask for the next panel: weights in blocks are cold in every run of a network."""
+        return self.problem.panel > 0
+
+    @property
+    def stored(self) -> Scalar:
+        """The element type of panels."""
+        narrow = self.problem.panel and not self.packing.pairs
+        return self.problem.scalar if narrow else self.packing.scalar
+
+    @property
+    def panels(self) -> int:
+        return ceiling(self.problem.filters, self.tile.columns)
+
+    @property
+    def tap_elements(self) -> int:
+        """Elements between the packed weights of neighbouring taps."""
+        return self.packing.extent(self.problem.depth)
+
+    @property
+    def panel_elements(self) -> int:
+        return self.tap_elements * len(self.problem.weights.bases)
+
+    @property
+    def packed_elements(self) -> int:
+        return self.panel_elements * self.panels * self.problem.groups
+
+    @property
+    def blocks(self) -> int:
+        return ceiling(self.problem.rows, self.block_rows)
+
+    @property
+    def places(self) -> int:
+        """Blocks of rows of all images."""
+        return self.problem.batch * self.blocks
+
+    @property
+    def items(self) -> int:
+        return self.places * self.problem.groups * self.panels
+
+    @property
+    def ragged_pixels(self) -> bool:
+        """True when some tile has fewer pixels."""
+        cores = self.problem.cores
+        return any(core.rows % self.tile_rows or core.columns % self.tile_columns for core in cores)
+
+
+@lru_cache(maxsize=1024)
+def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
+    """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
+    tiles = candidates(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
+    tile = min(tiles, key=lambda one: fold_pixels(problem, one)[0])
+    _, height, width = fold_pixels(problem, tile)
+    return tile, height, width
+
+
+def fold_pixels(problem: CorrelationProblem, tile: Tile) -> tuple[float, int, int]:
+    """The pixels of a tile as rows x columns that need fewest cycles over all cores; those cycles come first."""
+    steps = problem.depth * max(len(core.taps) for core in problem.cores)
+    cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+    panels = ceiling(problem.filters, tile.columns)
+    folds = []
+    for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
+        width = tile.rows // height
+        tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
+        folds.append((panels * tiles * cycles, height, width))
+    return min(folds)

@@ -1,0 +1,87 @@
+"""Tensors made of nothing but attributes: y[k] = start + k · step, and the bias of causal attention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+
+from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
+from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
+from nnc.codegen.ir.expression import computed
+from nnc.core.classes import dataclass
+from nnc.ops.attention import CAUSAL_BIAS, CausalBiasAttrs
+from nnc.ops.generate import ARANGE, ArangeAttrs
+
+CHUNK = 4096
+NANOSECONDS_PER_VECTOR = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progression(WithoutMemory, WithNumbers):
+    """y[k] = start + k · step: of floats in f64, of integers modulo 2^64. Operand: y; numbers: start, step."""
+
+    scalar: Scalar
+    elements: int
+    numbers: tuple[Number, ...] = field(compare=False)
+
+    @property
+    def kinds(self) -> tuple[Scalar, ...]:
+        """Of the type that is computed in."""
+        return (self._work, self._work)
+
+    @property
+    def _work(self) -> Scalar:
+        return F64 if self.scalar.floating else I64
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a run of CHUNK elements."""
+        lanes = module.target.lanes(64)
+        with phase(module, name) as w:
+            b = w.b
+            start, step = (b.splat(number, lanes) for number in self.read(w, 1))
+            with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, self.elements), lanes) as index:
+                mask = b.mask(self.elements - index, lanes) if self.elements % lanes else None
+                places = b.splat(index, lanes) + b.enumerate_lanes(Type(I64, lanes))
+                value = start + b.cast(places, self._work) * step
+                b.store(b.cast(value, self.scalar), w.argument(0), index, mask)
+        cost = ceiling(self.elements, lanes) * NANOSECONDS_PER_VECTOR
+        return (Phase(name, ceiling(self.elements, CHUNK), cost),)
+
+
+@dataclass(frozen=True, slots=True)
+class CausalBias(WithoutMemory):
+    """y[i, j] = 0 where j ≤ i + columns - rows, else -∞."""
+
+    scalar: Scalar
+    rows: int
+    columns: int
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """One phase; an item is a row."""
+        lanes = module.target.lanes(32)
+        with phase(module, name) as w, w.b.loop(w.begin, w.end) as row:
+            b = w.b
+            kind = Type(computed(self.scalar), lanes)
+            last = row + (self.columns - self.rows)
+            y = b.offset(w.argument(0), row * self.columns, self.scalar)
+            with b.loop(0, self.columns, lanes) as index:
+                mask = b.mask(self.columns - index, lanes) if self.columns % lanes else None
+                seen = b.mask(b.greatest(last + 1 - index, 0), lanes)
+                value = b.choose(seen, b.zero(kind), b.constant(-math.inf, kind))
+                b.store(b.cast(value, self.scalar), y, index, mask)
+        cost = self.rows * ceiling(self.columns, lanes) * NANOSECONDS_PER_VECTOR
+        return (Phase(name, self.rows if self.columns else 0, cost),)
+
+
+def _progression(attrs: ArangeAttrs, inputs: Views, outputs: Views) -> Generator:
+    y = outputs[0]
+    ends = (attrs.start, attrs.step)
+    return Progression(y.scalar, y.elements, ends if y.scalar.floating else tuple(map(int, ends)))
+
+
+def _bias(attrs: CausalBiasAttrs, inputs: Views, outputs: Views) -> Generator:
+    return CausalBias(outputs[0].scalar, *outputs[0].shape)
+
+
+ROWS: Rows = {ARANGE: KernelRow(_progression, any_type), CAUSAL_BIAS: KernelRow(_bias, any_type)}

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from nnc.codegen.frame.tile import candidates
+from nnc.codegen.ir import target as target_module
+from nnc.codegen.ir.builder import F32, F64, Module
+from nnc.codegen.ir.target import (
+    ENVIRONMENT_VARIABLE,
+    LEVELS,
+    TargetDescription,
+    host_target,
+    instruction_set,
+    runnable_target,
+)
+from nnc.codegen.kernels.gemm import Gemm
+from nnc.backends.llvm.run.jit import compile_source
+from nnc.errors import UsageError
+
+X86 = host_target().triple.startswith("x86_64")
+
+
+def test_the_widest_instruction_set_that_is_whole_is_chosen() -> None:
+    assert instruction_set(frozenset()).vector_bits == 128
+    assert instruction_set(frozenset({"avx2", "fma"})).vector_bits == 256
+    assert instruction_set(frozenset({"avx2", "fma", "avx512f"})).vector_bits == 256
+    assert instruction_set(frozenset({"neon"})).vector_registers == 32
+
+
+def test_lanes_follow_the_vector_width() -> None:
+    target = host_target()
+    assert target.lanes(32) == target.vector_bits // 32
+    assert target.lanes(32) == 2 * target.lanes(64)
+
+
+def test_tiles_fit_the_registers() -> None:
+    target = TargetDescription("triple", "processor", "", 256, 16, True)
+    for tile in (*candidates(target, F32), *candidates(target, F64)):
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= 16
+
+
+@pytest.mark.skipif(not X86, reason="levels of x86-64")
+@pytest.mark.parametrize("level", sorted(set(LEVELS) - {"generic"}))
+def test_code_is_generated_for_every_level(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, level)
+    target = host_target()
+    module = Module(target)
+    Gemm(F32, (), 5, 6, 7, (), 7, 1, (), 6, 1, (), 6, True).emit(module, "kernel")
+    assert compile_source(str(module), target)
+
+
+def test_a_processor_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "pentium-9")
+    with pytest.raises(UsageError, match="NNC_LLVM_CPU: got 'pentium-9'; need one of generic, x86-64, .* or "):
+        runnable_target()
+
+
+def test_a_level_above_the_processor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "x86-64-v4")
+    monkeypatch.setattr(target_module, "_present", lambda: LEVELS["x86-64-v3"][1])
+    with pytest.raises(UsageError, match="got 'x86-64-v4' on a processor without avx512bw, .*; need a level that"):
+        runnable_target()
