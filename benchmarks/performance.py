@@ -29,7 +29,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from figures import AVX2, FOLDER, HELD, LEVELS, NATIVE, Results, render, results_of
 
-from nnc.codegen.ir.target import ENVIRONMENT_VARIABLE
+from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE
 from nnc.backends.llvm.run.profile import host_processor
 
 HERE = Path(__file__).resolve().parent

@@ -11,6 +11,7 @@ Imports only point down this list:
     symbolic
     concrete
     backends
+    codegen
     ops
     planning
     core

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import COMMAND
 
-from nnc.codegen.ir.target import runnable_target
+from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.profile import MOST_TIMES, keep_profile, kept_profile
 from nnc.core.dispatch import DISPATCHER
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.conformance.test_conformance import BACKENDS
 
-from nnc.codegen.ir.target import ENVIRONMENT_VARIABLE, runnable_target
+from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE, runnable_target
 from nnc.errors import UsageError
 
 pytestmark = pytest.mark.skipif("llvm" not in BACKENDS, reason="LLVM is absent")

@@ -13,9 +13,9 @@ import llvmlite.binding as llvm
 import typer
 from rich.table import Table
 
-from nnc.codegen.ir.target import host_target, tiles_absence
 from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from nnc.backends.llvm.run.branches import AddressRange
+from nnc.backends.llvm.run.host import host_target
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
-from nnc.codegen.ir.target import host_target
-from nnc.backends.llvm.run.branches import AddressRange
-from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

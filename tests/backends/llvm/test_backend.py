@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nnc.backends.llvm import backend as backend_module
+from nnc.backends.llvm import library
 from nnc.backends.llvm.backend import LlvmBackend, assemble
-from nnc.codegen.ir import library
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8

@@ -10,11 +10,12 @@ import pytest
 from tests.backends.llvm import harness
 from tests.backends.llvm.harness import Array, random
 
+from nnc.backends.llvm.run.host import host_target
+from nnc.backends.llvm.run.jit import Jit
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.target import Machine, host_target
+from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.table import ROWS
-from nnc.backends.llvm.run.jit import Jit
 from nnc.core.command import AnyCommand, Command
 from nnc.core.disk_cache import DiskCache
 from nnc.core.tensor import Tensor

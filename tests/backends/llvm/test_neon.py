@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from tests.backends.llvm.test_machine import CASES
 
+from nnc.backends.llvm.library import llvm
+from nnc.backends.llvm.run.jit import assembly, compile_source
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.library import llvm
 from nnc.codegen.ir.target import TargetDescription, describe
 from nnc.codegen.kernels.table import ROWS
-from nnc.backends.llvm.run.jit import assembly, compile_source
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BF16, F16, F32, F64, I8, DType
 from nnc.core.spec import Shape, TensorSpec, spec
@@ -36,7 +35,7 @@ def neon(processor: str) -> TargetDescription:
     """Whatever is here."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return replace(describe(processor, FEATURES, ""), triple=PROCESSORS[processor])
+    return describe(PROCESSORS[processor], processor, FEATURES, "")
 
 
 def source(command: AnyCommand, shapes: tuple[Shape, ...], dtype: DType, target: TargetDescription) -> str:

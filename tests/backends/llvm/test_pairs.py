@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 
-from nnc.codegen.ir.builder import BF16
-from nnc.codegen.ir.target import describe, host_target
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.codegen.ir.builder import BF16
+from nnc.codegen.ir.target import describe
+from nnc.codegen.kernels.gemm import Gemm
 from nnc.core import dtype
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
@@ -83,12 +84,12 @@ def test_infinities_and_nan_go_where_they_belong(pairs: bool) -> None:
 
 def test_only_wide_registers_sum_in_pairs() -> None:
     wide = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
-    assert describe("cpu", wide | {"avx512bf16"}, "").pairs
-    assert not describe("cpu", wide, "").pairs
-    assert not describe("cpu", frozenset({"avx2", "fma", "avx512bf16"}), "").pairs
+    assert describe("x86_64", "cpu", wide | {"avx512bf16"}, "").pairs
+    assert not describe("x86_64", "cpu", wide, "").pairs
+    assert not describe("x86_64", "cpu", frozenset({"avx2", "fma", "avx512bf16"}), "").pairs
 
 
 def test_processors_whose_sums_of_pairs_are_slow_widen() -> None:
     wide = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16"})
-    assert describe("znver4", wide, "").pairs
-    assert not describe("emeraldrapids", wide, "").pairs
+    assert describe("x86_64", "znver4", wide, "").pairs
+    assert not describe("x86_64", "emeraldrapids", wide, "").pairs

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from nnc.backends.llvm.library import llvm
+from nnc.backends.llvm.run.host import host_target
 from nnc.codegen.ir.builder import (
     ADDRESS,
     BOOL,
@@ -18,8 +20,7 @@ from nnc.codegen.ir.builder import (
     integer_comparison,
     literal,
 )
-from nnc.codegen.ir.library import llvm
-from nnc.codegen.ir.target import TargetDescription, host_target
+from nnc.codegen.ir.target import TargetDescription
 
 
 def builder(fused: bool = True) -> Builder:

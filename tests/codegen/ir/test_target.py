@@ -2,19 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from nnc.codegen.frame.tile import candidates
-from nnc.codegen.ir import target as target_module
-from nnc.codegen.ir.builder import F32, F64, Module
-from nnc.codegen.ir.target import (
-    ENVIRONMENT_VARIABLE,
-    LEVELS,
-    TargetDescription,
-    host_target,
-    instruction_set,
-    runnable_target,
-)
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.backends.llvm.run import host
+from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE, host_target, runnable_target
 from nnc.backends.llvm.run.jit import compile_source
+from nnc.codegen.frame.tile import candidates
+from nnc.codegen.ir.builder import F32, F64, Module
+from nnc.codegen.ir.target import LEVELS, TargetDescription, instruction_set
+from nnc.codegen.kernels.gemm import Gemm
 from nnc.errors import UsageError
 
 X86 = host_target().triple.startswith("x86_64")
@@ -57,6 +51,6 @@ def test_a_processor_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_level_above_the_processor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, "x86-64-v4")
-    monkeypatch.setattr(target_module, "_present", lambda: LEVELS["x86-64-v3"][1])
+    monkeypatch.setattr(host, "_present", lambda: LEVELS["x86-64-v3"][1])
     with pytest.raises(UsageError, match="got 'x86-64-v4' on a processor without avx512bw, .*; need a level that"):
         runnable_target()

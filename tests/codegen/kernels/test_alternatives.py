@@ -11,10 +11,11 @@ from tests.codegen.kernels.test_convolution_algorithms import operands, problem,
 from tests.codegen.kernels.test_gemm import gemm
 
 from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.run.host import host_target
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.frame.tile import Tile, alternatives, candidates, choose_tile
 from nnc.codegen.ir.builder import BF16, F16, F32
-from nnc.codegen.ir.target import Machine, host_target
+from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.alternatives import of_convolution, of_product, of_weight_gradient
 from nnc.codegen.kernels.convolution_algorithms import data_gradient, forward, weight_gradient
 from nnc.codegen.kernels.gemm import MAX_DEPTH

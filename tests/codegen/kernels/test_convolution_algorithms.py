@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, scalar_of
 
+from nnc.backends.llvm.run.host import host_target
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.ir.builder import F16, F32, F64
 from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.ir.target import host_target
 from nnc.codegen.kernels.convolution_algorithms import Convolution, data_gradient, forward, weight_gradient
 from nnc.codegen.kernels.correlation import Correlation
 from nnc.codegen.kernels.depthwise import Depthwise

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of, steps
 
+from nnc.backends.llvm.run.host import host_target
+from nnc.backends.llvm.run.jit import Jit
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.ir.target import Machine, host_target
+from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.gemm import MAX_DEPTH, Gemm
-from nnc.backends.llvm.run.jit import Jit
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

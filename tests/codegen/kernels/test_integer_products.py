@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 
-from nnc.codegen.frame.row import view_of
-from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.library import llvm
-from nnc.codegen.ir.target import ByteDots, TargetDescription, describe, host_target
-from nnc.codegen.kernels.integer_sums_writer import IntegerSums
-from nnc.codegen.kernels.table import ROWS
+from nnc.backends.llvm.library import llvm
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.target import ByteDots, TargetDescription, describe
+from nnc.codegen.kernels.integer_sums_writer import IntegerSums
+from nnc.codegen.kernels.table import ROWS
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
@@ -103,11 +104,11 @@ def test_a_sum_of_nothing_is_0(way: str) -> None:
 
 def test_dot_products_of_bytes_are_chosen_by_features() -> None:
     wide = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
-    assert describe("cpu", wide | {"avx512vnni"}, "").byte_dots is ByteDots.MIXED
-    assert describe("cpu", wide | {"avxvnni"}, "").byte_dots is ByteDots.NONE
-    assert describe("cpu", frozenset({"avx2", "fma", "avxvnni"}), "").byte_dots is ByteDots.MIXED
-    assert describe("cpu", frozenset({"neon", "dotprod"}), "").byte_dots is ByteDots.ALIKE
-    assert describe("cpu", frozenset({"neon"}), "").byte_dots is ByteDots.NONE
+    assert describe("x86_64", "cpu", wide | {"avx512vnni"}, "").byte_dots is ByteDots.MIXED
+    assert describe("x86_64", "cpu", wide | {"avxvnni"}, "").byte_dots is ByteDots.NONE
+    assert describe("x86_64", "cpu", frozenset({"avx2", "fma", "avxvnni"}), "").byte_dots is ByteDots.MIXED
+    assert describe("aarch64", "cpu", frozenset({"neon", "dotprod"}), "").byte_dots is ByteDots.ALIKE
+    assert describe("aarch64", "cpu", frozenset({"neon"}), "").byte_dots is ByteDots.NONE
 
 
 TARGETS = {

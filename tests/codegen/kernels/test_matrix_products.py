@@ -10,24 +10,25 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
-from tests.codegen.kernels.test_integer_products import drawn, generator_of
 from tests.backends.llvm.matrix_machine import MatrixMachine
 from tests.backends.llvm.test_pairs import operands
+from tests.codegen.kernels.test_integer_products import drawn, generator_of
 
+from nnc.backends.llvm.library import llvm
+from nnc.backends.llvm.run import host
+from nnc.backends.llvm.run import jit as jit_module
+from nnc.backends.llvm.run.host import host_target, tiles_absence
+from nnc.backends.llvm.run.jit import Jit, assembly
+from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.frame.tile import Tile
-from nnc.codegen.ir import target as target_module
 from nnc.codegen.ir.builder import BF16, F32, Module
 from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.ir.library import llvm
-from nnc.codegen.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe, host_target, tiles_absence
+from nnc.codegen.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe
 from nnc.codegen.kernels.alternatives import of_product
 from nnc.codegen.kernels.gemm import Gemm
 from nnc.codegen.kernels.table import ROWS
-from nnc.backends.llvm.run import jit as jit_module
-from nnc.backends.llvm.run.jit import Jit, assembly
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.core import dtype
 from nnc.core.command import AnyCommand, Command
 from nnc.core.disk_cache import DiskCache
@@ -172,7 +173,7 @@ def sapphire_rapids() -> TargetDescription:
     """Whatever is here."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    found = describe("sapphirerapids", WIDE | TILE_FEATURES, "")
+    found = describe("x86_64", "sapphirerapids", WIDE | TILE_FEATURES, "")
     return replace(found, triple="x86_64-unknown-linux-gnu")
 
 
@@ -187,7 +188,7 @@ def test_sums_of_few_steps_and_products_of_f32_use_vectors() -> None:
 def test_kernels_for_sapphire_rapids_are_assembled() -> None:
     target = sapphire_rapids()
     assert target.tiles
-    assert not describe("emeraldrapids", WIDE, "").tiles
+    assert not describe("x86_64", "emeraldrapids", WIDE, "").tiles
     module = Module(target)
     problem_of(*operands(64, 64, 64, (False, False)), (False, False)).emit(module, "kernel")
     text = assembly(str(module), target)
@@ -284,14 +285,14 @@ def test_a_refused_permission_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -
     features = dict.fromkeys(WIDE | TILE_FEATURES, True)
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
     for refusal in ("the system refuses: No space left on device", ""):
-        monkeypatch.setattr(target_module, "_refusal", lambda answer=refusal: answer)
-        assert target_module.tiles_absence() == refusal
-        assert (target_module._present() >= TILE_FEATURES) == (not refusal)
-        assert target_module._present() >= WIDE
+        monkeypatch.setattr(host, "_refusal", lambda answer=refusal: answer)
+        assert host.tiles_absence() == refusal
+        assert (host._present() >= TILE_FEATURES) == (not refusal)
+        assert host._present() >= WIDE
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(WIDE, True))
-    assert target_module.tiles_absence() == "the processor has none"
+    assert host.tiles_absence() == "the processor has none"
 
 
 def test_the_system_answers_with_words_or_with_nothing() -> None:
-    answer = target_module._refusal()
+    answer = host._refusal()
     assert answer == "" or answer.startswith(("the system refuses: ", "only Linux"))

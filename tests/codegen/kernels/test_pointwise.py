@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, access, check, random, run, scalar_of
 
+from nnc.backends.llvm.run.host import host_target
 from nnc.codegen.frame.access import StridedAccess, broadcast
 from nnc.codegen.ir.expression import CONSTANT, CONVERT, Instruction
-from nnc.codegen.ir.target import host_target
 from nnc.codegen.kernels.pointwise import Pointwise
 
 HALF = pytest.param(np.float16, marks=pytest.mark.skipif(not host_target().half, reason="no conversion of f16 here"))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of
 
+from nnc.backends.llvm.run.host import host_target
+from nnc.backends.reference import recurrent as reference
 from nnc.codegen.ir.builder import F32, Module
-from nnc.codegen.ir.target import host_target
 from nnc.codegen.kernels.recurrent import BLOCK_ROWS, CELL_ROWS, MOST_STEPS, Recurrent
 from nnc.codegen.kernels.recurrent_cells import CELLS
-from nnc.backends.reference import recurrent as reference
 from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs
 
 Steps = Callable[[Any, list[Array | None], list[Array]], None]

@@ -7,15 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import ClassVar
 
-from nnc.codegen.frame.access import contiguous
-from nnc.codegen.frame.kernel import Generator, NativeKernel, aligned, words_of
-from nnc.codegen.frame.row import KernelRow, View, Wishes, view_of
-from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir import library
-from nnc.codegen.ir.builder import SCALARS
-from nnc.codegen.ir.expression import computed
-from nnc.codegen.kernels.movement import move
-from nnc.codegen.kernels.table import ROWS
+from nnc.backends.llvm import library
 from nnc.backends.llvm.measure import measure
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine, engine, measure_by, traced_pool
@@ -25,6 +17,14 @@ from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.records import remember_imported
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
+from nnc.codegen.frame.access import contiguous
+from nnc.codegen.frame.kernel import Generator, NativeKernel, aligned, words_of
+from nnc.codegen.frame.row import KernelRow, View, Wishes, view_of
+from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.ir.builder import SCALARS
+from nnc.codegen.ir.expression import computed
+from nnc.codegen.kernels.movement import move
+from nnc.codegen.kernels.table import ROWS
 from nnc.core.classes import dataclass
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import (

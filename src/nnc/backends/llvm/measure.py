@@ -8,8 +8,6 @@ from time import perf_counter, thread_time
 
 import numpy as np
 
-from nnc.codegen.ir.builder import F32, F64
-from nnc.codegen.kernels.gemm import Gemm
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.jit import Jit
@@ -17,6 +15,8 @@ from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor, huge_pages
 from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.codegen.ir.builder import F32, F64
+from nnc.codegen.kernels.gemm import Gemm
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

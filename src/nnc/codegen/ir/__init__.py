@@ -1,1 +1,1 @@
-"""The typed IR builder and what it stands on: llvmlite, the processor, mathematics on vectors."""
+"""The typed IR builder and what it stands on: the description of a processor, mathematics on vectors."""

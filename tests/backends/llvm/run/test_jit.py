@@ -13,13 +13,13 @@ import pytest
 from llvmlite.binding import JITLibraryBuilder
 from tests.backends.llvm.harness import access, random
 
-from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.ir.target import host_target
-from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.expression import Instruction
+from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))

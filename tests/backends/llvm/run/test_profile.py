@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nnc.codegen.ir.target import host_target
 from nnc.backends.llvm.run import engine as engines
 from nnc.backends.llvm.run import profile as profiles
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile, profile_of
 from nnc.core.settings import SETTINGS
 

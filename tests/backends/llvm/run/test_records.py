@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from tests.backends.llvm.harness import access, random
 
-from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.ir.target import Machine, host_target
-from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.backends.llvm.run import records
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.records import (
     PACKAGE,
@@ -22,6 +20,9 @@ from nnc.backends.llvm.run.records import (
     remember_imported,
     sources_hash,
 )
+from nnc.codegen.ir.expression import Instruction
+from nnc.codegen.ir.target import Machine
+from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))

@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, jit, launch, pool
 
-from nnc.codegen.frame.kernel import Phase, phase
-from nnc.codegen.ir.builder import F32, Module, Type
-from nnc.codegen.ir.target import TargetDescription, host_target
 from nnc.backends.llvm.run import engine as module
 from nnc.backends.llvm.run.branches import AddressRange
+from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.interpreter import (
     COUNT,
     MASK_SLOTS,
@@ -37,6 +35,9 @@ from nnc.backends.llvm.run.runtime import (
     places_of,
     steps_of,
 )
+from nnc.codegen.frame.kernel import Phase, phase
+from nnc.codegen.ir.builder import F32, Module, Type
+from nnc.codegen.ir.target import TargetDescription
 
 ITEMS = 100
 

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from nnc.codegen.ir.library import undisturbed
-from nnc.codegen.ir.target import TargetDescription, runnable_target
+from nnc.backends.llvm.library import undisturbed
+from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
+from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache, can_write
 from nnc.core.recorder import CLOCK

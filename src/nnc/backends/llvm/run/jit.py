@@ -19,11 +19,12 @@ from itertools import count
 from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
+from nnc.backends.llvm.library import VERSION, llvm, undisturbed
+from nnc.backends.llvm.run.host import target_machine
+from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.codegen.frame.kernel import Generator, NativeKernel
 from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.library import VERSION, llvm, undisturbed
-from nnc.codegen.ir.target import TargetDescription, target_machine
-from nnc.backends.llvm.run.records import Record, Records, records_beside
+from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache
 from nnc.core.exact import Exact

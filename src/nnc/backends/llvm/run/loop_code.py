@@ -13,8 +13,8 @@ two is launched as any other program. Python asks for so many iterations at a ti
 
 from __future__ import annotations
 
-from nnc.codegen.ir.builder import ADDRESS, I8, I16, I32, I64, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.backends.llvm.run.interpreter import COUNT, LAUNCH, SCRATCH, STEP_SLOTS, STEPS, WORKERS
+from nnc.codegen.ir.builder import ADDRESS, I8, I16, I32, I64, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.core.dispatch import LoopState
 
 SEGMENT, LOOP = "nnc_segment", "nnc_loop"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from nnc.codegen.ir.library import VERSION, llvm
+from nnc.backends.llvm.library import VERSION, llvm
 from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.classes import dataclass
 from nnc.core.disk_cache import DiskCache

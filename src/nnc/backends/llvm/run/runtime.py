@@ -22,11 +22,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.codegen.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
+from nnc.codegen.frame.kernel import ALIGNMENT, NativeKernel, aligned
 from nnc.core.classes import dataclass
 from nnc.core.forking import in_children
 from nnc.core.recorder import WorkerTime

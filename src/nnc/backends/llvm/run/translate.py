@@ -21,10 +21,10 @@ from textwrap import dedent
 from types import FunctionType
 from typing import Any, TypeVar
 
-from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.codegen.ir.library import ABSENCE
+from nnc.backends.llvm.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
+from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.core.classes import dataclass
 from nnc.errors import BackendError
 
