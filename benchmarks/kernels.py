@@ -35,24 +35,24 @@ from nnc.core.dtype import BF16, U8
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.copy import COPY
-from nnc.ops.movement import TRANSPOSE, TransposeAttrs
-from nnc.ops.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
-from nnc.ops.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
-from nnc.ops.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
+from nnc.ops.convolutions.window import Window, window_of
+from nnc.ops.elementwise.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
+from nnc.ops.normalization.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
+from nnc.ops.normalization.softmaxes import LOG_SOFTMAX, SOFTMAX
+from nnc.ops.optimizer.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX
-from nnc.ops.window import Window, window_of
 
 Array = NDArray[np.float32]
 Run = Callable[[], object]

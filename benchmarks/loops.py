@@ -28,8 +28,8 @@ from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.ops import reduce_sum
-from nnc.ops.copy import COPY
-from nnc.ops.pointwise import sigmoid, tanh
+from nnc.ops.elementwise.pointwise import sigmoid, tanh
+from nnc.ops.movement.copy import COPY
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, compile, while_loop
 
 # A step of the state, on our symbols or on JAX's arrays; `m` has the functions that are spelt differently.

@@ -25,15 +25,15 @@ from nnc.core.dtype import DTYPES, I32, U8, DType
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.pointwise import ADD, EXP, MULTIPLY, RELU, SIGMOID, TANH
-from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise.pointwise import ADD, EXP, MULTIPLY, RELU, SIGMOID, TANH
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.normalization.softmaxes import LOG_SOFTMAX, SOFTMAX, SOFTMAX_CROSS_ENTROPY
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.reduction.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
 from nnc.ops.rules import infer
-from nnc.ops.softmaxes import LOG_SOFTMAX, SOFTMAX, SOFTMAX_CROSS_ENTROPY
-from nnc.ops.window import window_of
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"

@@ -24,7 +24,7 @@ from nnc.core.command import Command
 from nnc.core.dispatch import Call, Program
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
-from nnc.ops.pointwise import AFFINE, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 
 BACKEND = LlvmBackend()
 

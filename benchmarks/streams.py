@@ -26,7 +26,7 @@ from nnc.core.command import Command
 from nnc.core.settings import SETTINGS
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 GOAL = 0.65
 CHAINS = 2

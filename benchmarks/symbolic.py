@@ -26,7 +26,7 @@ from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.nn import Model
 from nnc.nn.zoo.networks import NETWORKS
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 from nnc.symbolic.passes import DEFAULT, Pass, Report, precompute, simplify
 from nnc.symbolic.text import dump, parse

@@ -9,11 +9,11 @@ from nnc.concrete import ConcreteGraph
 from nnc.core.command import Command
 from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.optimizer import SGD, SGDAttrs
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
 
 
 def train(epochs: int = 3, batch_size: int = 64) -> list[float]:

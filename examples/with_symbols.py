@@ -9,7 +9,7 @@ from nnc import nn, ops
 from nnc.core.command import Command
 from nnc.core.tensor import Tensor
 from nnc.nn.data import Batches, load
-from nnc.ops.optimizer import SGD, SGDAttrs
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, minimize
 
 LAYERS = nn.Sequential(conv=nn.Convolution(8), pool=nn.MaxPool(2), flatten=nn.Flatten(), head=nn.Dense(10))

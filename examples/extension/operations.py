@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from examples.extension.snake import SNAKE, SnakeAttrs
 from nnc.core.spec import TensorSpec
 from nnc.graph import Group, OpRule
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.operators import OPERATORS
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, Pattern
 
 Specs = tuple[TensorSpec | None, ...]

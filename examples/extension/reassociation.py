@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from examples.extension.operations import OPERATIONS
 from nnc.core.spec import TensorSpec
 from nnc.graph import Changed, Fact, PassManager, Transform, analysis, transform
-from nnc.ops.products import GEMM, GemmAttrs, gemm
+from nnc.ops.products.products import GEMM, GemmAttrs, gemm
 from nnc.ops.rules import infer
 from nnc.symbolic import ExecKey, ExecSymbol, Symbol, SymbolicGraph, faults
 from nnc.symbolic.passes import prune

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from nnc.errors import AttributeValueError
 from nnc.graph import OP_LEVEL, Registry
-from nnc.ops.custom import Arrays, custom_operator
+from nnc.ops.composed.custom import Arrays, custom_operator
+from nnc.ops.elementwise.pointwise import affine, multiply, sin
 from nnc.ops.operand import Operand, T, apply
-from nnc.ops.pointwise import affine, multiply, sin
 from nnc.ops.rules import FLOATS, PATTERN, Applied, Gradients, Inplace, Pattern, Specs, check_kinds
 
 

@@ -11,12 +11,12 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.copy import COPY
-from nnc.ops.pointwise import ADD, AFFINE, EXP, LOG, MULTIPLY, RECIPROCAL, AffineAttrs
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import ADD, AFFINE, EXP, LOG, MULTIPLY, RECIPROCAL, AffineAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.window import Window
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"

@@ -11,9 +11,9 @@ from nnc.core.spec import spec
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, BackendError, CycleError, ShapeError, UnknownKeyError, UsageError
-from nnc.ops.copy import COPY
-from nnc.ops.pointwise import EXP, MULTIPLY
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import EXP, MULTIPLY
+from nnc.ops.movement.copy import COPY
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 COPIED, EXPONENTIAL, PRODUCT = (Command(op, NoAttrs()) for op in (COPY, EXP, MULTIPLY))

@@ -18,9 +18,9 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import CancelledError, IndexRangeError, UsageError
-from nnc.ops.copy import COPY
-from nnc.ops.indexing import INDEX_SELECT, AxisAttrs
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, while_loop
 

@@ -29,7 +29,7 @@ from nnc.core.dtype import F32
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, UnknownKeyError
-from nnc.ops.pointwise import CAST, LESS, CastAttrs
+from nnc.ops.elementwise.pointwise import CAST, LESS, CastAttrs
 from nnc.ops.rules import NoAttrs
 
 IMAGE = (1, 4, 4, 2)

@@ -53,19 +53,24 @@ from nnc.backends.reference.kernels import KERNELS
 from nnc.core.dtype import BOOL, DTYPES, F32, F64, I32, I64, U8, DType
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.copy import COPY, STOP_GRADIENT
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
-from nnc.ops.pointwise import (
+from nnc.ops.convolutions.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
+from nnc.ops.convolutions.window import Window, output_sizes
+from nnc.ops.elementwise.pointwise import (
     ABSOLUTE,
     ADD,
     AFFINE,
@@ -105,26 +110,21 @@ from nnc.ops.pointwise import (
     AffineAttrs,
     CastAttrs,
 )
-from nnc.ops.pooling import (
-    AVERAGE_POOL,
-    AVERAGE_POOL_GRADIENT,
-    MAX_POOL,
-    MAX_POOL_GATHER,
-    MAX_POOL_GRADIENT,
-    AveragePoolGradientAttrs,
-    PoolAttrs,
-)
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
-from nnc.ops.rules import NoAttrs
-from nnc.ops.softmaxes import (
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
     SOFTMAX,
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
 )
-from nnc.ops.window import Window, output_sizes
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.reduction.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.rules import NoAttrs
 
 
 def pooled(attrs: PoolAttrs) -> Values:

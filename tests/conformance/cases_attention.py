@@ -9,8 +9,8 @@ from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, lab
 
 from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
 from nnc.core.spec import Shape, spec
-from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
-from nnc.ops.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
+from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
+from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 # Element types of the operands, and of the row sums where they are not the same.
 KINDS: tuple[tuple[tuple[DType, ...], DType | None], ...] = (((F64, F32), None), ((F16, BF16), F32))

@@ -8,7 +8,7 @@ import numpy as np
 from tests.conformance.case import FLOATS, NUMBERS, SPECIAL_VALUES, Argument, Array, Case, Generator, special, ties
 
 from nnc.core.spec import Shape
-from nnc.ops.detection import (
+from nnc.ops.indexing.detection import (
     HISTOGRAM,
     NON_MAXIMUM_SUPPRESSION,
     HistogramAttrs,

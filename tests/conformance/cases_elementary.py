@@ -23,10 +23,10 @@ from tests.conformance.cases_pointwise_more import PAIRS, SHAPES, between
 from nnc.core.dtype import C64, C128, F32, F64
 from nnc.core.spec import Shape
 from nnc.graph import Op
-from nnc.ops import elementary as ops
-from nnc.ops.complex_numbers import COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE
-from nnc.ops.fourier import FFT, FourierAttrs
-from nnc.ops.pointwise import REAL
+from nnc.ops.elementwise import elementary as ops
+from nnc.ops.elementwise.complex_numbers import COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE
+from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.products.fourier import FFT, FourierAttrs
 from nnc.ops.rules import NoAttrs
 
 EXACT = (F64, F32)

@@ -10,12 +10,10 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32, F64, I32
 from nnc.core.spec import Shape, spec
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, FusedStep
-from nnc.ops.pointwise import (
+from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, FusedStep
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise.pointwise import (
     ADD,
     AFFINE,
     CAST,
@@ -35,9 +33,11 @@ from nnc.ops.pointwise import (
     AffineAttrs,
     CastAttrs,
 )
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
-from nnc.ops.window import window_of
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
 
 
 def step(op: Op[object], *operands: int, attrs: object = NONE) -> FusedStep:

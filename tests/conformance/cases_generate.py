@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.conformance.case import NUMBERS, Case
 
 from nnc.core.spec import spec
-from nnc.ops.generate import ARANGE, ArangeAttrs
+from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 
 
 def rows() -> Iterator[Case]:

@@ -8,7 +8,7 @@ from tests.conformance.case import NUMBERS, Argument, Case, labels
 
 from nnc.core.dtype import DTYPES, F32, I8, I32, I64, U8, DType
 from nnc.core.spec import Shape
-from nnc.ops.indexing import (
+from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,
     ONE_HOT,

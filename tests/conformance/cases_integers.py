@@ -8,7 +8,7 @@ from tests.conformance.case import FLOATS, NONE, Argument, Array, Case, Generato
 
 from nnc.core.dtype import I8, I16, I32, I64, U8
 from nnc.core.spec import Shape
-from nnc.ops.integers import BITWISE_NOT, FLOOR_DIVIDE, OPERATORS, REMAINDER
+from nnc.ops.elementwise.integers import BITWISE_NOT, FLOOR_DIVIDE, OPERATORS, REMAINDER
 
 INTEGERS = (I64, I32, I16, I8, U8)
 

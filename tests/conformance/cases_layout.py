@@ -8,15 +8,15 @@ from tests.conformance.case import FLOATS, Argument, Case
 
 from nnc.core.dtype import DTYPES
 from nnc.core.spec import Blocked, Layout
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 BLOCKS = (
     Blocked((5, 7), 1, 4),

@@ -9,7 +9,7 @@ from tests.conformance.case import NONE, Argument, Array, Case, Generator
 
 from nnc.core.dtype import F32, F64
 from nnc.core.spec import Shape
-from nnc.ops.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
+from nnc.ops.products.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
 
 EXACT = (F64, F32)
 SQUARE: tuple[Shape, ...] = ((3, 3), (2, 4, 4), (1, 1), (0, 2, 2))

@@ -9,8 +9,8 @@ from tests.conformance.case import Argument, Array, Case, Generator, apart, labe
 
 from nnc.core.dtype import DTYPES, I32, I64, U8
 from nnc.core.spec import Shape
-from nnc.ops.ctc import CTC_GRADIENT, CTC_LOSS, CtcAttrs
-from nnc.ops.loss import (
+from nnc.ops.loss.ctc import CTC_GRADIENT, CTC_LOSS, CtcAttrs
+from nnc.ops.loss.loss import (
     BINARY_CROSS_ENTROPY,
     CATEGORICAL_CROSS_ENTROPY,
     LABEL_DISTRIBUTION,

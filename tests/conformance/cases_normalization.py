@@ -8,7 +8,7 @@ from tests.conformance.case import Argument, Case, constant, positive, uniform
 
 from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import Shape
-from nnc.ops.normalization import (
+from nnc.ops.normalization.normalization import (
     BATCH_NORM,
     BATCH_NORM_GRADIENT,
     LAYER_NORM,

@@ -9,7 +9,16 @@ from tests.conformance.case import FLOATS, NUMBERS, SPECIAL_VALUES, Argument, Ca
 
 from nnc.core.dtype import DTYPES
 from nnc.core.spec import Shape
-from nnc.ops.order import CUMULATIVE_SUM, SEARCHSORTED, SORT, TOP_K, ScanAttrs, SearchAttrs, SortAttrs, TopAttrs
+from nnc.ops.indexing.order import (
+    CUMULATIVE_SUM,
+    SEARCHSORTED,
+    SORT,
+    TOP_K,
+    ScanAttrs,
+    SearchAttrs,
+    SortAttrs,
+    TopAttrs,
+)
 
 # Shape, axis, number of elements that top_k keeps.
 PLACES: tuple[tuple[Shape, int, int], ...] = (

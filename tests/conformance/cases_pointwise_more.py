@@ -26,8 +26,7 @@ from tests.conformance.case import (
 from nnc.core.dtype import BOOL, DTYPES, DType
 from nnc.core.spec import Shape
 from nnc.graph import Op
-from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.pointwise import (
+from nnc.ops.elementwise.pointwise import (
     CEIL,
     EXPM1,
     FLOOR,
@@ -40,7 +39,8 @@ from nnc.ops.pointwise import (
     ROUND,
     SOFTPLUS,
 )
-from nnc.ops.reduction import ARGMIN, REDUCE_NORM
+from nnc.ops.movement.broadcast import ReduceAttrs
+from nnc.ops.reduction.reduction import ARGMIN, REDUCE_NORM
 from nnc.ops.rules import NoAttrs
 
 SHAPES: tuple[Shape, ...] = ((3, 5, 7), (), (1,), (0, 4), (67,))

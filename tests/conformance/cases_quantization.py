@@ -9,9 +9,10 @@ from tests.conformance.case import FLOATS, NONE, Argument, Array, Case, Generato
 from nnc.core.command import Command
 from nnc.core.dtype import F32, I8, I16, I32, U8, DType
 from nnc.core.spec import Shape
-from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
-from nnc.ops.pointwise import ADD, RELU
-from nnc.ops.quantization import (
+from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise.pointwise import ADD, RELU
+from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     DEQUANTIZED_PRODUCT,
     DYNAMIC_QUANTIZE,
@@ -22,7 +23,6 @@ from nnc.ops.quantization import (
     IntegerConvolutionAttrs,
     IntegerProductAttrs,
 )
-from nnc.ops.window import window_of
 
 ANY = (F32,)
 

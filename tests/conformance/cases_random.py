@@ -8,14 +8,7 @@ from tests.conformance.case import FLOATS, Argument, Case, constant
 
 from nnc.core.dtype import I64
 from nnc.core.spec import Shape, spec
-from nnc.ops.random import (
-    DROPOUT,
-    RANDOM_NORMAL,
-    RANDOM_UNIFORM,
-    DropoutAttrs,
-    NormalAttrs,
-    UniformAttrs,
-)
+from nnc.ops.random.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM, DropoutAttrs, NormalAttrs, UniformAttrs
 
 SHAPES: tuple[Shape, ...] = ((3, 5), (), (0, 2), (257,))
 

@@ -9,7 +9,7 @@ from tests.conformance.case import FLOATS, NUMBERS, Argument, Array, Case, Gener
 
 from nnc.core.dtype import DTYPES, F32
 from nnc.core.spec import Shape
-from nnc.ops.resize import (
+from nnc.ops.convolutions.resize import (
     FLIP,
     PAD,
     PAD_GRADIENT,

@@ -10,9 +10,9 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.pointwise import AFFINE, RELU, AffineAttrs
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, RELU, AffineAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 

@@ -20,9 +20,9 @@ from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.graph import Op
 from nnc.ops.batching import BATCHED
-from nnc.ops.linear_algebra import CHOLESKY
+from nnc.ops.indexing.order import SEARCHSORTED
 from nnc.ops.operators import OPERATORS
-from nnc.ops.order import SEARCHSORTED
+from nnc.ops.products.linear_algebra import CHOLESKY
 
 EXAMPLES = 3
 # A campaign tries all rows: NNC_EXAMPLES=1000 pytest tests/dynamic/test_batched.py

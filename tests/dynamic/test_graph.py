@@ -17,7 +17,7 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.dynamic import graph as graph_module
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.symbolic import verify
 
 

@@ -13,7 +13,7 @@ import nnc
 from nnc import ops
 from nnc.dynamic import ResultCache
 from nnc.errors import ArgumentError
-from nnc.ops.custom import custom_operator
+from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 

@@ -21,13 +21,13 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, RegistryError, StaleError
 from nnc.graph import PassManager, default_registry
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.fused import FUSED_POINTWISE
-from nnc.ops.movement import TRANSPOSE
-from nnc.ops.pointwise import EXP
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.composed.fused import FUSED_POINTWISE
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.movement.movement import TRANSPOSE
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, NoAttrs, Pattern
-from nnc.ops.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import simplify
 

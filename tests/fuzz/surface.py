@@ -29,8 +29,8 @@ from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
 from nnc.nn import data, files, initializers, metrics
+from nnc.ops.elementwise.pointwise import EXP, RELU
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import EXP, RELU
 from nnc.symbolic import passes, text
 from nnc.symbolic import serialize as graph_files
 

@@ -30,12 +30,12 @@ from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph
 from nnc.nn.data import Batches, DataSet
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
-from nnc.ops.pointwise import ADD, EXP, MULTIPLY, RELU
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import ADD, EXP, MULTIPLY, RELU
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.ops.window import Window
 from nnc.planning import Block, Interference, Plan, Problem, solve
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 

@@ -15,7 +15,7 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.graph import Graph
 from nnc.graph.screen import MOST_CHARACTERS, MOST_LINES, fitted, preformatted
-from nnc.ops.pointwise import EXP
+from nnc.ops.elementwise.pointwise import EXP
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph
 

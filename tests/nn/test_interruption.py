@@ -19,7 +19,7 @@ from nnc.errors import IndexRangeError, InterruptedUpdateError
 from nnc.graph import Registry
 from nnc.nn.data import Batches, Examples
 from nnc.nn.layer import Layer, Scope
-from nnc.ops.custom import custom_operator
+from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, compile

@@ -14,7 +14,7 @@ import onnx
 from nnc import ops
 from nnc.errors import UsageError
 from nnc.onnx import load
-from nnc.ops.indexing import INDEX_SELECT
+from nnc.ops.indexing.indexing import INDEX_SELECT
 from nnc.symbolic import backward, compile
 
 Array = NDArray[Any]

@@ -20,8 +20,8 @@ from nnc.core.command import AnyCommand
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.arithmetic import ArithmeticOperand
-from nnc.ops.movement import EmbedAttrs, embed
-from nnc.ops.pointwise import add
+from nnc.ops.elementwise.pointwise import add
+from nnc.ops.movement.movement import EmbedAttrs, embed
 from nnc.ops.rules import Applied, Gradients, differentiate, infer
 
 # `Any`: elements of any type, as in the kernels.

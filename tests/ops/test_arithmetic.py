@@ -17,7 +17,7 @@ from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, IndexRangeError, ShapeError, SymbolError
 from nnc.ops.arithmetic import Index
-from nnc.ops.pointwise import square
+from nnc.ops.elementwise.pointwise import square
 from nnc.symbolic import SymbolicGraph, backward, compile
 
 # Importing the package puts its backends into the dispatcher.

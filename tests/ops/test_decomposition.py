@@ -8,11 +8,11 @@ import numpy as np
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
 from nnc.core.dtype import F64, I64
-from nnc.ops.broadcast import reduce_sum, reshape
 from nnc.ops.decomposition import by_decomposition, pull_back
-from nnc.ops.movement import slice_axis, transpose
+from nnc.ops.elementwise.pointwise import add, cast, exp, greater, multiply, square, tanh, where
+from nnc.ops.movement.broadcast import reduce_sum, reshape
+from nnc.ops.movement.movement import slice_axis, transpose
 from nnc.ops.operand import T
-from nnc.ops.pointwise import add, cast, exp, greater, multiply, square, tanh, where
 from nnc.ops.rules import Applied, NoAttrs
 
 X = np.random.default_rng(0).standard_normal((3, 4))

@@ -9,12 +9,12 @@ from nnc.core.spec import Layout, spec
 from nnc.errors import UsageError
 from nnc.graph import Registry, default_registry
 from nnc.ops import OPERATORS
+from nnc.ops.convolutions.pooling import MAX_POOL
+from nnc.ops.elementwise.pointwise import ADD, LOGICAL_NOT
 from nnc.ops.examples import EXAMPLE
-from nnc.ops.optimizer import ADAM
-from nnc.ops.pointwise import ADD, LOGICAL_NOT
-from nnc.ops.pooling import MAX_POOL
-from nnc.ops.products import GEMM
-from nnc.ops.random import RANDOM_NORMAL
+from nnc.ops.optimizer.optimizer import ADAM
+from nnc.ops.products.products import GEMM
+from nnc.ops.random.random import RANDOM_NORMAL
 from nnc.ops.rules import NotDifferentiable, example_of, infer, operator, outputs_of
 
 

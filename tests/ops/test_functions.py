@@ -9,9 +9,9 @@ from tests.ops.eager import Eager
 from nnc.core.dtype import F32, F64
 from nnc.errors import AttributeValueError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
-from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape, sum_to
-from nnc.ops.movement import concatenate, slice_axis, transpose
-from nnc.ops.pointwise import cast
+from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.movement.broadcast import broadcast_to, reduce_sum, reshape, sum_to
+from nnc.ops.movement.movement import concatenate, slice_axis, transpose
 
 X = Eager(np.arange(24.0).reshape(2, 3, 4))
 

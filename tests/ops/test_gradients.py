@@ -18,14 +18,11 @@ from nnc.core.dtype import BF16, C128, F16, F32, F64, I32, DType
 from nnc.core.spec import Shape
 from nnc.errors import NotDifferentiableError
 from nnc.ops import broadcast_to, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape
-from nnc.ops.complex_numbers import complex_of, conjugate, imaginary, magnitude
-from nnc.ops.convolutions import convolution
-from nnc.ops.copy import STOP_GRADIENT
-from nnc.ops.fourier import fft, ifft, irfft, rfft
-from nnc.ops.linear_algebra import solve
-from nnc.ops.movement import concatenate, slice_axis, transpose
-from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import (
+from nnc.ops.convolutions.convolutions import convolution
+from nnc.ops.convolutions.pooling import MAX_POOL_GATHER, MAX_POOL_GRADIENT, average_pool, max_pool
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.complex_numbers import complex_of, conjugate, imaginary, magnitude
+from nnc.ops.elementwise.pointwise import (
     add,
     affine,
     atan,
@@ -51,11 +48,14 @@ from nnc.ops.pointwise import (
     subtract,
     tanh,
 )
-from nnc.ops.pooling import MAX_POOL_GATHER, MAX_POOL_GRADIENT, average_pool, max_pool
-from nnc.ops.products import gemm
+from nnc.ops.movement.copy import STOP_GRADIENT
+from nnc.ops.movement.movement import concatenate, slice_axis, transpose
+from nnc.ops.normalization.softmaxes import log_softmax, softmax, softmax_cross_entropy
+from nnc.ops.operators import OPERATORS
+from nnc.ops.products.fourier import fft, ifft, irfft, rfft
+from nnc.ops.products.linear_algebra import solve
+from nnc.ops.products.products import gemm
 from nnc.ops.rules import GRADIENT, NotDifferentiable
-from nnc.ops.softmaxes import log_softmax, softmax, softmax_cross_entropy
-from nnc.ops.window import Window
 
 # Inputs that say which window position was chosen: the result is constant in them where it is smooth.
 CHOOSING_INPUTS = {MAX_POOL_GRADIENT: (1, 2), MAX_POOL_GATHER: (1, 2)}

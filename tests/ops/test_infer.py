@@ -20,20 +20,14 @@ from nnc.errors import (
     UsageError,
 )
 from nnc.graph import VARIADIC, Op
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs, normalize_axes
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
-from nnc.ops.operators import OPERATORS
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
-from nnc.ops.pointwise import ADD, AFFINE, EXP, GREATER, LOG, MAXIMUM, RELU, WHERE, AffineAttrs
-from nnc.ops.pooling import (
+from nnc.ops.convolutions.pooling import (
     AVERAGE_POOL,
     AVERAGE_POOL_GRADIENT,
     MAX_POOL,
@@ -42,11 +36,22 @@ from nnc.ops.pooling import (
     AveragePoolGradientAttrs,
     PoolAttrs,
 )
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
+from nnc.ops.convolutions.window import Window, output_sizes, window_of
+from nnc.ops.elementwise.pointwise import ADD, AFFINE, EXP, GREATER, LOG, MAXIMUM, RELU, WHERE, AffineAttrs
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs, normalize_axes
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.normalization.softmaxes import (
+    LABEL_DIFFERENCE,
+    SOFTMAX,
+    SOFTMAX_CROSS_ENTROPY,
+    SOFTMAX_CROSS_ENTROPY_GRADIENT,
+)
+from nnc.ops.operators import OPERATORS
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.reduction.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
 from nnc.ops.rules import INPLACE, PATTERN, NoAttrs, infer
-from nnc.ops.softmaxes import LABEL_DIFFERENCE, SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT
-from nnc.ops.window import Window, output_sizes, window_of
 
 NONE = NoAttrs()
 GEMM_ATTRS = GemmAttrs()

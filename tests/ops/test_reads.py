@@ -9,19 +9,19 @@ from nnc.core.dtype import F32, I64
 from nnc.core.spec import spec
 from nnc.errors import NotDifferentiableError
 from nnc.graph import Op
-from nnc.ops import pointwise
-from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise import pointwise
+from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.movement.broadcast import ReduceAttrs
+from nnc.ops.normalization.softmaxes import SOFTMAX, SOFTMAX_CROSS_ENTROPY
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.random import DROPOUT, DropoutAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.random.random import DROPOUT, DropoutAttrs
 from nnc.ops.reads import GradientReads, gradient_reads
-from nnc.ops.reduction import ARGMAX
+from nnc.ops.reduction.reduction import ARGMAX
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable
-from nnc.ops.softmaxes import SOFTMAX, SOFTMAX_CROSS_ENTROPY
-from nnc.ops.window import window_of
 
 NONE = NoAttrs()
 X = spec((4, 5))

@@ -10,18 +10,18 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import TensorSpec
 from nnc.errors import NotDifferentiableError
 from nnc.graph import Op
-from nnc.ops.attention import ATTENTION, AttentionAttrs
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.fused import FUSED_OUTPUT, FUSED_REDUCTION, FusedAttrs, FusedStep
+from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_REDUCTION, FusedAttrs, FusedStep
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.pooling import MAX_POOL, PoolAttrs
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import RELU, SQUARE
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import RELU, SQUARE
-from nnc.ops.pooling import MAX_POOL, PoolAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.recurrent import LSTM
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.repetition import stand_ins
 from nnc.ops.rules import INPLACE, NoAttrs, example_of, infer
-from nnc.ops.window import Window
+from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
+from nnc.ops.sequence.recurrent import LSTM
 from nnc.ops.work import WORK, work
 from nnc.symbolic import SymbolicGraph, backward
 

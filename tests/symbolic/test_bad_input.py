@@ -13,8 +13,8 @@ from nnc.core.command import Command
 from nnc.core.dtype import F32, I32
 from nnc.core.spec import spec
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError, UsageError
-from nnc.ops.copy import COPY
-from nnc.ops.optimizer import SGD, SGDAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, faults, minimize, scope, while_loop
 

@@ -17,8 +17,8 @@ from nnc import ops
 from nnc.core.command import AnyCommand, Command
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.optimizer import ADAM, RMSPROP, SGD, AdamAttrs, RMSPropAttrs, SGDAttrs
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.optimizer.optimizer import ADAM, RMSPROP, SGD, AdamAttrs, RMSPropAttrs, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, case_of, compile, minimize, verify
 
 pytestmark = pytest.mark.usefixtures("debug")

@@ -11,7 +11,7 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, IndexRangeError, ShapeError
 from nnc.ops import reduce_sum
-from nnc.ops.pointwise import tanh
+from nnc.ops.elementwise.pointwise import tanh
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")

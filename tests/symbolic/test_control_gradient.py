@@ -13,8 +13,8 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import NotDifferentiableError, SymbolError
 from nnc.ops import reduce_sum
-from nnc.ops.indexing import index_select
-from nnc.ops.pointwise import less, log, tanh
+from nnc.ops.elementwise.pointwise import less, log, tanh
+from nnc.ops.indexing.indexing import index_select
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, jvp, prune, verify, while_loop
 from nnc.symbolic.ir import bodies_of
 

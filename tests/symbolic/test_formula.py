@@ -9,10 +9,10 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import ArityError, AttributeValueError, ShapeError
-from nnc.ops.optimizer import SGD, SGDAttrs
-from nnc.ops.pointwise import TANH
-from nnc.ops.products import GEMM
-from nnc.ops.reduction import REDUCE_MEAN
+from nnc.ops.elementwise.pointwise import TANH
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
+from nnc.ops.products.products import GEMM
+from nnc.ops.reduction.reduction import REDUCE_MEAN
 from nnc.symbolic import SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.formula import Formula, infer_specs, instantiate
 

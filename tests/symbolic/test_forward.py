@@ -16,12 +16,12 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
-from nnc.ops import complex_numbers
-from nnc.ops.fourier import FFT
-from nnc.ops.layout import CONVERT_LAYOUT
-from nnc.ops.linear_algebra import CHOLESKY
+from nnc.ops.elementwise import complex_numbers
+from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import REAL
+from nnc.ops.products.fourier import FFT
+from nnc.ops.products.linear_algebra import CHOLESKY
 from nnc.ops.rules import GRADIENT, NotDifferentiable, example_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp

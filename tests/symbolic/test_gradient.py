@@ -15,10 +15,10 @@ from nnc.core.dtype import F64, I32
 from nnc.core.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Op
-from nnc.ops.copy import COPY
+from nnc.ops.elementwise.pointwise import EXP, LOG
+from nnc.ops.movement.copy import COPY
 from nnc.ops.operators import OPERATORS
-from nnc.ops.optimizer import SGD, SGDAttrs
-from nnc.ops.pointwise import EXP, LOG
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.reads import gradient_reads
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable, example_of
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, verify

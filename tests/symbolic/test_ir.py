@@ -22,8 +22,8 @@ from nnc.errors import (
     UsageError,
 )
 from nnc.graph import Arena, DictStorage
-from nnc.ops.copy import COPY
-from nnc.ops.pointwise import ADD, EXP
+from nnc.ops.elementwise.pointwise import ADD, EXP
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecSymbol, SymbolicGraph, backward, compile, faults, verify
 from nnc.symbolic.passes import Pass, simplify

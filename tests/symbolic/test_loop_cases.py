@@ -12,8 +12,8 @@ from nnc.concrete import CountBelow
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.ops import convolution, reshape, transpose
-from nnc.ops.pointwise import exp, log
-from nnc.ops.window import Window
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import exp, log
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, compile, verify, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")

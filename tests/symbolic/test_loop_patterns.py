@@ -14,9 +14,9 @@ from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.ops import reduce_sum
-from nnc.ops.copy import COPY
-from nnc.ops.indexing import index_select
-from nnc.ops.pointwise import less, sigmoid, tanh
+from nnc.ops.elementwise.pointwise import less, sigmoid, tanh
+from nnc.ops.indexing.indexing import index_select
+from nnc.ops.movement.copy import COPY
 from nnc.symbolic import Compiled, Loop, Symbol, SymbolicGraph, case_of, compile, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")

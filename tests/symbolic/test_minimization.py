@@ -11,8 +11,8 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BF16, F16, F32, F64, DType
 from nnc.core.spec import spec
 from nnc.errors import AttributeValueError
-from nnc.ops.copy import COPY
-from nnc.ops.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.optimizer.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Minimized, Symbol, SymbolicGraph, minimize, verify
 from nnc.symbolic.minimization import steering_dtype
@@ -72,7 +72,7 @@ def stepped(
     return values_of(graph, outputs, {**values, **states})
 
 
-# Muon takes matrices alone (tests/ops/test_optimizer.py).
+# Muon takes matrices alone (tests/ops/optimizer/test_optimizer.py).
 OF_VECTORS = [command for command in EVERY if command.op is not MUON]
 
 

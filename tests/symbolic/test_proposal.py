@@ -22,13 +22,13 @@ from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.graph import Op
-from nnc.ops import complex_numbers
-from nnc.ops.broadcast import REDUCE_SUM
-from nnc.ops.copy import STOP_GRADIENT
-from nnc.ops.fourier import FFT
+from nnc.ops.elementwise import complex_numbers
+from nnc.ops.elementwise.pointwise import REAL, SQRT, SQUARE
+from nnc.ops.movement.broadcast import REDUCE_SUM
+from nnc.ops.movement.copy import STOP_GRADIENT
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import REAL, SQRT, SQUARE
-from nnc.ops.reduction import REDUCE_NORM
+from nnc.ops.products.fourier import FFT
+from nnc.ops.reduction.reduction import REDUCE_NORM
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, backward, compile, faults, prune, verify
 from nnc.symbolic.compiler.order.choose import choose_order

@@ -18,7 +18,7 @@ from nnc.core.command import Command
 from nnc.core.device import Device
 from nnc.core.spec import Blocked, Layout, TensorSpec, spec
 from nnc.errors import FormatError
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.passes import Pass, simplify

@@ -13,7 +13,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import I32
 from nnc.core.spec import spec
 from nnc.errors import VerificationError
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import AliasOf, Dependency, ExecSymbol, SymbolicGraph, compile, faults, verify
 from nnc.symbolic.control import WHILE, WhileAttrs

@@ -13,7 +13,7 @@ from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError, ShapeError, SymbolError
 from nnc.ops import reduce_sum
-from nnc.ops.pointwise import less, maximum, tanh
+from nnc.ops.elementwise.pointwise import less, maximum, tanh
 from nnc.symbolic import Loop, Symbol, SymbolicGraph, compile, faults, verify, while_loop
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import parse

@@ -11,7 +11,7 @@ from nnc.core.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16
 from nnc.core.spec import broadcast_shapes
 from nnc.dynamic.array import ArrayOperand, wider
 from nnc.errors import DTypeError
-from nnc.ops.pointwise import cast, real_dtype
+from nnc.ops.elementwise.pointwise import cast, real_dtype
 
 SIGNED = {"int8": I8, "int16": I16, "int32": I32, "int64": I64}
 UNSIGNED = {"uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64}

@@ -13,7 +13,7 @@ from nnc import ops
 from nnc.array_api.data_types import Number, lifted, meet
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import DTypeError
-from nnc.ops.fill import fill_like, scalar_like
+from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS, FLOATS, NUMBERS
 
 Array = ArrayOperand

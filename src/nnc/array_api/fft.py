@@ -15,7 +15,7 @@ from nnc.core.dtype import F32, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DTypeError
-from nnc.ops.broadcast import normalize_axes
+from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import CONTINUOUS, FLOATS
 
 __all__ = [

@@ -16,7 +16,7 @@ from nnc.array_api.statistical import sum as total
 from nnc.core.dtype import I64, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.broadcast import normalize_axes
+from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS
 
 __all__ = [

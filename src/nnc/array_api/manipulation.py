@@ -12,7 +12,7 @@ from nnc.array_api.elementwise import checked_array
 from nnc.core.spec import broadcast_shapes as shape_of_all
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.broadcast import normalize_axes
+from nnc.ops.movement.broadcast import normalize_axes
 
 Array = ArrayOperand
 Axes = int | tuple[int, ...]

@@ -13,7 +13,7 @@ from nnc.array_api.manipulation import concat, place_of
 from nnc.core.dtype import BOOL, I64, U64, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError
-from nnc.ops.broadcast import normalize_axes
+from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS, FLOATS, NUMBERS
 
 Array = ArrayOperand

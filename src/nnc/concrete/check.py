@@ -10,7 +10,7 @@ from nnc.core.dispatch import Specs
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import INPLACE
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)

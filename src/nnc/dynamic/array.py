@@ -32,12 +32,8 @@ from nnc.dynamic.indexing import At, is_advanced, take
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import DTypeError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
-from nnc.ops.broadcast import reduce_sum, reshape
-from nnc.ops.fill import scalar_like
-from nnc.ops.integers import floor_divide, remainder, shift_left, shift_right
-from nnc.ops.movement import transpose
-from nnc.ops.operand import T
-from nnc.ops.pointwise import (
+from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
+from nnc.ops.elementwise.pointwise import (
     add,
     cast,
     divide,
@@ -51,8 +47,12 @@ from nnc.ops.pointwise import (
     power,
     subtract,
 )
-from nnc.ops.products import matmul
-from nnc.ops.reduction import reduce_max, reduce_mean, reduce_min
+from nnc.ops.movement.broadcast import reduce_sum, reshape
+from nnc.ops.movement.fill import scalar_like
+from nnc.ops.movement.movement import transpose
+from nnc.ops.operand import T
+from nnc.ops.products.products import matmul
+from nnc.ops.reduction.reduction import reduce_max, reduce_mean, reduce_min
 
 P = ParamSpec("P")
 R = TypeVar("R")

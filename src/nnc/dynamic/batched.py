@@ -30,8 +30,8 @@ from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.ops.batching import BATCHED, BatchedCall
-from nnc.ops.broadcast import broadcast_to, reshape
-from nnc.ops.movement import transpose
+from nnc.ops.movement.broadcast import broadcast_to, reshape
+from nnc.ops.movement.movement import transpose
 from nnc.ops.operand import Operand
 from nnc.ops.rules import infer
 

@@ -22,9 +22,9 @@ from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.graph import Registry
-from nnc.ops.copy import contiguous
-from nnc.ops.custom import custom_operator
-from nnc.ops.fill import fill_like
+from nnc.ops.composed.custom import custom_operator
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import Applied, Gradients
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward

@@ -41,7 +41,7 @@ from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_arra
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
-from nnc.ops.copy import contiguous
+from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic import compile as compile_graph
 from nnc.symbolic.compiler import Arena, MovingProgram

@@ -26,10 +26,10 @@ from nnc.dynamic.eager import default_graph
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.errors import ArityError, ShapeError
-from nnc.ops.indexing import index_select
-from nnc.ops.movement import concatenate, transpose
-from nnc.ops.pointwise import cast, where
-from nnc.ops.reduction import reduce_any
+from nnc.ops.elementwise.pointwise import cast, where
+from nnc.ops.indexing.indexing import index_select
+from nnc.ops.movement.movement import concatenate, transpose
+from nnc.ops.reduction.reduction import reduce_any
 from nnc.symbolic import control
 from nnc.symbolic.ir import Symbol
 

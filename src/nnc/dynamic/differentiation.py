@@ -33,9 +33,9 @@ from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_arra
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import AttributeValueError, NotDifferentiableError, ShapeError
-from nnc.ops.copy import contiguous
-from nnc.ops.indexing import one_hot
-from nnc.ops.movement import concatenate
+from nnc.ops.indexing.indexing import one_hot
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.movement import concatenate
 from nnc.symbolic.control import while_loop
 from nnc.symbolic.forward import jvp as symbolic_jvp
 from nnc.symbolic.gradient import backward

@@ -50,7 +50,7 @@ from nnc.dynamic.record import (
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError, SymbolError
-from nnc.ops.copy import COPY, contiguous
+from nnc.ops.movement.copy import COPY, contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import SymbolicGraph, TensorKey

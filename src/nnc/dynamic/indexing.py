@@ -23,12 +23,12 @@ from nnc.core.tensor import Tensor
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
-from nnc.ops.broadcast import broadcast_to, reshape
-from nnc.ops.fill import scalar_like
-from nnc.ops.generate import arange_like
-from nnc.ops.indexing import gather, index_select, scatter, scatter_along
+from nnc.ops.elementwise.pointwise import add, affine, cast, less, maximum, minimum, multiply, where
+from nnc.ops.indexing.indexing import gather, index_select, scatter, scatter_along
+from nnc.ops.movement.broadcast import broadcast_to, reshape
+from nnc.ops.movement.fill import scalar_like
+from nnc.ops.movement.generate import arange_like
 from nnc.ops.operand import Operand
-from nnc.ops.pointwise import add, affine, cast, less, maximum, minimum, multiply, where
 
 A = TypeVar("A", bound=LiftingOperand)
 Known = NDArray[np.int64]

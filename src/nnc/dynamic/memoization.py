@@ -32,7 +32,7 @@ from nnc.core.tensor import Tensor
 from nnc.core.uncopied import Uncopied
 from nnc.dynamic.lazy import HeldTensor
 from nnc.dynamic.prepared import PreparedCommand
-from nnc.ops.custom import KERNEL
+from nnc.ops.composed.custom import KERNEL
 from nnc.ops.work import work
 
 # Keys whose numbers are remembered, some 200 bytes each.

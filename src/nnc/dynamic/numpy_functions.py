@@ -13,11 +13,9 @@ import numpy as np
 
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import UsageError
-from nnc.ops.broadcast import broadcast_to, reduce_sum, reshape
-from nnc.ops.complex_numbers import conjugate, imaginary
-from nnc.ops.compose import einsum
-from nnc.ops.derived import is_inf, tan
-from nnc.ops.elementary import (
+from nnc.ops.composed.compose import einsum
+from nnc.ops.elementwise.complex_numbers import conjugate, imaginary
+from nnc.ops.elementwise.elementary import (
     acos,
     acosh,
     asin,
@@ -34,11 +32,7 @@ from nnc.ops.elementary import (
     sinh,
     trunc,
 )
-from nnc.ops.fourier import fft, ifft, irfft, rfft
-from nnc.ops.movement import concatenate, transpose
-from nnc.ops.operand import Operand
-from nnc.ops.order import cumsum
-from nnc.ops.pointwise import (
+from nnc.ops.elementwise.pointwise import (
     abs,
     atan,
     ceil,
@@ -66,7 +60,13 @@ from nnc.ops.pointwise import (
     tanh,
     where,
 )
-from nnc.ops.reduction import argmax, argmin, reduce_max, reduce_mean, reduce_min
+from nnc.ops.indexing.order import cumsum
+from nnc.ops.movement.broadcast import broadcast_to, reduce_sum, reshape
+from nnc.ops.movement.movement import concatenate, transpose
+from nnc.ops.operand import Operand
+from nnc.ops.products.fourier import fft, ifft, irfft, rfft
+from nnc.ops.reduction.derived import is_inf, tan
+from nnc.ops.reduction.reduction import argmax, argmin, reduce_max, reduce_mean, reduce_min
 
 Function = Callable[..., Any]
 

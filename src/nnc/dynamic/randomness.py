@@ -26,7 +26,7 @@ from nnc.dynamic.batched import VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.traced import SPREAD, active_trace, wrapped
 from nnc.errors import AttributeValueError
-from nnc.ops import random
+from nnc.ops.random import random
 
 # Counters of one seed.
 RUN = 1 << 32

@@ -26,7 +26,7 @@ from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
-from nnc.ops.copy import STOP_GRADIENT, stop_gradient
+from nnc.ops.movement.copy import STOP_GRADIENT, stop_gradient
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 

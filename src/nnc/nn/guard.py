@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc.core.dtype import F32, F64
 from nnc.ops import abs, cast, less_equal, reduce_sum, sum_of, where
-from nnc.ops.fill import scalar_like
+from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import global_norm, steering_dtype
 

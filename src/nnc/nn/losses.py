@@ -42,7 +42,7 @@ from nnc.ops import (
     subtract,
     where,
 )
-from nnc.ops.fill import scalar_like
+from nnc.ops.movement.fill import scalar_like
 from nnc.ops.operand import T
 
 

@@ -19,8 +19,8 @@ from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError, AttributeValueError
 from nnc.nn.schedules import Constant, RateSchedule
-from nnc.ops import optimizer as ops
-from nnc.ops.fill import FILL, FillAttrs, fill_like
+from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
+from nnc.ops.optimizer import optimizer as ops
 from nnc.symbolic.minimization import steering_dtype
 
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.

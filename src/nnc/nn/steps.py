@@ -37,7 +37,7 @@ from nnc.ops import (
     slice_axis,
     sum_of,
 )
-from nnc.ops.fill import scalar_like
+from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, minimize
 from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
 from nnc.symbolic.passes import (

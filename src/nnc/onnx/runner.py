@@ -30,7 +30,7 @@ from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import split
-from nnc.ops.quantization import DEQUANTIZE
+from nnc.ops.quantization.quantization import DEQUANTIZE
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler.compiled import LARGE
 from nnc.symbolic.compiler.place.memory import START

@@ -11,8 +11,8 @@ from typing import Self, SupportsIndex
 from nnc.arguments import explained
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError, IndexRangeError
-from nnc.ops.fill import scalar_like
-from nnc.ops.integers import (
+from nnc.ops.convolutions.resize import flip
+from nnc.ops.elementwise.integers import (  # fmt: skip
     INTEGERS,
     bitwise_and,
     bitwise_not,
@@ -22,11 +22,8 @@ from nnc.ops.integers import (
     remainder,
     shift_left,
     shift_right,
-)  # fmt: skip
-from nnc.ops.movement import slice_axis
-from nnc.ops.number import Number, exact, exact_reciprocal
-from nnc.ops.operand import Operand, T
-from nnc.ops.pointwise import (
+)
+from nnc.ops.elementwise.pointwise import (
     abs,
     add,
     affine,
@@ -45,8 +42,11 @@ from nnc.ops.pointwise import (
     square,
     subtract,
 )
-from nnc.ops.products import matmul
-from nnc.ops.resize import flip
+from nnc.ops.movement.fill import scalar_like
+from nnc.ops.movement.movement import slice_axis
+from nnc.ops.number import Number, exact, exact_reciprocal
+from nnc.ops.operand import Operand, T
+from nnc.ops.products.products import matmul
 
 Index = SupportsIndex | slice | EllipsisType | None
 

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from nnc.core.command import AnyCommand
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.ops.broadcast import reshape
-from nnc.ops.copy import contiguous
-from nnc.ops.movement import EmbedAttrs, embed
+from nnc.ops.elementwise.pointwise import add
+from nnc.ops.movement.broadcast import reshape
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.movement import EmbedAttrs, embed
 from nnc.ops.operand import Operand
-from nnc.ops.pointwise import add
 from nnc.ops.rules import Applied, Gradients, differentiate
 
 A = TypeVar("A")

@@ -5,39 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from nnc.graph import Op
-from nnc.ops import (
-    attention,
-    broadcast,
-    complex_numbers,
-    convolutions,
-    copy,
-    ctc,
-    detection,
-    elementary,
-    fill,
-    fourier,
-    fused,
-    generate,
-    indexing,
-    integers,
-    layout,
-    linear_algebra,
-    loss,
-    movement,
-    normalization,
-    optimizer,
-    order,
-    pointwise,
-    pooling,
-    products,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resize,
-    rotary,
-    softmaxes,
-)
+from nnc.ops.composed import fused
+from nnc.ops.convolutions import convolutions, pooling, resize
+from nnc.ops.elementwise import complex_numbers, elementary, integers, pointwise
+from nnc.ops.indexing import detection, indexing, order
+from nnc.ops.loss import ctc, loss
+from nnc.ops.movement import broadcast, copy, fill, generate, layout, movement
+from nnc.ops.normalization import normalization, softmaxes
+from nnc.ops.optimizer import optimizer
+from nnc.ops.products import fourier, linear_algebra, products
+from nnc.ops.quantization import quantization
+from nnc.ops.random import random
+from nnc.ops.reduction import reduction
+from nnc.ops.sequence import attention, recurrent, rotary
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,

@@ -15,10 +15,10 @@ from functools import reduce
 
 from nnc.core.command import Command
 from nnc.core.spec import TensorSpec, contiguous_strides
-from nnc.ops.broadcast import reshape
-from nnc.ops.copy import COPY
-from nnc.ops.movement import EmbedAttrs, embed
-from nnc.ops.pointwise import add
+from nnc.ops.elementwise.pointwise import add
+from nnc.ops.movement.broadcast import reshape
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.movement import EmbedAttrs, embed
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.ir import AliasOf, ExecSymbol, Symbol, SymbolicGraph, TensorSymbol
 from nnc.symbolic.region import Region, covers, overlaps

@@ -17,9 +17,9 @@ from nnc.core.spec import TensorSpec
 from nnc.errors import ArityError, AttributeValueError
 from nnc.graph import Op
 from nnc.graph.composition import Expression, Node, compose, variable
-from nnc.ops.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.elementwise.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, SQUARE, SUBTRACT
+from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.number import Number
-from nnc.ops.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, SQUARE, SUBTRACT
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 
 # Of numbers in divisions, which have no element type before they meet an operand.

@@ -17,8 +17,8 @@ from nnc.arguments import checked
 from nnc.core.origin import caller_origin, inherited_origin
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
-from nnc.ops.copy import contiguous
-from nnc.ops.fill import fill_like
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import Applied, differentiate
 from nnc.symbolic.accumulate import GradientPart, assemble, sum_of_parts
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey

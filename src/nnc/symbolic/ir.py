@@ -28,7 +28,7 @@ from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, Symbol
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.graph.screen import preformatted
 from nnc.ops.arithmetic import ArithmeticOperand
-from nnc.ops.products import gemm
+from nnc.ops.products.products import gemm
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
 from nnc.symbolic.region import Region, overlaps

@@ -18,11 +18,11 @@ from nnc.core.dtype import F32, F64, DType
 from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
 from nnc.errors import AttributeValueError
-from nnc.ops.broadcast import reduce_sum
-from nnc.ops.compose import sum_of
-from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.optimizer import SCALAR_NAMES, STATE_NAMES
-from nnc.ops.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
+from nnc.ops.composed.compose import sum_of
+from nnc.ops.elementwise.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
+from nnc.ops.movement.broadcast import reduce_sum
+from nnc.ops.movement.fill import fill_like, scalar_like
+from nnc.ops.optimizer.optimizer import SCALAR_NAMES, STATE_NAMES
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
 from nnc.symbolic.scopes import opened_scopes, reopened

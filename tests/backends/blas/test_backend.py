@@ -13,8 +13,8 @@ from nnc.core.dispatch import DISPATCHER, Call
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.pointwise import EXP
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 BACKEND = BlasBackend()

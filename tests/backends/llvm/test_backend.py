@@ -11,12 +11,12 @@ from nnc.core.dispatch import Call
 from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8
 from nnc.core.spec import Shape, TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.convolutions import CONVOLUTION, ConvolutionAttrs
-from nnc.ops.pointwise import ADD, EXP, RELU
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.elementwise.pointwise import ADD, EXP, RELU
+from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmaxes import SOFTMAX_CROSS_ENTROPY
-from nnc.ops.window import window_of
 
 BACKEND = LlvmBackend()
 NONE = NoAttrs()

@@ -21,12 +21,12 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
 from nnc.graph import Op
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.copy import COPY
-from nnc.ops.movement import TRANSPOSE, TransposeAttrs
-from nnc.ops.order import SEARCHSORTED
-from nnc.ops.pointwise import ADD
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import ADD
+from nnc.ops.indexing.order import SEARCHSORTED
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 
 Array = NDArray[Any]

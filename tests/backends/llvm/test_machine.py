@@ -19,14 +19,19 @@ from nnc.codegen.kernels.table import ROWS
 from nnc.core.command import AnyCommand, Command
 from nnc.core.disk_cache import DiskCache
 from nnc.core.tensor import Tensor
-from nnc.ops.attention import ATTENTION, AttentionAttrs
-from nnc.ops.convolutions import CONVOLUTION, CONVOLUTION_WEIGHT_GRADIENT, ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.normalization import LAYER_NORM, NormalizationAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.recurrent import LSTM, RecurrentAttrs
+from nnc.ops.convolutions.convolutions import (
+    CONVOLUTION,
+    CONVOLUTION_WEIGHT_GRADIENT,
+    ConvolutionAttrs,
+    ConvolutionGradientAttrs,
+)
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.normalization.normalization import LAYER_NORM, NormalizationAttrs
+from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmaxes import SOFTMAX
-from nnc.ops.window import window_of
+from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
+from nnc.ops.sequence.recurrent import LSTM, RecurrentAttrs
 
 MACHINES = (
     Machine(),

@@ -17,13 +17,13 @@ from nnc.codegen.kernels.table import ROWS
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import BF16, F16, F32, F64, I8, DType
 from nnc.core.spec import Shape, TensorSpec, spec
-from nnc.ops.attention import ATTENTION
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.normalization import LAYER_NORM
-from nnc.ops.products import GEMM
-from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.normalization.normalization import LAYER_NORM
+from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.products.products import GEMM
+from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import infer
-from nnc.ops.softmaxes import SOFTMAX
+from nnc.ops.sequence.attention import ATTENTION
 
 FEATURES = frozenset({"neon", "dotprod"})
 ABSENT = {GEMM.name: 1, CONVOLUTION.name: 1, ATTENTION.name: 1, INTEGER_PRODUCT.name: 2}

@@ -21,8 +21,8 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
-from nnc.ops.pointwise import EXP
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
 

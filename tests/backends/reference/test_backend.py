@@ -19,8 +19,8 @@ from nnc.core.dispatch import Call, Dispatcher, Specs
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.graph import Op, Registry
+from nnc.ops.elementwise.pointwise import AFFINE, LOG, SQUARE, AffineAttrs
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import AFFINE, LOG, SQUARE, AffineAttrs
 from nnc.ops.rules import NoAttrs
 
 BACKEND = ReferenceBackend()
@@ -29,9 +29,10 @@ THREADED = """
 import hashlib
 import numpy as np
 from nnc.backends.reference.kernels import KERNELS
-from nnc.ops.convolutions import CONVOLUTION, CONVOLUTION_WEIGHT_GRADIENT, ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.convolutions import CONVOLUTION, CONVOLUTION_WEIGHT_GRADIENT
+from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.convolutions.window import window_of
 
 digest = hashlib.sha256()
 

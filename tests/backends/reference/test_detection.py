@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ops.eager import Eager
 
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
-from nnc.ops.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
+from nnc.ops.indexing.detection import even_edges, histogram, logarithmic_edges, non_maximum_suppression
 
 examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 quarters = st.integers(-8, 8).map(lambda number: number / 4)

@@ -10,8 +10,8 @@ from nnc.core.command import Command
 from nnc.core.dtype import F16, I8, I64
 from nnc.core.spec import Layout, spec
 from nnc.errors import AttributeValueError, DTypeError, LayoutError, ShapeError
-from nnc.ops.generate import ARANGE, ArangeAttrs, arange_like
-from nnc.ops.layout import convert_layout
+from nnc.ops.movement.generate import ARANGE, ArangeAttrs, arange_like
+from nnc.ops.movement.layout import convert_layout
 
 X = Eager(np.zeros(2))
 

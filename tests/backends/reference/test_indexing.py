@@ -10,7 +10,7 @@ from tests.ops.eager import Array, Eager
 
 from nnc.core.dtype import F32, I32
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
-from nnc.ops.indexing import gather, index_select, one_hot, scatter_add, scatter_along
+from nnc.ops.indexing.indexing import gather, index_select, one_hot, scatter_add, scatter_along
 
 sizes = st.integers(1, 4)
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)

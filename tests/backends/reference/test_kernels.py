@@ -18,17 +18,24 @@ from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DTy
 from nnc.core.spec import Shape
 from nnc.core.spec import spec as spec_of
 from nnc.graph import Op
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.movement import EMBED, EmbedAttrs
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
-from nnc.ops.pointwise import (
+from nnc.ops.convolutions.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GATHER,
+    MAX_POOL_GRADIENT,
+    AveragePoolGradientAttrs,
+    PoolAttrs,
+)
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import (
     ADD,
     AFFINE,
     CAST,
@@ -42,26 +49,19 @@ from nnc.ops.pointwise import (
     AffineAttrs,
     CastAttrs,
 )
-from nnc.ops.pooling import (
-    AVERAGE_POOL,
-    AVERAGE_POOL_GRADIENT,
-    MAX_POOL,
-    MAX_POOL_GATHER,
-    MAX_POOL_GRADIENT,
-    AveragePoolGradientAttrs,
-    PoolAttrs,
-)
-from nnc.ops.products import GEMM, GemmAttrs
-from nnc.ops.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
-from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmaxes import (
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.movement.movement import EMBED, EmbedAttrs
+from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
     LOG_SOFTMAX,
     SOFTMAX,
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
 )
-from nnc.ops.window import Window
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.reduction.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
+from nnc.ops.rules import NoAttrs, infer
 
 # `Any`: elements of any type, as in the kernels.
 Array = NDArray[Any]

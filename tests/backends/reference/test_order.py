@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ops.eager import Eager
 
 from nnc.errors import AttributeValueError
-from nnc.ops.order import cumsum, sort, top_k
+from nnc.ops.indexing.order import cumsum, sort, top_k
 
 examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 elements = st.lists(st.sampled_from([-2.0, -1.0, -0.0, 0.0, 1.0, 3.0, math.inf, -math.inf, math.nan]), max_size=9)

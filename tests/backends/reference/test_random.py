@@ -12,7 +12,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import BF16, F16, F32, F64, I64, DType
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
-from nnc.ops.random import DROPOUT, DropoutAttrs, dropout, random_normal, random_uniform
+from nnc.ops.random.random import DROPOUT, DropoutAttrs, dropout, random_normal, random_uniform
 
 MANY = 200_000
 

@@ -12,17 +12,8 @@ from tests.ops.eager import Array, Eager
 
 from nnc.core.spec import Layout, TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, LayoutError, ShapeError
+from nnc.ops.convolutions.resize import PAD_GRADIENT, UPSAMPLE, PadAttrs, UpsampleAttrs, flip, pad, roi_align, upsample
 from nnc.ops.operand import apply
-from nnc.ops.resize import (
-    PAD_GRADIENT,
-    UPSAMPLE,
-    PadAttrs,
-    UpsampleAttrs,
-    flip,
-    pad,
-    roi_align,
-    upsample,
-)
 from nnc.ops.rules import infer
 
 examples = settings(max_examples=50, deadline=None, derandomize=True, database=None)

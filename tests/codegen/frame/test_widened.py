@@ -17,10 +17,10 @@ from nnc.core.dispatch import Call
 from nnc.core.dtype import BF16, F16, F32, U8, DType
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.ops.attention import ATTENTION, AttentionAttrs
-from nnc.ops.convolutions import CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs
+from nnc.ops.convolutions.convolutions import CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs
+from nnc.ops.convolutions.window import window_of
 from nnc.ops.rules import infer
-from nnc.ops.window import window_of
+from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
 
 BACKEND = LlvmBackend()
 TYPES = {BF16: ml_dtypes.bfloat16, F16: np.float16, F32: np.float32}

@@ -23,7 +23,7 @@ from nnc.codegen.kernels.gemv import matrix_times_vector
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.command import Command
 from nnc.core.spec import Blocked, spec
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 TARGET = host_target()
 

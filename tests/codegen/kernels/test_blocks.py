@@ -15,18 +15,18 @@ from nnc.core.dtype import BF16, F16, F32, F64, U8, DType
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import Blocked, Shape, TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.convolutions import (
+from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     ConvolutionAttrs,
     ConvolutionGradientAttrs,
 )
-from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
-from nnc.ops.pointwise import RELU
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.convolutions.window import output_sizes, window_of
+from nnc.ops.elementwise.pointwise import RELU
+from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.window import output_sizes, window_of
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"

@@ -14,7 +14,7 @@ from nnc.core.dispatch import Call
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError
-from nnc.ops.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs, index_select
+from nnc.ops.indexing.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs, index_select
 from nnc.ops.rules import infer
 from nnc.symbolic import SymbolicGraph, compile
 

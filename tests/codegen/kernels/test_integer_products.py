@@ -21,7 +21,7 @@ from nnc.codegen.kernels.table import ROWS
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
-from nnc.ops.quantization import INTEGER_PRODUCT, IntegerProductAttrs
+from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import infer
 
 BYTES = (np.uint8, np.int8)

@@ -35,8 +35,9 @@ from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import Blocked
 from nnc.core.tensor import Tensor
-from nnc.ops.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
-from nnc.ops.quantization import (
+from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     INTEGER_CONVOLUTION,
     INTEGER_PRODUCT,
@@ -44,7 +45,6 @@ from nnc.ops.quantization import (
     IntegerProductAttrs,
 )
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.window import window_of
 
 HOST = Jit(replace(host_target(), tiles=False), DiskCache(SETTINGS.cache_folder))
 COMPILED = jit_module.compile_source

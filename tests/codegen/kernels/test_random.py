@@ -12,7 +12,7 @@ from nnc.codegen.kernels.table import ROWS
 from nnc.core.dtype import F16, F32, I64
 from nnc.core.spec import TensorSpec, spec
 from nnc.graph import Op
-from nnc.ops.random import (
+from nnc.ops.random.random import (
     DROPOUT,
     RANDOM_NORMAL,
     RANDOM_UNIFORM,

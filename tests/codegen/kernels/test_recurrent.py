@@ -14,7 +14,7 @@ from nnc.backends.reference import recurrent as reference
 from nnc.codegen.ir.builder import F32, Module
 from nnc.codegen.kernels.recurrent import BLOCK_ROWS, CELL_ROWS, MOST_STEPS, Recurrent
 from nnc.codegen.kernels.recurrent_cells import CELLS
-from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs
+from nnc.ops.sequence.recurrent import Activation, RecurrentAttrs, RnnAttrs
 
 Steps = Callable[[Any, list[Array | None], list[Array]], None]
 
@@ -111,7 +111,7 @@ def test_nan_stays_in_its_row_of_the_batch(cell: str) -> None:
     ("cell", "source"), [("lstm", 0), ("lstm_gradient", 2), ("rnn_tanh", 0), ("rnn_tanh_gradient", 1)]
 )
 def test_the_sequence_may_be_overwritten(cell: str, source: int, sizes: tuple[int, int, int]) -> None:
-    """The places that `nnc.ops.recurrent` allows an output to take: results have the same bits."""
+    """The places that `nnc.ops.sequence.recurrent` allows an output to take: results have the same bits."""
     inputs = given(cell, sizes, np.float32)
     made = Recurrent(cell, scalar_of(inputs[0]), *sizes, False)
     want = [array.astype(np.float32) for array in wanted(cell, list(inputs), sizes, False)]

@@ -20,7 +20,7 @@ from nnc.core.dtype import BF16, F16, F64, DType
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import FormatError, MemoryLimitError, NotDifferentiableError, SymbolError
-from nnc.ops.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
+from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.planning.solvers import local
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, faults, jvp, minimize
 from nnc.symbolic.compiler.order import shuffle, window

@@ -15,8 +15,8 @@ from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, I64
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import MemoryLimitError
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.pointwise import AFFINE, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, faults, while_loop
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import dump, parse

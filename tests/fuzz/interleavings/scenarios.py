@@ -19,7 +19,7 @@ from nnc.core.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import UsageError
 from nnc.graph import Registry
-from nnc.ops.custom import custom_operator
+from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, compile

@@ -20,7 +20,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.stream import Signal, Stream
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.nn.data import Batches, DataSet
-from nnc.ops.optimizer import SGD, SGDAttrs
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 
 Answer = dict[str, bytes]
 EXAMPLES, SIZE, EPOCHS = 10, 4, 2

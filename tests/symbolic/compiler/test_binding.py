@@ -14,7 +14,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import ShapeError
-from nnc.ops.pointwise import AFFINE, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 
 

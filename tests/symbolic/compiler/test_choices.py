@@ -15,9 +15,9 @@ from nnc.core.dtype import F32, TOLERANCE
 from nnc.core.settings import SETTINGS
 from nnc.core.spec import spec
 from nnc.errors import UsageError
-from nnc.ops.convolutions import convolution
-from nnc.ops.products import gemm
-from nnc.ops.window import Window
+from nnc.ops.convolutions.convolutions import convolution
+from nnc.ops.convolutions.window import Window
+from nnc.ops.products.products import gemm
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")

@@ -10,7 +10,7 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import SymbolError
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, compile
 

@@ -13,10 +13,10 @@ from nnc.core.storage import Storage
 from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, DTypeError, LayoutError, NncError, ShapeError, SymbolError
-from nnc.ops.copy import COPY
-from nnc.ops.optimizer import SGD, SGDAttrs
-from nnc.ops.pointwise import EXP
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.movement.copy import COPY
+from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, minimize
 from nnc.symbolic import compile as compile_graph

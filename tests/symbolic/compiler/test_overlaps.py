@@ -11,8 +11,8 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.core.tensor import Tensor
 from nnc.errors import UsageError
-from nnc.ops.copy import COPY
-from nnc.ops.pointwise import RELU
+from nnc.ops.elementwise.pointwise import RELU
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, compile, while_loop
 

@@ -18,7 +18,7 @@ from nnc.core.stream import Stream
 from nnc.core.tensor import Tensor
 from nnc.errors import DeadlockError, StreamError, SymbolError, UsageError
 from nnc.graph import Registry
-from nnc.ops.custom import custom_operator
+from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile

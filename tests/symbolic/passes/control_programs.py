@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnc.concrete import CountBelow
-from nnc.ops.pointwise import maximum, tanh
+from nnc.ops.elementwise.pointwise import maximum, tanh
 from nnc.symbolic import Symbol, case_of, while_loop
 
 CARRIED, TRIPS, SHAPE = 3, 3, (2, 2)

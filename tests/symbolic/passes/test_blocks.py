@@ -12,7 +12,7 @@ from nnc.core.dispatch import DISPATCHER, Specs
 from nnc.core.spec import Blocked, Layout, TensorSpec, spec
 from nnc.core.tensor import Tensor
 from nnc.errors import LayoutError
-from nnc.ops.layout import CONVERT_LAYOUT, convert_layout
+from nnc.ops.movement.layout import CONVERT_LAYOUT, convert_layout
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import assign_blocks, assign_layouts, blocks, precompute
 from nnc.symbolic.text import dump, parse

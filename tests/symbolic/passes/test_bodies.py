@@ -15,8 +15,8 @@ from nnc.core.command import Command
 from nnc.core.spec import spec
 from nnc.errors import SymbolError, VerificationError
 from nnc.graph import Changed, transform
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.pointwise import TANH, tanh
+from nnc.ops.elementwise.pointwise import TANH, tanh
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import Loop, Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.passes import Pass, Report, simplify

@@ -8,7 +8,7 @@ from tests.symbolic.passes.equality import check
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.control import case_of
 from nnc.symbolic.passes import Pass

@@ -13,13 +13,13 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, F32, I32, U8, DType
 from nnc.core.spec import Layout, TensorSpec, spec
-from nnc.ops import integers
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
-from nnc.ops.movement import CONCATENATE, TRANSPOSE, ConcatenateAttrs, TransposeAttrs
-from nnc.ops.pointwise import AFFINE, CAST, AffineAttrs, CastAttrs
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.elementwise import integers
+from nnc.ops.elementwise.pointwise import AFFINE, CAST, AffineAttrs, CastAttrs
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
+from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE, ConcatenateAttrs, TransposeAttrs
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, faults
 from nnc.symbolic.passes import Pass, simplify

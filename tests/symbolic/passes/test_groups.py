@@ -16,8 +16,8 @@ from nnc.backends.llvm.backend import LlvmBackend
 from nnc.core.dtype import BF16, F32, TOLERANCE
 from nnc.core.spec import TensorSpec, spec
 from nnc.core.tensor import Tensor
-from nnc.ops.fused import FUSED
-from nnc.ops.window import window_of
+from nnc.ops.composed.fused import FUSED
+from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import Pass, fuse, simplify
 from nnc.symbolic.serialize import load, save

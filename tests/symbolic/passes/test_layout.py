@@ -19,11 +19,11 @@ from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import Layout, TensorSpec, spec
 from nnc.graph import Op
-from nnc.ops.layout import layout_permutation
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.movement.layout import layout_permutation
 from nnc.ops.operators import OPERATORS
 from nnc.ops.permutation import PERMUTED, compose, identity, inverse
 from nnc.ops.rules import example_of, infer
-from nnc.ops.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import dump

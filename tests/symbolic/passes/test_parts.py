@@ -10,7 +10,7 @@ import pytest
 from nnc import nn, ops
 from nnc.core.spec import spec
 from nnc.errors import SymbolError
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, compile, faults
 from nnc.symbolic.passes import part_batch, parts, simplify
 

@@ -8,7 +8,7 @@ import pytest
 from nnc import ops
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import spec
-from nnc.ops.window import Window
+from nnc.ops.convolutions.window import Window
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import simplify
 

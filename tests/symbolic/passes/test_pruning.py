@@ -6,7 +6,7 @@ from tests.symbolic.evaluation import values_of
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, backward, prune, verify
 

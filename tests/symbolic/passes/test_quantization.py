@@ -11,7 +11,7 @@ from nnc import ops
 from nnc.core.dtype import F64
 from nnc.core.spec import spec
 from nnc.errors import ArgumentError
-from nnc.ops.products import GEMM
+from nnc.ops.products.products import GEMM
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, faults
 from nnc.symbolic.passes import DEFAULT, precompute, quantize_products, simplify
 

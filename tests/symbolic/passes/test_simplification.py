@@ -11,12 +11,12 @@ from nnc.core.command import Command
 from nnc.core.dtype import F16, F32, F64, TOLERANCE, DType
 from nnc.core.spec import spec
 from nnc.errors import VerificationError
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.copy import COPY
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import AFFINE, CAST, EXP, CastAttrs, affine
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
+from nnc.ops.movement.copy import COPY
 from nnc.ops.operand import apply
-from nnc.ops.pointwise import AFFINE, CAST, EXP, CastAttrs, affine
 from nnc.ops.rules import NoAttrs
-from nnc.ops.window import Window
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.algebra import ALGEBRA, EITHER, IDEMPOTENT

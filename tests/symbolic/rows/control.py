@@ -17,9 +17,9 @@ from nnc.core.command import Command
 from nnc.core.dtype import F32, F64, I64
 from nnc.core.spec import TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.pointwise import AFFINE, TANH, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, TANH, AffineAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, backward, case_of, while_loop
 

@@ -23,7 +23,7 @@ from nnc import ops
 from nnc.core.dtype import BF16, F16, F32, F64, I32, I64, U8
 from nnc.core.spec import contiguous_strides
 from nnc.errors import ShapeError
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.window import window_of
 
 Results = Sequence[Operand]
 CASTS = (F32, F64, F32, F16, BF16, I32, I64, U8)

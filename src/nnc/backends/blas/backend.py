@@ -14,7 +14,7 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, one_by_one, outside_host
 from nnc.core.dtype import F32, F64
 from nnc.core.tensor import Tensor
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 # `Any`: elements of f32 or f64.
 Array = NDArray[Any]

@@ -12,7 +12,7 @@ from nnc.core.dtype import F32
 from nnc.core.settings import SETTINGS
 from nnc.core.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

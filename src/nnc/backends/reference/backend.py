@@ -14,9 +14,9 @@ from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.spec import Blocked, TensorSpec
 from nnc.core.tensor import Tensor
-from nnc.ops.copy import COPY
-from nnc.ops.custom import KERNEL
-from nnc.ops.layout import CONVERT_LAYOUT
+from nnc.ops.composed.custom import KERNEL
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.rules import infer
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen
 from nnc.backends.reference.pointwise import unary
-from nnc.ops import complex_numbers as ops
+from nnc.ops.elementwise import complex_numbers as ops
 from nnc.ops.rules import NoAttrs
 
 

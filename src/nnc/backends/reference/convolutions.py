@@ -15,9 +15,9 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.products import product
 from nnc.backends.reference.window import interior, pad, padded_shape, positions, windows
 from nnc.core.spec import Shape
-from nnc.ops import convolutions as ops
-from nnc.ops.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.window import Window
+from nnc.ops.convolutions import convolutions as ops
+from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.convolutions.window import Window
 
 # Elements of `columns` made at a time: enough to fill the matrix product, few enough to stay in the cache.
 BLOCK = 1 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
-from nnc.ops.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import COPY, STOP_GRADIENT
 from nnc.ops.rules import NoAttrs
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, write
 from nnc.errors import IndexRangeError
-from nnc.ops import ctc as ops
-from nnc.ops.ctc import LEAST, NOTHING, CtcAttrs
+from nnc.ops.loss import ctc as ops
+from nnc.ops.loss.ctc import LEAST, NOTHING, CtcAttrs
 
 
 @dataclass(frozen=True, slots=True)

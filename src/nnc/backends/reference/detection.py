@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION, HistogramAttrs, SuppressionAttrs
+from nnc.ops.indexing.detection import HISTOGRAM, NON_MAXIMUM_SUPPRESSION, HistogramAttrs, SuppressionAttrs
 
 
 def histogram(attrs: HistogramAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
 from nnc.backends.reference.pointwise import binary, unary
-from nnc.ops import elementary as ops
+from nnc.ops.elementwise import elementary as ops
 from nnc.ops.rules import NoAttrs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.number import as_float
 
 

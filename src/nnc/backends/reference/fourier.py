@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
-from nnc.ops.fourier import FFT, FourierAttrs
+from nnc.ops.products.fourier import FFT, FourierAttrs
 
 
 def fft(attrs: FourierAttrs, inputs: Inputs, outputs: Outputs) -> None:

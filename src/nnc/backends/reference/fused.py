@@ -12,8 +12,8 @@ from nnc.core.command import AnyCommand
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import TensorSpec
 from nnc.graph import Op
-from nnc.ops.fused import FusedAttrs, evaluate
-from nnc.ops.pointwise import CAST
+from nnc.ops.composed.fused import FusedAttrs, evaluate
+from nnc.ops.elementwise.pointwise import CAST
 from nnc.ops.rules import infer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
-from nnc.ops.generate import ARANGE, ArangeAttrs
+from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 
 
 def arange(attrs: ArangeAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
 from nnc.core.spec import Shape
 from nnc.errors import IndexRangeError
-from nnc.ops import indexing as ops
-from nnc.ops.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
+from nnc.ops.indexing import indexing as ops
+from nnc.ops.indexing.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs
 
 
 def positions(subject: str, index: Array | None, size: int) -> Array:

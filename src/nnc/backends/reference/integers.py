@@ -6,7 +6,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Rows
 from nnc.backends.reference.pointwise import binary, unary
-from nnc.ops import integers as ops
+from nnc.ops.elementwise import integers as ops
 
 ROWS: Rows = {
     ops.FLOOR_DIVIDE: binary(np.floor_divide),

@@ -39,8 +39,8 @@ from nnc.backends.reference import (
 )
 from nnc.backends.reference.arrays import ReferenceKernel, Rows
 from nnc.graph import Op
-from nnc.ops.custom import KERNEL
-from nnc.ops.fused import FUSED
+from nnc.ops.composed.custom import KERNEL
+from nnc.ops.composed.fused import FUSED
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, reduction,

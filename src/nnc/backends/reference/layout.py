@@ -6,7 +6,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, write
 from nnc.core.spec import Blocked, Layout
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs
+from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
 
 
 def convert_layout(attrs: LayoutAttrs, inputs: Inputs, outputs: Outputs) -> None:

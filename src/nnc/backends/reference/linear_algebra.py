@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.errors import UsageError
-from nnc.ops.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
+from nnc.ops.products.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
 from nnc.ops.rules import NoAttrs
 
 

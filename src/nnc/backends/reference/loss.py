@@ -10,8 +10,8 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.pointwise import sigmoid
 from nnc.backends.reference.softmaxes import one_hot
 from nnc.core.dtype import dtype_of
-from nnc.ops import loss as ops
-from nnc.ops.loss import (
+from nnc.ops.loss import loss as ops
+from nnc.ops.loss.loss import (
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,
     LabelDistributionAttrs,

@@ -7,7 +7,15 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
+from nnc.ops.movement.movement import (
+    CONCATENATE,
+    EMBED,
+    TRANSPOSE,
+    ConcatenateAttrs,
+    EmbedAttrs,
+    TransposeAttrs,
+    lies_apart,
+)
 
 
 def transpose(attrs: TransposeAttrs, inputs: Inputs, outputs: Outputs) -> None:

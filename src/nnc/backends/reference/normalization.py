@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops import normalization as ops
-from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs, over_channels, spread_shape
+from nnc.ops.normalization import normalization as ops
+from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs, over_channels, spread_shape
 
 
 def mean_of(x: Array, attrs: NormalizationAttrs) -> Array:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
-from nnc.ops.order import CUMULATIVE_SUM, SEARCHSORTED, SORT, TOP_K, ScanAttrs, SearchAttrs, SortAttrs, TopAttrs
+from nnc.ops.indexing.order import (
+    CUMULATIVE_SUM,
+    SEARCHSORTED,
+    SORT,
+    TOP_K,
+    ScanAttrs,
+    SearchAttrs,
+    SortAttrs,
+    TopAttrs,
+)
 
 
 def ranking(x: Array, axis: int, *, descending: bool) -> Array:

@@ -11,9 +11,9 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.window import Index, interior, pad, padded_shape, positions
 from nnc.core.spec import Shape
-from nnc.ops import pooling as ops
-from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
-from nnc.ops.window import Window
+from nnc.ops.convolutions import pooling as ops
+from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
+from nnc.ops.convolutions.window import Window
 
 
 def lowest(dtype: np.dtype[Any]) -> float:

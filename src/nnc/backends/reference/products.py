@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 # OpenBLAS divides a matrix product among threads above m · n · k = 262144, a matrix-vector product above 9216
 # elements and a dot product above 10000; how it divides changes the order of sums. No block below exceeds these.

@@ -11,8 +11,8 @@ from nnc.backends.reference.convolutions import columns_of, filters_of, image_bl
 from nnc.backends.reference.products import product
 from nnc.backends.reference.window import pad
 from nnc.core.dtype import U8
-from nnc.ops import quantization as ops
-from nnc.ops.quantization import QUAD, DynamicQuantizeAttrs, IntegerConvolutionAttrs, IntegerProductAttrs
+from nnc.ops.quantization import quantization as ops
+from nnc.ops.quantization.quantization import QUAD, DynamicQuantizeAttrs, IntegerConvolutionAttrs, IntegerProductAttrs
 from nnc.ops.rules import NoAttrs
 
 

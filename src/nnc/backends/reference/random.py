@@ -9,7 +9,7 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.core.dtype import dtype_of
 from nnc.core.spec import Shape
-from nnc.ops.random import (
+from nnc.ops.random.random import (
     DROPOUT,
     RANDOM_NORMAL,
     RANDOM_UNIFORM,

@@ -7,8 +7,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.pointwise import relu, sigmoid, step
 from nnc.backends.reference.products import product
-from nnc.ops import recurrent as ops
-from nnc.ops.recurrent import Activation, RecurrentAttrs, RnnAttrs, time_order
+from nnc.ops.sequence import recurrent as ops
+from nnc.ops.sequence.recurrent import Activation, RecurrentAttrs, RnnAttrs, time_order
 
 
 def parts(x: Array, count: int) -> list[Array]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.broadcast import total
-from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+from nnc.ops.movement.broadcast import ReduceAttrs
+from nnc.ops.reduction.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 
 
 def reduce_mean(attrs: ReduceAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.indexing import added_rows
 from nnc.errors import IndexRangeError
-from nnc.ops import resize as ops
-from nnc.ops.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs
+from nnc.ops.convolutions import resize as ops
+from nnc.ops.convolutions.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs
 
 
 def pad(attrs: PadAttrs, inputs: Inputs, outputs: Outputs) -> None:

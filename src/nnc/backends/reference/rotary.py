@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
-from nnc.ops.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
+from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 
 def rotary(attrs: RotaryAttrs, inputs: Inputs, outputs: Outputs) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.ops import softmaxes as ops
+from nnc.ops.normalization import softmaxes as ops
 from nnc.ops.rules import NoAttrs
 
 

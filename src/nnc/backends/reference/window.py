@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array
 from nnc.core.spec import Shape
-from nnc.ops.window import Window
+from nnc.ops.convolutions.window import Window
 
 Index = tuple[slice, ...]
 

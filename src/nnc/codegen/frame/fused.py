@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from nnc.codegen.ir.expression import CONSTANT, CONVERT, Instruction
 from nnc.core.command import AnyCommand
 from nnc.core.dtype import BF16, F16
-from nnc.ops.broadcast import BROADCAST_TO
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL
-from nnc.ops.fused import FusedAttrs, FusedStep
-from nnc.ops.pointwise import AFFINE, CAST
+from nnc.ops.composed.fused import FusedAttrs, FusedStep
+from nnc.ops.elementwise.pointwise import AFFINE, CAST
+from nnc.ops.movement.broadcast import BROADCAST_TO
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL
 
 
 def translate(steps: Sequence[FusedStep], values: Sequence[int]) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:

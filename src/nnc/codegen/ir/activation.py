@@ -12,7 +12,7 @@ import math
 
 from nnc.codegen.ir.builder import F32, F64, Builder, Value
 from nnc.codegen.ir.mathematics import absolute, copy_sign, library, polynomial, reduce, sigmoid
-from nnc.ops.pointwise import BEND, GATE
+from nnc.ops.elementwise.pointwise import BEND, GATE
 
 CENTER, Z_MOST = 3.0, 15.0
 # Within 9.4e-10 of ½ erfcx(z / √2) · (z + CENTER), in t: a fit by weighted least squares at Chebyshev's points.

@@ -23,8 +23,8 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.core.classes import dataclass
-from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.reduction import ARGMAX, ARGMIN
+from nnc.ops.movement.broadcast import ReduceAttrs
+from nnc.ops.reduction.reduction import ARGMAX, ARGMIN
 
 ACCUMULATORS = 4
 NANOSECONDS_PER_VECTOR = 1.0

@@ -1,4 +1,4 @@
-"""Attention and its gradient without the matrix of scores in memory; formulas as in `nnc/ops/attention.py`.
+"""Attention and its gradient without the matrix of scores in memory; formulas as in `nnc/ops/sequence/attention.py`.
 
 Forward, an item is a block of rows of one head: the block's scores lie in the worker's scratch, over all columns that
 are seen; there they become powers, which weigh v, and each row of y is divided by the sum of its powers. Gradient, an
@@ -34,7 +34,7 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
-from nnc.ops.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
+from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64
 NANOSECONDS_PER_MOVE = 0.15

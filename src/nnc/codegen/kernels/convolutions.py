@@ -19,9 +19,9 @@ from nnc.codegen.kernels.convolution_algorithms import (
 )
 from nnc.codegen.kernels.gemm import Gemm
 from nnc.codegen.kernels.weight_gradient import WeightGradient
-from nnc.ops import convolutions as ops
-from nnc.ops.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
-from nnc.ops.window import Window
+from nnc.ops.convolutions import convolutions as ops
+from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
+from nnc.ops.convolutions.window import Window
 
 
 def _planar(attrs: object, inputs: Specs, outputs: Specs) -> str:

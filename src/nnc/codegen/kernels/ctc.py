@@ -18,8 +18,8 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, F64, I64, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
-from nnc.ops import ctc as ops
-from nnc.ops.ctc import LEAST, NOTHING, CtcAttrs
+from nnc.ops.loss import ctc as ops
+from nnc.ops.loss.ctc import LEAST, NOTHING, CtcAttrs
 
 FRONT = 2
 NANOSECONDS_PER_PLACE = 12.0

@@ -20,8 +20,8 @@ from nnc.codegen.kernels.reduction import REDUCTIONS, Reduction
 from nnc.codegen.kernels.winograd import Winograd
 from nnc.core.spec import Blocked, Shape, spec
 from nnc.graph import OpAttr
-from nnc.ops.broadcast import ReduceAttrs
-from nnc.ops.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
+from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
+from nnc.ops.movement.broadcast import ReduceAttrs
 
 Product = Gemm | Correlation | Winograd | Depthwise | IntegerSums
 

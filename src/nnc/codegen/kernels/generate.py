@@ -10,8 +10,8 @@ from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
 from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
 from nnc.codegen.ir.expression import computed
 from nnc.core.classes import dataclass
-from nnc.ops.attention import CAUSAL_BIAS, CausalBiasAttrs
-from nnc.ops.generate import ARANGE, ArangeAttrs
+from nnc.ops.movement.generate import ARANGE, ArangeAttrs
+from nnc.ops.sequence.attention import CAUSAL_BIAS, CausalBiasAttrs
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 2.0

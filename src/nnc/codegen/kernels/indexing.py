@@ -55,7 +55,7 @@ from nnc.codegen.ir.builder import (
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
-from nnc.ops.indexing import (
+from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,
     ONE_HOT,
@@ -66,7 +66,7 @@ from nnc.ops.indexing import (
     OneHotAttrs,
     ScatterAttrs,
 )
-from nnc.ops.loss import LABEL_DISTRIBUTION, LabelDistributionAttrs
+from nnc.ops.loss.loss import LABEL_DISTRIBUTION, LabelDistributionAttrs
 
 BLOCK_VECTORS = 4
 ELEMENTS = 1024  # of an item of gather

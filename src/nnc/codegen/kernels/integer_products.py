@@ -12,8 +12,8 @@ from nnc.codegen.frame.row import KernelRow, Rows, Specs, View, Views, any_type
 from nnc.codegen.kernels.convolutions import lift
 from nnc.codegen.kernels.integer_sums import IntegerProblem, ZeroPoints
 from nnc.codegen.kernels.integer_sums_writer import IntegerSums
-from nnc.ops import quantization as ops
-from nnc.ops.quantization import QUAD, IntegerConvolutionAttrs, IntegerProductAttrs
+from nnc.ops.quantization import quantization as ops
+from nnc.ops.quantization.quantization import QUAD, IntegerConvolutionAttrs, IntegerProductAttrs
 
 
 def _zeros(zeros: Sequence[View], outer: int, axis: int) -> ZeroPoints | None:

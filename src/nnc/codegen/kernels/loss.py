@@ -18,8 +18,8 @@ from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.codegen.kernels.reduction import Reduction
 from nnc.core.classes import dataclass
 from nnc.core.dtype import dtype_of
-from nnc.ops import loss as ops
-from nnc.ops.loss import (
+from nnc.ops.loss import loss as ops
+from nnc.ops.loss.loss import (
     LEAST,
     BinaryCrossEntropyAttrs,
     CategoricalCrossEntropyAttrs,

@@ -29,12 +29,20 @@ from nnc.codegen.kernels.pointwise import Pointwise
 from nnc.codegen.kernels.transposition import Transposition
 from nnc.core.classes import dataclass
 from nnc.core.spec import Blocked, Layout
-from nnc.ops.broadcast import BROADCAST_TO, BroadcastAttrs
-from nnc.ops.copy import COPY, STOP_GRADIENT
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
-from nnc.ops.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs, lies_apart
-from nnc.ops.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
+from nnc.ops.convolutions.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
+from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs
+from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
+from nnc.ops.movement.movement import (
+    CONCATENATE,
+    EMBED,
+    TRANSPOSE,
+    ConcatenateAttrs,
+    EmbedAttrs,
+    TransposeAttrs,
+    lies_apart,
+)
 
 Move = Pointwise | Transposition | Interleaving
 MOST_PHASES = 64

@@ -1,4 +1,4 @@
-"""Layer, root-mean-square and batch norm, and their data gradients; formulas as in `nnc/ops/normalization.py`.
+"""Layer, root-mean-square and batch norm, and their data gradients; formulas as in `nnc/ops/normalization`.
 
 rows:     statistics along the contiguous last axis; an item is a row
 columns:  statistics of each column, over all rows (normalization_columns.py)
@@ -26,8 +26,8 @@ from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, 
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.normalization_columns import ColumnNormalization
 from nnc.core.classes import dataclass
-from nnc.ops import normalization as ops
-from nnc.ops.normalization import BatchNormAttrs, NormalizationAttrs
+from nnc.ops.normalization import normalization as ops
+from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192

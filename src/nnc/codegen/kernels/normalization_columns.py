@@ -1,6 +1,6 @@
 """Norms with statistics of each column, over all rows: parts of the rows, their combination, one pass of results.
 
-Formulas are those of `nnc/ops/normalization.py`. Parts keep (count, mean, sum of squared deviations) and are
+Formulas are those of `nnc/ops/normalization`. Parts keep (count, mean, sum of squared deviations) and are
 combined by Chan's formula, so that a large mean costs no digits; how many parts there are depends on the shape alone.
 """
 

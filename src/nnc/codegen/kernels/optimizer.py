@@ -29,7 +29,18 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed, sign
 from nnc.core.classes import dataclass
-from nnc.ops.optimizer import ADADELTA, ADAGRAD, ADAM, ADAMAX, AMSGRAD, GRADIENT_DESCENT, LION, RMSPROP, SGD, AdamAttrs
+from nnc.ops.optimizer.optimizer import (
+    ADADELTA,
+    ADAGRAD,
+    ADAM,
+    ADAMAX,
+    AMSGRAD,
+    GRADIENT_DESCENT,
+    LION,
+    RMSPROP,
+    SGD,
+    AdamAttrs,
+)
 
 CHUNK = 4096
 NANOSECONDS_PER_VECTOR = 5.0

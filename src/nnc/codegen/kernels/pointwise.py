@@ -29,9 +29,9 @@ from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instructio
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
 from nnc.graph import Op
-from nnc.ops import elementary, integers
-from nnc.ops import pointwise as ops
-from nnc.ops.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.elementwise import elementary, integers
+from nnc.ops.elementwise import pointwise as ops
+from nnc.ops.elementwise.pointwise import AffineAttrs, CastAttrs
 
 CHUNK = 4096
 SIDE_BY_SIDE = 4

@@ -30,8 +30,8 @@ from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.core.classes import dataclass
-from nnc.ops import pooling as ops
-from nnc.ops.pooling import AveragePoolGradientAttrs, PoolAttrs
+from nnc.ops.convolutions import pooling as ops
+from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 
 NANOSECONDS_PER_VECTOR = 1.5
 

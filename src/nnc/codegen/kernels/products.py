@@ -10,7 +10,7 @@ from nnc.codegen.kernels.alternatives import of_product, wishes_of
 from nnc.codegen.kernels.gemm import Gemm
 from nnc.codegen.kernels.gemv import matrix_times_vector
 from nnc.core.spec import Blocked
-from nnc.ops.products import GEMM, GemmAttrs
+from nnc.ops.products.products import GEMM, GemmAttrs
 
 
 def _product(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Gemm:

@@ -14,8 +14,8 @@ from nnc.codegen.kernels.gemv import Gemv
 from nnc.codegen.kernels.pointwise import pointwise_row
 from nnc.core.classes import dataclass
 from nnc.core.dtype import F32
-from nnc.ops import quantization as ops
-from nnc.ops.quantization import DynamicQuantizeAttrs
+from nnc.ops.quantization import quantization as ops
+from nnc.ops.quantization.quantization import DynamicQuantizeAttrs
 from nnc.ops.rules import NoAttrs
 
 CHUNK, LEVELS = 16384, 255

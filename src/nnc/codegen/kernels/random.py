@@ -27,7 +27,7 @@ from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Mod
 from nnc.codegen.ir.expression import computed
 from nnc.core.classes import dataclass
 from nnc.core.dtype import dtype_of
-from nnc.ops.random import (
+from nnc.ops.random.random import (
     DROPOUT,
     RANDOM_NORMAL,
     RANDOM_UNIFORM,

@@ -35,7 +35,16 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.recurrent_cells import CELLS, Cell
 from nnc.codegen.kernels.recurrent_place import CellMemory, CellStep, Place
 from nnc.core.classes import dataclass
-from nnc.ops.recurrent import GRU, GRU_GRADIENT, LSTM, LSTM_GRADIENT, RNN, RNN_GRADIENT, RecurrentAttrs, RnnAttrs
+from nnc.ops.sequence.recurrent import (
+    GRU,
+    GRU_GRADIENT,
+    LSTM,
+    LSTM_GRADIENT,
+    RNN,
+    RNN_GRADIENT,
+    RecurrentAttrs,
+    RnnAttrs,
+)
 
 # The most rows of the batch that one worker takes through all steps: they use each panel a few times while it is near.
 BLOCK_ROWS = 16

@@ -1,7 +1,7 @@
 """The cells of recurrent networks on vectors of units: what one step makes of its matrix product.
 
-The formulas are those of `nnc.ops.recurrent`. A cell is a row of `CELLS`; its function is called for some units of some
-rows of the batch at one step, and reads the operands there before it writes any.
+The formulas are those of `nnc.ops.sequence.recurrent`. A cell is a row of `CELLS`; its function is called for some
+units of some rows of the batch at one step, and reads the operands there before it writes any.
 """
 
 from __future__ import annotations

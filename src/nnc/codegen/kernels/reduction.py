@@ -35,8 +35,8 @@ from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
 from nnc.graph import Op
-from nnc.ops.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 
 ACCUMULATORS = 4
 AHEAD = 16  # rows, in blocks that are narrower than a row

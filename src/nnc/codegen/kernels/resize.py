@@ -17,7 +17,7 @@ from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
 from nnc.codegen.ir.builder import ADDRESS, BOOL, F64, INDEX, U8, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.core.classes import dataclass
-from nnc.ops.resize import UPSAMPLE, UPSAMPLE_GRADIENT, UpsampleAttrs
+from nnc.ops.convolutions.resize import UPSAMPLE, UPSAMPLE_GRADIENT, UpsampleAttrs
 
 NANOSECONDS_PER_VECTOR = 1.0
 # Tables are part of the code.

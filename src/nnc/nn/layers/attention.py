@@ -31,7 +31,7 @@ from nnc.ops import (
     scaled_dot_product_attention,
     where,
 )
-from nnc.ops.generate import arange_like
+from nnc.ops.movement.generate import arange_like
 
 
 @checked

@@ -8,7 +8,7 @@ from nnc.arguments import Positive, Probability, checked
 from nnc.nn.initializers import ones, zeros
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import batch_norm, batch_norm_inference
-from nnc.ops.normalization import statistics_dtype
+from nnc.ops.normalization.normalization import statistics_dtype
 
 
 @checked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nnc.arguments import Rate, Share, checked
 from nnc.nn.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, dropout, multiply, random_normal, reshape
-from nnc.ops.fill import scalar_like
+from nnc.ops.movement.fill import scalar_like
 
 
 @checked

@@ -47,8 +47,8 @@ from nnc.ops import (
     transpose,
     where,
 )
-from nnc.ops import recurrent as ops
-from nnc.ops.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.sequence import recurrent as ops
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from nnc.nn.layer import Layer, MultiLayer, Scope, T
 from nnc.nn.layers import Convolution, Dense, Dropout, GroupNorm, SiLU, Upsample
 from nnc.ops import add, affine, broadcast_to, concatenate, cos, exp, multiply, reshape, sin
 from nnc.ops import scaled_dot_product_attention as attention
-from nnc.ops.generate import arange_like
+from nnc.ops.movement.generate import arange_like
 
 EPSILON = 1e-6
 

@@ -27,7 +27,7 @@ from nnc.nn.layers import (
 )
 from nnc.nn.layers.embedding import broadcast_rows, normal
 from nnc.ops import add, affine, concatenate, cos, gemm, index_select, reshape, rotary_angles, sin, slice_axis
-from nnc.ops.generate import arange_like
+from nnc.ops.movement.generate import arange_like
 
 
 def lstm_language_model(vocabulary: int = 10_000, units: int = 650, layers: int = 2) -> Sequential:

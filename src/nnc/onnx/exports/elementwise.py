@@ -9,7 +9,7 @@ import numpy as np
 from nnc import ops
 from nnc.core.dtype import BOOL, U8
 from nnc.onnx.exporter import ExportCall, ExportOperand, ExportRow, OnnxWriter, Written, number_of
-from nnc.ops.fused import FusedAttrs
+from nnc.ops.composed.fused import FusedAttrs
 
 
 def aligned(writer: OnnxWriter, op: str, operands: tuple[ExportOperand, ...], rank: int, **attributes: object) -> str:

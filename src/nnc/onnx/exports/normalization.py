@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnc import ops
 from nnc.onnx.exporter import ExportCall, ExportOperand, ExportRow, Written
-from nnc.ops.normalization import spread_shape
+from nnc.ops.normalization.normalization import spread_shape
 
 
 def _spread(call: ExportCall, position: int) -> ExportOperand | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.onnx.exporter import ExportCall, ExportRow, Written
-from nnc.ops.window import Window
+from nnc.ops.convolutions.window import Window
 
 
 def _pads(window: Window) -> list[int]:

@@ -9,7 +9,7 @@ from nnc import ops
 from nnc.core.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.window import channels_first, channels_last, pads_of, window_of
-from nnc.ops.window import Window
+from nnc.ops.convolutions.window import Window
 
 
 def matmul(a: Operand, b: Operand) -> Operand:

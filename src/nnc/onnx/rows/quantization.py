@@ -13,7 +13,7 @@ from nnc.onnx.file import dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 from nnc.onnx.rows.products import kernel_of
 from nnc.onnx.rows.window import channels_first, channels_last, window_of
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs
 
 LIMITS = {
     f"{sign}int{bits}": (0 if sign else -(1 << (bits - 1)), (1 << (bits - (0 if sign else 1))) - 1)

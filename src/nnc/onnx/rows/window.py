@@ -11,7 +11,7 @@ from nnc import ops
 from nnc.core.dtype import F32
 from nnc.core.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
-from nnc.ops.window import Window, output_sizes
+from nnc.ops.convolutions.window import Window, output_sizes
 
 
 def channels_last(x: Operand) -> Operand:

@@ -31,8 +31,8 @@ from nnc.core.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import IndexRangeError, LayoutError
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes

@@ -10,8 +10,8 @@ from nnc.arguments import checked
 from nnc.core.command import Command
 from nnc.core.origin import caller_origin
 from nnc.errors import ArityError
-from nnc.ops.fill import fill_like, scalar_like
-from nnc.ops.pointwise import add, affine, cast, equal
+from nnc.ops.elementwise.pointwise import add, affine, cast, equal
+from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.rules import Applied, Gradients, operator
 from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
 from nnc.symbolic.control.parts import as_symbol, pull_back_body, results_of_their_own, whole_of

@@ -13,9 +13,9 @@ from nnc.core.dtype import I64
 from nnc.core.origin import caller_origin
 from nnc.core.spec import TensorSpec
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
-from nnc.ops.fill import fill_like
-from nnc.ops.indexing import INDEX_SELECT, index_select, scatter_add
-from nnc.ops.pointwise import add, less
+from nnc.ops.elementwise.pointwise import add, less
+from nnc.ops.indexing.indexing import INDEX_SELECT, index_select, scatter_add
+from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import Applied, Gradients, operator
 from nnc.symbolic.control.commands import (
     CONTROL_REGISTRY,

@@ -10,12 +10,7 @@ from typing import Any
 from nnc.core.command import Command
 from nnc.core.dtype import BF16, F16, F32, F64
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
-from nnc.ops.fill import FILL
-from nnc.ops.movement import TRANSPOSE, transpose
-from nnc.ops.number import Number, exact_reciprocal, holds, wrapped
-from nnc.ops.permutation import compose, identity, is_free
-from nnc.ops.pointwise import (
+from nnc.ops.elementwise.pointwise import (
     ABSOLUTE,
     ADD,
     AFFINE,
@@ -34,7 +29,12 @@ from nnc.ops.pointwise import (
     cast,
     square,
 )
-from nnc.ops.products import GEMM
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
+from nnc.ops.movement.fill import FILL
+from nnc.ops.movement.movement import TRANSPOSE, transpose
+from nnc.ops.number import Number, exact_reciprocal, holds, wrapped
+from nnc.ops.permutation import compose, identity, is_free
+from nnc.ops.products.products import GEMM
 from nnc.symbolic.rewrite import Match, Replacement, Rule
 
 # f(f(x)) = f(x), and f(x, x) = x.

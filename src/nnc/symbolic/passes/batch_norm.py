@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.pointwise import ADD, MULTIPLY, add, multiply
-from nnc.ops.products import GEMM
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.elementwise.pointwise import ADD, MULTIPLY, add, multiply
+from nnc.ops.products.products import GEMM
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.channels import as_column, as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer

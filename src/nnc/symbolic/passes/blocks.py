@@ -18,7 +18,7 @@ from nnc.concrete import TuneOptions, is_faster
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import Blocked
-from nnc.ops.layout import convert_layout
+from nnc.ops.movement.layout import convert_layout
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 
 # A conversion has to save this share of a command's time.

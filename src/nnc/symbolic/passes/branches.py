@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.core.command import Command
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.control import CASE_OF, CaseAttrs
 from nnc.symbolic.ir import Body

@@ -13,17 +13,17 @@ from typing import Any
 
 from nnc.core.command import Command
 from nnc.graph import Op
-from nnc.ops import complex_numbers
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs, integer_range
-from nnc.ops.fused import MOVES, is_fusable
-from nnc.ops.layout import CONVERT_LAYOUT
-from nnc.ops.movement import CONCATENATE, TRANSPOSE
+from nnc.ops.composed.fused import MOVES, is_fusable
+from nnc.ops.elementwise import complex_numbers
+from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL, FillAttrs, integer_range
+from nnc.ops.movement.layout import CONVERT_LAYOUT
+from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE
 from nnc.ops.number import EXACT, Number, is_whole
 from nnc.ops.operators import OPERATORS
-from nnc.ops.pointwise import REAL
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.symbolic.elements import evaluate
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
 from nnc.symbolic.rewrite import Match, Replacement, Rule

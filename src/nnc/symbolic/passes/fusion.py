@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import log
 
 from nnc.core.command import Command
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.fill import scalar_like
-from nnc.ops.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, LEAST, SIGMOID_BINARY_CROSS_ENTROPY
-from nnc.ops.pointwise import ADD, LOG, SIGMOID, minimum
-from nnc.ops.products import GEMM
-from nnc.ops.softmaxes import SOFTMAX, log_softmax, softmax_cross_entropy
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.elementwise.pointwise import ADD, LOG, SIGMOID, minimum
+from nnc.ops.loss.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, LEAST, SIGMOID_BINARY_CROSS_ENTROPY
+from nnc.ops.movement.fill import scalar_like
+from nnc.ops.normalization.softmaxes import SOFTMAX, log_softmax, softmax_cross_entropy
+from nnc.ops.products.products import GEMM
 from nnc.symbolic.ir import ExecSymbol, Symbol
 from nnc.symbolic.passes.channels import as_row, is_row
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer

@@ -26,10 +26,10 @@ from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import BF16, F16
 from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.ops.fill import FILL
-from nnc.ops.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
-from nnc.ops.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
-from nnc.ops.quantization import DEQUANTIZE, INTEGER_CONVOLUTION, INTEGER_PRODUCT, QUANTIZE
+from nnc.ops.composed.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
+from nnc.ops.elementwise.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
+from nnc.ops.movement.fill import FILL
+from nnc.ops.quantization.quantization import DEQUANTIZE, INTEGER_CONVOLUTION, INTEGER_PRODUCT, QUANTIZE
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # Registers and the time to compile a kernel grow with the group; beyond this nothing is gained.

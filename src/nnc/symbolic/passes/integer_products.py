@@ -22,14 +22,14 @@ from nnc.core.command import Command
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import F32, F64, I8, I32, U8
 from nnc.core.spec import TensorSpec, contiguous_strides
-from nnc.ops.broadcast import reduce_sum, reshape
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.fill import FILL, FillAttrs, scalar_like
-from nnc.ops.indexing import INDEX_SELECT
-from nnc.ops.movement import TRANSPOSE, transpose
-from nnc.ops.pointwise import CAST, MULTIPLY, add, cast, multiply
-from nnc.ops.products import GEMM
-from nnc.ops.quantization import (
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.elementwise.pointwise import CAST, MULTIPLY, add, cast, multiply
+from nnc.ops.indexing.indexing import INDEX_SELECT
+from nnc.ops.movement.broadcast import reduce_sum, reshape
+from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.movement.movement import TRANSPOSE, transpose
+from nnc.ops.products.products import GEMM
+from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     INTEGER_CONVOLUTION,
     INTEGER_PRODUCT,

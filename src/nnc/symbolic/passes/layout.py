@@ -25,10 +25,10 @@ from nnc.arguments import checked
 from nnc.core.command import AnyCommand, Command
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec
-from nnc.ops.broadcast import reshape
-from nnc.ops.fill import FILL, FillAttrs
-from nnc.ops.layout import CONVERT_LAYOUT, conversion, permutation_of
-from nnc.ops.movement import TRANSPOSE, transpose
+from nnc.ops.movement.broadcast import reshape
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.layout import CONVERT_LAYOUT, conversion, permutation_of
+from nnc.ops.movement.movement import TRANSPOSE, transpose
 from nnc.ops.permutation import (
     PERMUTED,
     Permutation,

@@ -20,11 +20,11 @@ from nnc.core.command import AnyCommand
 from nnc.core.spec import Blocked, TensorSpec
 from nnc.errors import UsageError
 from nnc.graph import Op
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.fused import FusedAttrs, evaluate, is_fusable, is_reduction
-from nnc.ops.movement import CONCATENATE, TRANSPOSE
-from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL
-from nnc.ops.resize import UPSAMPLE
+from nnc.ops.composed.fused import FusedAttrs, evaluate, is_fusable, is_reduction
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
+from nnc.ops.convolutions.resize import UPSAMPLE
+from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.pruning import prune

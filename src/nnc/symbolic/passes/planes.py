@@ -16,8 +16,7 @@ from functools import reduce
 
 from nnc.core.dispatch import DISPATCHER
 from nnc.core.spec import Shape
-from nnc.ops.broadcast import reshape
-from nnc.ops.convolutions import (
+from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,
     CONVOLUTION_WEIGHT_GRADIENT,
@@ -27,11 +26,12 @@ from nnc.ops.convolutions import (
     data_gradient,
     weight_gradient,
 )
-from nnc.ops.copy import contiguous
-from nnc.ops.movement import EmbedAttrs, concatenate, embed, slice_axis, transpose
-from nnc.ops.pointwise import RELU, add, relu
-from nnc.ops.resize import pad
-from nnc.ops.window import Window
+from nnc.ops.convolutions.resize import pad
+from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import RELU, add, relu
+from nnc.ops.movement.broadcast import reshape
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.movement import EmbedAttrs, concatenate, embed, slice_axis, transpose
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 

@@ -29,8 +29,8 @@ from nnc.core.dtype import BF16, F16, F32, DType
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, UsageError
-from nnc.ops.fill import FILL
-from nnc.ops.pointwise import CAST, CastAttrs, cast
+from nnc.ops.elementwise.pointwise import CAST, CastAttrs, cast
+from nnc.ops.movement.fill import FILL
 from nnc.ops.precision import PRECISION, Precision, Runs
 from nnc.ops.rules import infer
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol

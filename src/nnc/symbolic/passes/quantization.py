@@ -22,12 +22,9 @@ from nnc.core.dtype import F32, I8, I32, U8, DType
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.graph import Op
-from nnc.ops.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
-from nnc.ops.convolutions import CONVOLUTION
-from nnc.ops.copy import COPY
-from nnc.ops.fill import FILL, FillAttrs, scalar_like
-from nnc.ops.movement import CONCATENATE, TRANSPOSE, transpose
-from nnc.ops.pointwise import (
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
+from nnc.ops.elementwise.pointwise import (
     ABSOLUTE,
     ADD,
     EXP,
@@ -45,9 +42,13 @@ from nnc.ops.pointwise import (
     multiply,
     where,
 )
-from nnc.ops.pooling import AVERAGE_POOL, MAX_POOL
-from nnc.ops.products import GEMM
-from nnc.ops.quantization import (
+from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
+from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
+from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE, transpose
+from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.products.products import GEMM
+from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     DEQUANTIZED_PRODUCT,
     INTEGER_CONVOLUTION,
@@ -60,9 +61,8 @@ from nnc.ops.quantization import (
     quads,
     quantize,
 )
-from nnc.ops.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.softmaxes import SOFTMAX
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from nnc.core.dtype import BF16, F16
 from nnc.graph import Changed, Transform
-from nnc.ops.fused import is_head, is_reduction
+from nnc.ops.composed.fused import is_head, is_reduction
 from nnc.symbolic.compiler.repeat.cheap import rematerialize
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.algebra import ALGEBRA

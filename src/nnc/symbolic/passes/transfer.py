@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnc.ops.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import COPY, STOP_GRADIENT
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader

@@ -16,7 +16,7 @@ from nnc.core.exact import are_the_same
 from nnc.core.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.graph import Codec, Forms, Json, Registry, decode_call, default_registry, encode_call
-from nnc.ops.fused import FusedStep
+from nnc.ops.composed.fused import FusedStep
 from nnc.symbolic.bodies import holding
 from nnc.symbolic.ir import Body
 from nnc.symbolic.text.line import Line

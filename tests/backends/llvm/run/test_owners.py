@@ -13,7 +13,7 @@ from nnc.core.spec import spec
 from nnc.core.storage import Storage
 from nnc.core.tensor import Tensor
 from nnc.errors import VerificationError
-from nnc.ops.pointwise import RELU
+from nnc.ops.elementwise.pointwise import RELU
 from nnc.ops.rules import NoAttrs
 
 S = spec([16])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph
 from nnc.symbolic.compiler.order.choose import choose_order, orderable

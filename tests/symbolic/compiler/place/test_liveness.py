@@ -3,7 +3,7 @@ from __future__ import annotations
 from nnc import ops
 from nnc.core.command import Command
 from nnc.core.spec import spec
-from nnc.ops.copy import COPY
+from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.compiler.order.uses import uses_of

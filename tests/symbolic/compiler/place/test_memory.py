@@ -18,7 +18,7 @@ from nnc.core.spec import spec
 from nnc.core.storage import give_back_free_memory
 from nnc.core.tensor import Tensor
 from nnc.errors import VerificationError
-from nnc.ops.window import window_of
+from nnc.ops.convolutions.window import window_of
 from nnc.planning import Plan, Problem, solve
 from nnc.symbolic import SymbolicGraph, backward, compile
 from nnc.symbolic.compiler.place import memory as memory_module

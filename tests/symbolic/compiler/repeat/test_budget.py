@@ -32,7 +32,7 @@ from nnc.nn import (
 )
 from nnc.nn.zoo.language import GPT, lstm_language_model
 from nnc.ops import dropout, reduce_sum, sigmoid, tanh
-from nnc.ops.custom import custom_operator
+from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop

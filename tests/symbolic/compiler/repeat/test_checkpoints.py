@@ -10,7 +10,7 @@ from tests.symbolic.compiler.repeat.test_budget import assert_same_bits, repeats
 from nnc.concrete import CountBelow
 from nnc.core.spec import spec
 from nnc.ops import reduce_sum, sigmoid, tanh
-from nnc.ops.indexing import index_select
+from nnc.ops.indexing.indexing import index_select
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify, while_loop
 from nnc.symbolic.compiler.repeat.checkpoints import in_parts, taped_loops
 from nnc.symbolic.ir import TensorKey

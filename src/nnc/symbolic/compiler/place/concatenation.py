@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from nnc.core.spec import contiguous_strides
-from nnc.ops.movement import CONCATENATE, ConcatenateAttrs
+from nnc.ops.movement.movement import CONCATENATE, ConcatenateAttrs
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
 

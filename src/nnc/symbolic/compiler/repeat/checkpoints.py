@@ -22,8 +22,8 @@ from nnc.core.command import AnyCommand, Command
 from nnc.core.dtype import I64
 from nnc.core.origin import inherited_origin
 from nnc.core.spec import TensorSpec, contiguous_strides
-from nnc.ops.fused import is_fusable
-from nnc.ops.indexing import INDEX_SELECT, index_select
+from nnc.ops.composed.fused import is_fusable
+from nnc.ops.indexing.indexing import INDEX_SELECT, index_select
 from nnc.ops.rules import infer
 from nnc.symbolic.control import WHILE, Kept, WhileAttrs
 from nnc.symbolic.elements import evaluate

@@ -1,0 +1,95 @@
+"""Complex numbers: parts, conjugates, magnitudes. (`real` is in `pointwise.py`, beside the cast that undoes it.)
+
+The gradient of a real result by z = x + iy is ∂/∂x - i · ∂/∂y, as JAX has it: for holomorphic functions it is
+g · f'(z), by the same rules as of real numbers, and a step against its conjugate descends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnc.core.dtype import C64, C128, F32, F64
+from nnc.core.spec import broadcast_shapes, spec
+from nnc.errors import DTypeError
+from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, part, real, same, where
+from nnc.ops.examples import MATRIX, Example
+from nnc.ops.movement.broadcast import sum_to
+from nnc.ops.movement.fill import scalar_like
+from nnc.ops.operand import Operand, T, apply
+from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, operator, single
+
+__all__ = ["complex_of", "conjugate", "imaginary", "magnitude"]
+
+
+def _infer_complex(attrs: NoAttrs, specs: Specs) -> Specs:
+    a, b = specs
+    if a.dtype not in (F64, F32) or a.dtype is not b.dtype:
+        raise DTypeError("complex", got=f"{a}, {b}", need="f32 or f64, both", fix="cast() them first")
+    shape = broadcast_shapes("complex", a.shape, b.shape)
+    return (replace(a, shape=shape, dtype=C128 if a.dtype is F64 else C64),)
+
+
+def _complex_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    g = single(gradients)
+    a, b = call.inputs
+    return (sum_to(real(g), a.shape), sum_to(affine(imaginary(g), -1.0), b.shape))
+
+
+def _conjugate_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+    return (conjugate(single(gradients)),)
+
+
+def _magnitude_slope(g: Operand, z: Operand, y: Operand) -> Operand:
+    """g · conj(z) / |z|, and 0 at 0."""
+    safe = where(equal(y, scalar_like(y, 0.0)), scalar_like(y, 1.0), y)
+    return multiply(cast(divide(g, safe), z.spec.dtype), conjugate(z))
+
+
+COMPLEX = operator(
+    "complex",
+    NoAttrs,
+    ("a", "b"),
+    infer=_infer_complex,
+    gradient=_complex_gradient,
+    pattern=Pattern.BROADCAST,
+    example=Example(NoAttrs(), (MATRIX, MATRIX), fixed=(0, 1)),
+    doc="y = a + i · b",
+)
+CONJUGATE = operator(
+    "conjugate",
+    NoAttrs,
+    ("z",),
+    infer=same(("complex",)),
+    gradient=_conjugate_gradient,
+    pattern=Pattern.ELEMENTWISE,
+    example=Example(NoAttrs(), (spec((4, 4), C64),)),
+    doc="y = conjugate of z",
+)
+IMAGINARY = part(
+    "imaginary", "y = imaginary part of z", lambda g, z, y: complex_of(scalar_like(g, 0.0), affine(g, -1.0))
+)
+MAGNITUDE = part("magnitude", "y = |z|; its derivative at 0 is 0", _magnitude_slope)
+
+OPERATORS = (COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE)
+
+_NONE = NoAttrs()
+
+
+def complex_of(a: T, b: T) -> T:
+    """y = a + i · b, of real numbers."""
+    return apply(COMPLEX, _NONE, a, b)
+
+
+def conjugate(z: T) -> T:
+    """y = the conjugate of z; the same operand when it is real."""
+    return apply(CONJUGATE, _NONE, z) if z.spec.dtype.kind == "complex" else z
+
+
+def imaginary(z: T) -> T:
+    """y = the imaginary part of z."""
+    return apply(IMAGINARY, _NONE, z)
+
+
+def magnitude(z: T) -> T:
+    """y = |z|, of complex numbers."""
+    return apply(MAGNITUDE, _NONE, z)
