@@ -10,7 +10,7 @@ import pytest
 from tests.backends.llvm.harness import Array, check, random, run, scalar_of
 
 from nnc.backends.llvm.run.host import host_target
-from nnc.backends.reference import recurrent as reference
+from nnc.backends.reference.sequence import recurrent as reference
 from nnc.codegen.ir.builder import F32, Module
 from nnc.codegen.kernels.recurrent import BLOCK_ROWS, CELL_ROWS, MOST_STEPS, Recurrent
 from nnc.codegen.kernels.recurrent_cells import CELLS

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.kernels import KERNELS
-from nnc.backends.reference.layout import out_of_blocks
+from nnc.backends.reference.movement.layout import out_of_blocks
 from nnc.core.command import AnyCommand
 from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.spec import Blocked, TensorSpec

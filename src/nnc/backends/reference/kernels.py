@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc.backends.reference import (
-    attention,
-    broadcast,
-    complex_numbers,
-    convolutions,
-    copy,
-    ctc,
-    detection,
-    elementary,
-    fill,
-    fourier,
-    fused,
-    generate,
-    indexing,
-    integers,
-    layout,
-    linear_algebra,
-    loss,
-    movement,
-    normalization,
-    optimizer,
-    order,
-    pointwise,
-    pooling,
-    products,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resize,
-    rotary,
-    softmaxes,
-)
 from nnc.backends.reference.arrays import ReferenceKernel, Rows
+from nnc.backends.reference.composed import fused
+from nnc.backends.reference.convolutions import convolutions, pooling, resize
+from nnc.backends.reference.elementwise import complex_numbers, elementary, integers, pointwise
+from nnc.backends.reference.indexing import detection, indexing, order
+from nnc.backends.reference.loss import ctc, loss
+from nnc.backends.reference.movement import broadcast, copy, fill, generate, layout, movement
+from nnc.backends.reference.normalization import normalization, softmaxes
+from nnc.backends.reference.optimizer import optimizer
+from nnc.backends.reference.products import fourier, linear_algebra, products
+from nnc.backends.reference.quantization import quantization
+from nnc.backends.reference.random import random
+from nnc.backends.reference.reduction import reduction
+from nnc.backends.reference.sequence import attention, recurrent, rotary
 from nnc.graph import Op
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.composed.fused import FUSED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen
-from nnc.backends.reference.pointwise import unary
+from nnc.backends.reference.elementwise.pointwise import unary
 from nnc.ops.elementwise import complex_numbers as ops
 from nnc.ops.rules import NoAttrs
 

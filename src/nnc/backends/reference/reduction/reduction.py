@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.broadcast import total
+from nnc.backends.reference.movement.broadcast import total
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
 

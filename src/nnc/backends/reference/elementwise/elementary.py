@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
-from nnc.backends.reference.pointwise import binary, unary
+from nnc.backends.reference.elementwise.pointwise import binary, unary
 from nnc.ops.elementwise import elementary as ops
 from nnc.ops.rules import NoAttrs
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.indexing import added_rows
+from nnc.backends.reference.indexing.indexing import added_rows
 from nnc.errors import IndexRangeError
 from nnc.ops.convolutions import resize as ops
 from nnc.ops.convolutions.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs

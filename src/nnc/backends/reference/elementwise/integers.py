@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Rows
-from nnc.backends.reference.pointwise import binary, unary
+from nnc.backends.reference.elementwise.pointwise import binary, unary
 from nnc.ops.elementwise import integers as ops
 
 ROWS: Rows = {

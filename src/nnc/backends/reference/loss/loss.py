@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.pointwise import sigmoid
-from nnc.backends.reference.softmaxes import one_hot
+from nnc.backends.reference.elementwise.pointwise import sigmoid
+from nnc.backends.reference.normalization.softmaxes import one_hot
 from nnc.core.dtype import dtype_of
 from nnc.ops.loss import loss as ops
 from nnc.ops.loss.loss import (
