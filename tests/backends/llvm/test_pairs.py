@@ -16,7 +16,7 @@ from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import BF16
 from nnc.codegen.ir.target import describe
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.core import dtype
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS

@@ -11,7 +11,7 @@ from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.run.engine import engine
 from nnc.codegen.frame.widened import CHUNK, StoredOperand, Widened
 from nnc.codegen.ir import builder
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.core.command import AnyCommand, Command
 from nnc.core.dispatch import Call
 from nnc.core.dtype import BF16, F16, F32, U8, DType

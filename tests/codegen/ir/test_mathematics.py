@@ -10,7 +10,7 @@ from tests.backends.llvm.harness import Array, run, scalar_of
 
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.kernels.pointwise import Pointwise
+from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 
 EDGES = [
     0.0,

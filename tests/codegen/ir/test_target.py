@@ -8,7 +8,7 @@ from nnc.backends.llvm.run.jit import compile_source
 from nnc.codegen.frame.tile import candidates
 from nnc.codegen.ir.builder import F32, F64, Module
 from nnc.codegen.ir.target import LEVELS, TargetDescription, instruction_set
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.errors import UsageError
 
 X86 = host_target().triple.startswith("x86_64")

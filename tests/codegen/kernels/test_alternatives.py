@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import check, random
-from tests.codegen.kernels.test_convolution_algorithms import operands, problem, sums
-from tests.codegen.kernels.test_gemm import gemm
+from tests.codegen.kernels.convolutions.test_convolution_algorithms import operands, problem, sums
+from tests.codegen.kernels.products.test_gemm import gemm
 
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.run.host import host_target
@@ -16,10 +16,11 @@ from nnc.codegen.frame.row import view_of
 from nnc.codegen.frame.tile import Tile, alternatives, candidates, choose_tile
 from nnc.codegen.ir.builder import BF16, F16, F32
 from nnc.codegen.ir.target import Machine
-from nnc.codegen.kernels.alternatives import of_convolution, of_product, of_weight_gradient
-from nnc.codegen.kernels.convolution_algorithms import data_gradient, forward, weight_gradient
-from nnc.codegen.kernels.gemm import MAX_DEPTH
-from nnc.codegen.kernels.gemv import matrix_times_vector
+from nnc.codegen.kernels.convolutions.convolution_algorithms import data_gradient, forward, weight_gradient
+from nnc.codegen.kernels.convolutions.convolution_alternatives import of_convolution, of_weight_gradient
+from nnc.codegen.kernels.products.gemm import MAX_DEPTH
+from nnc.codegen.kernels.products.gemv import matrix_times_vector
+from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.command import Command
 from nnc.core.spec import Blocked, spec

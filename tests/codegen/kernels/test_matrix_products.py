@@ -12,7 +12,7 @@ import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 from tests.backends.llvm.matrix_machine import MatrixMachine
 from tests.backends.llvm.test_pairs import operands
-from tests.codegen.kernels.test_integer_products import drawn, generator_of
+from tests.codegen.kernels.quantization.test_integer_products import drawn, generator_of
 
 from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run import host
@@ -26,8 +26,8 @@ from nnc.codegen.frame.tile import Tile
 from nnc.codegen.ir.builder import BF16, F32, Module
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe
-from nnc.codegen.kernels.alternatives import of_product
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.codegen.kernels.table import ROWS
 from nnc.core import dtype
 from nnc.core.command import AnyCommand, Command

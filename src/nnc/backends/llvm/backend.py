@@ -23,7 +23,7 @@ from nnc.codegen.frame.row import KernelRow, View, Wishes, view_of
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import SCALARS
 from nnc.codegen.ir.expression import computed
-from nnc.codegen.kernels.movement import move
+from nnc.codegen.kernels.movement.movement import move
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.classes import dataclass
 from nnc.core.command import AnyCommand

@@ -16,7 +16,7 @@ from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, ho
 from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import F32, F64
-from nnc.codegen.kernels.gemm import Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.core.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nnc.codegen.frame.access import Shape, StridedAccess, broadcast, contiguous
 from nnc.codegen.frame.kernel import Generator
+from nnc.codegen.frame.packing import Packing
 from nnc.codegen.ir.builder import BOOL, SCALARS, Scalar
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.classes import dataclass
@@ -64,6 +65,14 @@ Variants = Callable[[Any, Views, Views, TargetDescription], Variations]
 # By the place of an operand: the layout in which a kernel would rather read it, and the nanoseconds that this saves.
 Wishes = Mapping[int, tuple[Blocked, float]]
 Wishing = Callable[[Any, Views, Views, TargetDescription], Wishes]
+
+
+def wishes_of(packing: tuple[Packing, float] | None, weights: Shape, axis: int, parts: int = 1) -> Wishes:
+    """The blocks of `axis` in which the weights, input 1, need no packing: how they are packed, and what it takes."""
+    if packing is None:
+        return {}
+    blocks, nanoseconds = packing
+    return {1: (Blocked(weights, axis, blocks.width, blocks.steps, parts), nanoseconds)}
 
 
 def _no_wishes(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:

@@ -7,32 +7,19 @@ row names the inputs that may have any strides; all other operands are made cont
 from __future__ import annotations
 
 from nnc.codegen.frame.row import KernelRow
-from nnc.codegen.kernels import (
-    argmax,
-    attention,
-    convolutions,
-    ctc,
-    generate,
-    indexing,
-    integer_products,
-    loss,
-    movement,
-    normalization,
-    optimizer,
-    order,
-    pointwise,
-    pooling,
-    products,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resize,
-    rotary,
-    running,
-    softmax,
-)
-from nnc.codegen.kernels.fused import fused_rows
+from nnc.codegen.kernels.composed.fused import fused_rows
+from nnc.codegen.kernels.convolutions import convolutions, pooling, resize
+from nnc.codegen.kernels.elementwise import pointwise
+from nnc.codegen.kernels.indexing import indexing, order
+from nnc.codegen.kernels.loss import ctc, loss
+from nnc.codegen.kernels.movement import generate, movement
+from nnc.codegen.kernels.normalization import normalization, softmax
+from nnc.codegen.kernels.optimizer import optimizer
+from nnc.codegen.kernels.products import products
+from nnc.codegen.kernels.quantization import integer_products, quantization
+from nnc.codegen.kernels.random import random
+from nnc.codegen.kernels.reduction import argmax, reduction, running
+from nnc.codegen.kernels.sequence import attention, recurrent, rotary
 from nnc.graph import OpAttr
 
 FAMILIES = (

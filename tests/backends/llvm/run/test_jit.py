@@ -19,7 +19,7 @@ from nnc.backends.llvm.run.jit import Jit, assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.expression import Instruction
-from nnc.codegen.kernels.pointwise import Pointwise
+from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))

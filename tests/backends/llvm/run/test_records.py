@@ -22,7 +22,7 @@ from nnc.backends.llvm.run.records import (
 )
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import Machine
-from nnc.codegen.kernels.pointwise import Pointwise
+from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.core.disk_cache import MAGIC, DiskCache
 
 X = random((32,))
