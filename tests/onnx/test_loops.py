@@ -12,7 +12,7 @@ import onnx
 from nnc import ops
 from nnc.errors import ShapeError
 from nnc.onnx import load
-from nnc.onnx.rows import control
+from nnc.onnx.rows.control import control
 from nnc.symbolic import backward
 from onnx import helper
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from nnc.onnx.node import OnnxRow
-from nnc.onnx.rows import (
-    elementwise,
-    indexing,
-    learning,
-    normalization,
-    products,
-    quantization,
-    quantized,
-    random,
-    recurrent,
-    reduction,
-    sampling,
-    shape,
-    spectra,
-    text,
-    training,
-    transformers,
-    trees,
-    window,
-)
-from nnc.onnx.rows.control import SPECIALS
+from nnc.onnx.rows.control.control import SPECIALS
+from nnc.onnx.rows.convolutions import products, sampling, window
+from nnc.onnx.rows.elementwise import elementwise
+from nnc.onnx.rows.indexing import indexing
+from nnc.onnx.rows.learning import learning, text, trees
+from nnc.onnx.rows.movement import shape
+from nnc.onnx.rows.normalization import normalization
+from nnc.onnx.rows.optimizer import training
+from nnc.onnx.rows.products import spectra
+from nnc.onnx.rows.quantization import quantization, quantized
+from nnc.onnx.rows.random import random
+from nnc.onnx.rows.reduction import reduction
+from nnc.onnx.rows.sequence import recurrent, transformers
 
 ROWS: dict[str, OnnxRow] = {
     **elementwise.ROWS,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from nnc import ops
 from nnc.core.dtype import I32, U8
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows import quantization
-from nnc.onnx.rows.quantization import filled, is_zero, point, product, q_linear_conv, requantized, scalar
-from nnc.onnx.rows.transformers import DOMAIN
-from nnc.onnx.rows.window import average_pool, channels_first, channels_last
+from nnc.onnx.rows.convolutions.window import average_pool, channels_first, channels_last
+from nnc.onnx.rows.quantization import quantization
+from nnc.onnx.rows.quantization.quantization import filled, is_zero, point, product, q_linear_conv, requantized, scalar
+from nnc.onnx.rows.sequence.transformers import DOMAIN
 
 
 def _real(call: NodeCall, place: int) -> Operand:

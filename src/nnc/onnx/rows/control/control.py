@@ -15,8 +15,8 @@ from nnc.core.dtype import I64
 from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
 from nnc.onnx.node import Array, OnnxNode, Unknown
-from nnc.onnx.rows.learning import labels_of
-from nnc.onnx.rows.loops import UNROLLED, repeated, scan_of
+from nnc.onnx.rows.control.loops import UNROLLED, repeated, scan_of
+from nnc.onnx.rows.learning.learning import labels_of
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096

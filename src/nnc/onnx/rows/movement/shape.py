@@ -12,7 +12,7 @@ from nnc.core.spec import Shape, broadcast_shapes
 from nnc.errors import ShapeError
 from nnc.onnx.file import array_of, dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import along
+from nnc.onnx.rows.convolutions.products import along
 
 # Elements of the table that a Resize is, per axis.
 MOST_WEIGHTS = 1 << 27

@@ -9,8 +9,8 @@ import numpy as np
 from nnc import ops
 from nnc.core.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results, Unknown
-from nnc.onnx.rows.products import matmul
-from nnc.onnx.rows.window import channels_first, channels_last, window_of
+from nnc.onnx.rows.convolutions.products import matmul
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last, window_of
 from nnc.ops.convolutions.window import Window, output_sizes
 
 # Larger determinants are computed from elements: without divisions their terms cancel.

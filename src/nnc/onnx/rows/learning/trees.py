@@ -12,7 +12,7 @@ from nnc import ops
 from nnc.core.dtype import F32, F64, I64
 from nnc.errors import FormatError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.learning import classified, labels_of, transformed
+from nnc.onnx.rows.learning.learning import classified, labels_of, transformed
 
 MOST_DEPTH = 1024
 # Modes by the numbers that TreeEnsemble of version 5 gives them; a leaf has none there.

@@ -14,8 +14,8 @@ import numpy as np
 from nnc import ops
 from nnc.core.dtype import F32, I32
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.normalization import rms_norm
-from nnc.onnx.rows.products import conv, gemm, matmul
+from nnc.onnx.rows.convolutions.products import conv, gemm, matmul
+from nnc.onnx.rows.normalization.normalization import rms_norm
 
 DOMAIN = "com.microsoft"
 # Added to scores that are masked, where the node does not say; and to those of later places.

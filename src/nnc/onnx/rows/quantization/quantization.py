@@ -11,8 +11,8 @@ from nnc.core.dtype import F32, I8, I16, I32, U8, DType
 from nnc.core.spec import TensorSpec
 from nnc.onnx.file import dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import kernel_of
-from nnc.onnx.rows.window import channels_first, channels_last, window_of
+from nnc.onnx.rows.convolutions.products import kernel_of
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last, window_of
 from nnc.ops.movement.fill import FILL, FillAttrs
 
 LIMITS = {

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from nnc import ops
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
-from nnc.onnx.rows.products import along
+from nnc.onnx.rows.convolutions.products import along
 
 
 def transform(call: NodeCall, x: Operand, axis: int, length: int, *, inverse: bool, one_sided: bool) -> Operand:

@@ -6,7 +6,7 @@ from functools import reduce
 
 from nnc import ops
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.window import channels_first, channels_last
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last
 
 
 def _per_channel(value: Operand, x: Operand) -> Operand:

@@ -1,0 +1,1 @@
+"""Constants, shapes, branches, loops, sequences."""

@@ -1,0 +1,1 @@
+"""Products of matrices, linear algebra, Fourier transforms."""

@@ -1,0 +1,1 @@
+"""Attention, recurrence and positions."""
