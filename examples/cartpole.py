@@ -7,7 +7,7 @@ import numpy as np
 import nnc
 from nnc import nn
 from nnc.cli.programs.cartpole import CartPole
-from nnc.nn.optimizers import State
+from nnc.nn.optimization.optimizers import State
 
 CARTS, DISCOUNT = 16, 0.98
 Weights = dict[str, nnc.Variable]

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
-    from nnc.nn.files import load, save
+    from nnc.nn.files.files import load, save
 
 __version__ = "0.1.0"
 

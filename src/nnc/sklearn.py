@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nnc.errors import DataError
 from nnc.nn import Callback, Dense, History, Layer, Loss, MeanSquaredError, Model, Optimizer, ReLU, Sequential
-from nnc.nn.training import Listener
+from nnc.nn.training.training import Listener
 
 Array = NDArray[np.generic]
 # What makes the layer for so many outputs.

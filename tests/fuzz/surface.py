@@ -28,7 +28,10 @@ from nnc.core import command, device, dtype, exchange, replacement, serialize, s
 from nnc.core.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
-from nnc.nn import data, files, initializers, metrics
+from nnc.nn import data
+from nnc.nn.files import files
+from nnc.nn.layers import initializers
+from nnc.nn.optimization import metrics
 from nnc.ops.elementwise.pointwise import EXP, RELU
 from nnc.ops.operators import OPERATORS
 from nnc.symbolic import passes, text

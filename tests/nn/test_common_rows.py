@@ -13,7 +13,7 @@ from nnc import nn
 from nnc.core.dtype import F64
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, ShapeError
-from nnc.nn import initializers
+from nnc.nn.layers import initializers
 
 Array = NDArray[np.float64]
 RANDOM = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from nnc.core.dispatch import DISPATCHER
 from nnc.core.dtype import BF16, DType
 from nnc.core.spec import Blocked
 from nnc.core.storage import Storage
-from nnc.nn import steps
+from nnc.nn.steps import steps
 from nnc.planning import faults
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")

@@ -13,8 +13,8 @@ from nnc.core.dtype import I32
 from nnc.core.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, NotFiniteError, UsageError
 from nnc.nn import Layer, Model, Scope, UpTo, generate, stream
-from nnc.nn.layer import T
 from nnc.nn.layers.embedding import broadcast_rows
+from nnc.nn.layers.layer import T
 from nnc.nn.zoo import GPT, LLaMA
 from nnc.nn.zoo.language import sines_of
 from nnc.ops import add, cumsum

@@ -13,7 +13,7 @@ import onnx
 from nnc import nn, ops
 from nnc.errors import ArgumentError, BackendError, ShapeError, UsageError
 from nnc.nn.data import load as load_data
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.onnx import OnnxLayer, load, read, save
 from onnx import helper
 

@@ -15,7 +15,7 @@ from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I64, DType, dtype_of
 from nnc.core.spec import TensorSpec, spec
 from nnc.errors import BackendError, UsageError
-from nnc.nn.layer import Input, Layer
+from nnc.nn.layers.layer import Input, Layer
 from nnc.nn.zoo import network
 from nnc.nn.zoo.diffusion import DiffusionUNet
 from nnc.nn.zoo.language import BERT, GPT, EncoderDecoder, LLaMA, gru_language_model

@@ -1,6 +1,6 @@
 """L5: models made of layers, trained, evaluated, saved and used."""
 
-from nnc.nn.callbacks import (
+from nnc.nn.callbacks.callbacks import (
     BestCheckpoints,
     CSVLog,
     EarlyStopping,
@@ -10,15 +10,16 @@ from nnc.nn.callbacks import (
     ReduceOnPlateau,
     StopOnNaN,
 )
-from nnc.nn.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
-from nnc.nn.combine import Concatenate, Parallel, Residual, Sequential
-from nnc.nn.evaluation import dynamic_evaluate
-from nnc.nn.event_files import TensorBoardLog
-from nnc.nn.frozen_generation import FrozenGeneration
-from nnc.nn.functional import Functional, Lambda
+from nnc.nn.callbacks.event_files import TensorBoardLog
+from nnc.nn.callbacks.progress_bar import ProgressBar
+from nnc.nn.callbacks.rate_finder import RateSweep, find_rate
+from nnc.nn.files.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
+from nnc.nn.files.model_spec import load_model, save_model
+from nnc.nn.files.pretrained import HUGGING_FACE, NameRule, load_pretrained
+from nnc.nn.files.torch_names import load_torch_state_dict, torch_state_dict
 from nnc.nn.generation import generate, stream
-from nnc.nn.initialized import Initialized
-from nnc.nn.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
+from nnc.nn.inference.frozen_generation import FrozenGeneration
+from nnc.nn.inference.quantization_report import QuantizationReport
 from nnc.nn.layers import (
     ELU,
     GELU,
@@ -70,10 +71,17 @@ from nnc.nn.layers import (
     TransformerBlock,
     Upsample,
 )
-from nnc.nn.load_report import LoadReport
-from nnc.nn.lora import LoRA
-from nnc.nn.loss_scale import LossScale
-from nnc.nn.losses import (
+from nnc.nn.layers.combine import Concatenate, Parallel, Residual, Sequential
+from nnc.nn.layers.functional import Functional, Lambda
+from nnc.nn.layers.initialized import Initialized
+from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
+from nnc.nn.layers.lora import LoRA
+from nnc.nn.layers.recomputed import Recomputed
+from nnc.nn.model.evaluation import dynamic_evaluate
+from nnc.nn.model.load_report import LoadReport
+from nnc.nn.model.model import Evaluation, Model
+from nnc.nn.optimization.loss_scale import LossScale
+from nnc.nn.optimization.losses import (
     CTC,
     BinaryCrossEntropy,
     CosineLoss,
@@ -91,11 +99,8 @@ from nnc.nn.losses import (
     SoftmaxCrossEntropy,
     Weighted,
 )
-from nnc.nn.metrics import METRICS, Metric, top_k
-from nnc.nn.model import Evaluation, Model
-from nnc.nn.model_memory import ModelMemory
-from nnc.nn.model_spec import load_model, save_model
-from nnc.nn.optimizers import (
+from nnc.nn.optimization.metrics import METRICS, Metric, top_k
+from nnc.nn.optimization.optimizers import (
     SGD,
     Adadelta,
     Adagrad,
@@ -109,12 +114,7 @@ from nnc.nn.optimizers import (
     PerParameter,
     RMSProp,
 )
-from nnc.nn.pretrained import HUGGING_FACE, NameRule, load_pretrained
-from nnc.nn.progress_bar import ProgressBar
-from nnc.nn.quantization_report import QuantizationReport
-from nnc.nn.rate_finder import RateSweep, find_rate
-from nnc.nn.recomputed import Recomputed
-from nnc.nn.schedules import (
+from nnc.nn.optimization.schedules import (
     Constant,
     Cosine,
     CosineRestarts,
@@ -127,9 +127,9 @@ from nnc.nn.schedules import (
     StepDecay,
     Warmup,
 )
-from nnc.nn.torch_names import load_torch_state_dict, torch_state_dict
-from nnc.nn.training import Callback, History, Progress, Run
-from nnc.nn.training_page import TrainingPage
+from nnc.nn.steps.model_memory import ModelMemory
+from nnc.nn.training.training import Callback, History, Progress, Run
+from nnc.nn.training.training_page import TrainingPage
 
 __all__ = [
     "dynamic_evaluate",

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Size, checked, shown
 from nnc.core.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
-from nnc.nn.frozen_generation import FrozenGeneration
-from nnc.nn.model import Model
-from nnc.nn.next_token import Part, TokenChoice, log_softmax_of
-from nnc.nn.steps import ModelStep
+from nnc.nn.inference.frozen_generation import FrozenGeneration
+from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
+from nnc.nn.model.model import Model
+from nnc.nn.steps.steps import ModelStep
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
 Scores: TypeAlias = NDArray[np.float64]

@@ -24,7 +24,7 @@ from nnc.core.spec import TensorSpec
 from nnc.core.storage import give_back_free_memory
 from nnc.core.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
-from nnc.nn.quantization_report import QuantizationReport, measure_quantization, relative_error
+from nnc.nn.inference.quantization_report import QuantizationReport, measure_quantization, relative_error
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode

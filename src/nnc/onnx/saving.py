@@ -21,8 +21,8 @@ import numpy as np
 import onnx
 from nnc.core.replacement import Chunk, write_atomically
 from nnc.errors import BackendError, UsageError
-from nnc.nn.layer import Scope
-from nnc.nn.model import Model
+from nnc.nn.layers.layer import Scope
+from nnc.nn.model.model import Model
 from nnc.onnx.exporter import BATCHES, IR_VERSION, OPSET, ExportOperand, OnnxWriter, number_of
 from nnc.onnx.exports import EXPORTS
 from nnc.onnx.file import TWINS

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from nnc import ops
 from nnc.core.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
-from nnc.nn.initializers import Initializer, he_uniform, zeros
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.initializers import Initializer, he_uniform, zeros
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.onnx.file import GraphPart, OnnxFile
 from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown

@@ -17,7 +17,7 @@ from nnc.errors import DataError
 from nnc.nn import Dense, Evaluation, Model, PointwiseLoss, Sequential, Tanh
 from nnc.nn.data import Batch, BatchState
 from nnc.nn.data.batches import epoch_order
-from nnc.nn.layer import T
+from nnc.nn.layers.layer import T
 from nnc.ops import (
     add,
     affine,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from nnc.arguments import Finite, checked
 from nnc.errors import ShapeError
-from nnc.nn.initializers import constant
-from nnc.nn.layer import Layer, Scope, T
 from nnc.nn.layers.embedding import broadcast_rows
+from nnc.nn.layers.initializers import constant
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import (
     abs,
     add,

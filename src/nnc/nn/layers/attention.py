@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
 from nnc.core.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
-from nnc.nn.layer import Layer, MultiLayer, Scope, T, require_rank
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense
+from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T, require_rank
 from nnc.nn.layers.normalization import LayerNorm, RMSNorm
 from nnc.nn.layers.random import Dropout
 from nnc.ops import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from nnc.arguments import Count, checked
 from nnc.errors import ShapeError
-from nnc.nn.initializers import he_uniform, zeros
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.initializers import he_uniform, zeros
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import gemm
 
 

@@ -10,8 +10,8 @@ from nnc.arguments import Count, checked
 from nnc.core.dtype import F32, DType
 from nnc.core.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
-from nnc.nn.initializers import Values, draw
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.initializers import Values, draw
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
 
 DEVIATION = 0.02

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from nnc.arguments import Count, Rate, checked
 from nnc.errors import ShapeError
-from nnc.nn.initializers import ones, zeros
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.initializers import ones, zeros
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import group_norm, instance_norm, layer_norm, rms_norm
 
 

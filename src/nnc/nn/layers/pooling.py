@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from nnc.arguments import Count, Size, checked
 from nnc.errors import ShapeError
-from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.nn.layers.convolution import as_row
+from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, average_pool, max_pool, reduce_mean, reshape, window_of
 
 

@@ -25,8 +25,8 @@ from nnc.arguments import Count, Share, checked
 from nnc.core.command import Command
 from nnc.core.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
-from nnc.nn.initializers import glorot_uniform, zeros
-from nnc.nn.layer import MultiLayer, Scope, T, require_rank
+from nnc.nn.layers.initializers import glorot_uniform, zeros
+from nnc.nn.layers.layer import MultiLayer, Scope, T, require_rank
 from nnc.ops import (
     RecurrentWeights,
     add,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nnc.arguments import Size, checked
-from nnc.nn.layer import Layer, Scope, T
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
 
 

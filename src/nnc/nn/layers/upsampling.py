@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nnc.arguments import Count, Size, checked
-from nnc.nn.initializers import he_uniform, zeros
-from nnc.nn.layer import Layer, Scope, T, require_rank
+from nnc.nn.layers.initializers import he_uniform, zeros
+from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import convolution_transpose, upsample, window_of
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnc.nn.combine import Concatenate, Residual, Sequential
-from nnc.nn.layer import Layer
 from nnc.nn.layers import BatchNorm, Clamp, Convolution, Dense, GlobalAveragePool, MaxPool, ReLU
+from nnc.nn.layers.combine import Concatenate, Residual, Sequential
+from nnc.nn.layers.layer import Layer
 
 # (squeeze, expand) per fire module; None is a pooling layer.
 FIRES = (None, (16, 64), (16, 64), None, (32, 128), (32, 128), None, (48, 192), (48, 192), (64, 256), (64, 256))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnc.nn.combine import Concatenate, Sequential
-from nnc.nn.layer import Layer
 from nnc.nn.layers import AveragePool, BatchNorm, Convolution, Dense, GlobalAveragePool, Identity, MaxPool, ReLU
+from nnc.nn.layers.combine import Concatenate, Sequential
+from nnc.nn.layers.layer import Layer
 
 GROWTH = 32
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnc.nn.layer import Layer, MultiLayer, Scope, T
 from nnc.nn.layers import Convolution, Dense, Dropout, GroupNorm, SiLU, Upsample
+from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.ops import add, affine, broadcast_to, concatenate, cos, exp, multiply, reshape, sin
 from nnc.ops import scaled_dot_product_attention as attention
 from nnc.ops.movement.generate import arange_like

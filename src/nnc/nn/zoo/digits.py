@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnc.nn.combine import Sequential
 from nnc.nn.layers import AveragePool, Convolution, Dense, Flatten, MaxPool, ReLU, Tanh
+from nnc.nn.layers.combine import Sequential
 
 
 def digits_network() -> Sequential:

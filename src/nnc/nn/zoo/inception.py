@@ -5,9 +5,9 @@ As in torchvision the widest branch has 3 × 3 filters, and pooling keeps what d
 
 from __future__ import annotations
 
-from nnc.nn.combine import Concatenate, Sequential
-from nnc.nn.layer import Layer
 from nnc.nn.layers import BatchNorm, Convolution, Dense, GlobalAveragePool, MaxPool, ReLU
+from nnc.nn.layers.combine import Concatenate, Sequential
+from nnc.nn.layers.layer import Layer
 
 # Filters of 1 × 1; 1 × 1 before 3 × 3; 1 × 1 before the wide ones; 1 × 1 behind the pooling. None is a pooling layer.
 MODULES = (

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
 from nnc.core.dtype import F32
 from nnc.errors import ArityError
-from nnc.nn.combine import Sequential
-from nnc.nn.layer import Layer, MultiLayer, Scope, T
 from nnc.nn.layers import (
     GRU,
     LSTM,
@@ -25,7 +23,9 @@ from nnc.nn.layers import (
     Tanh,
     TransformerBlock,
 )
+from nnc.nn.layers.combine import Sequential
 from nnc.nn.layers.embedding import broadcast_rows, normal
+from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.ops import add, affine, concatenate, cos, gemm, index_select, reshape, rotary_angles, sin, slice_axis
 from nnc.ops.movement.generate import arange_like
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.nn.combine import Residual, Sequential
-from nnc.nn.layer import Layer, Scope, T
 from nnc.nn.layers import (
     BatchNorm,
     Convolution,
@@ -17,6 +15,8 @@ from nnc.nn.layers import (
     Sigmoid,
     SiLU,
 )
+from nnc.nn.layers.combine import Residual, Sequential
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import broadcast_to, multiply, reduce_mean, reshape
 
 # (kernel, hidden channels, channels, squeezed, Hardswish, stride)

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from nnc.core.dtype import F32, I32, DType
 from nnc.core.spec import Shape
 from nnc.errors import AttributeValueError
-from nnc.nn.layer import Input, Layer
-from nnc.nn.losses import Loss, MeanSquaredError
-from nnc.nn.model import Model
-from nnc.nn.optimizers import Optimizer
+from nnc.nn.layers.layer import Input, Layer
+from nnc.nn.model.model import Model
+from nnc.nn.optimization.losses import Loss, MeanSquaredError
+from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.zoo.compact import mobilenet_v2, squeezenet
 from nnc.nn.zoo.densenet import densenet121, densenet201
 from nnc.nn.zoo.diffusion import DiffusionUNet

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnc.nn.combine import Residual, Sequential
-from nnc.nn.layer import Layer
 from nnc.nn.layers import AveragePool, BatchNorm, Convolution, Dense, GlobalAveragePool, MaxPool, PadChannels, ReLU
+from nnc.nn.layers.combine import Residual, Sequential
+from nnc.nn.layers.layer import Layer
 
 
 def resnet18(classes: int = 1000) -> Sequential:

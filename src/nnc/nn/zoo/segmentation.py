@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnc.nn.combine import Concatenate, Sequential
 from nnc.nn.layers import BatchNorm, Convolution, ConvolutionTranspose, Identity, MaxPool, ReLU
+from nnc.nn.layers.combine import Concatenate, Sequential
 
 
 def unet(classes: int = 2, width: int = 64, depth: int = 4) -> Sequential:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.nn.combine import Concatenate, Sequential
-from nnc.nn.layer import Layer, Scope, T
 from nnc.nn.layers import BatchNorm, Convolution, Dense, GlobalAveragePool, MaxPool, ReLU
+from nnc.nn.layers.combine import Concatenate, Sequential
+from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import concatenate, reshape, slice_axis, transpose
 
 # (channels, units) of each stage, at width 1.

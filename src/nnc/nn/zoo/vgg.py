@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnc.nn.combine import Sequential
-from nnc.nn.layer import Layer
 from nnc.nn.layers import Convolution, Dense, Flatten, MaxPool, ReLU
+from nnc.nn.layers.combine import Sequential
+from nnc.nn.layers.layer import Layer
 
 
 def vgg16(classes: int = 1000) -> Sequential:

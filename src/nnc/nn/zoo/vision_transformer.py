@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.arguments import Count, Positive, checked
-from nnc.nn.layer import Layer, Scope, T, require_rank
 from nnc.nn.layers import Convolution, Dense, LayerNorm, PositionEmbedding, TransformerBlock
 from nnc.nn.layers.embedding import broadcast_rows, normal
+from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import concatenate, reshape, slice_axis
 
 

@@ -1,0 +1,104 @@
+"""Models and named arrays in safetensors files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import overload
+
+from nnc.arguments import checked
+from nnc.core.replacement import reason_of
+from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.tensor import Tensor
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import tensor
+from nnc.dynamic.tree import LEAF, Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import FormatError, UsageError
+from nnc.nn.model.model import Model
+
+# What such files are called in their folders.
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def save(path: Path | str, values: Model | Tree) -> None:
+    """Write a model's parameters and statistics, or arrays and variables nested in containers, by their paths.
+
+    `{"layer": {"weight": w}}` has the path `layer.weight`. The old file stays until the new one is whole.
+    """
+    if isinstance(values, Model):
+        save_tensors(path, values.tensors())
+        return
+    leaves, structure = flatten(values)
+    names = list(structure.paths())
+    if structure == LEAF or len(set(names)) < len(names):
+        got = "one value without a name" if structure == LEAF else "two values of one path"
+        raise UsageError("save", got=got, need="a model, or arrays by name", fix="save a dictionary of arrays")
+    save_tensors(path, {name: _tensor_of(leaf) for name, leaf in zip(names, leaves, strict=True)})
+
+
+@overload
+def load(path: Path | str) -> dict[str, Variable]: ...
+@overload
+def load(path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ...) -> Model: ...
+def load(
+    path: Path | str, model: Model | None = None, *, strict: bool = True, rename: Mapping[str, str] | None = None
+) -> dict[str, Variable] | Model:
+    """The tensors of a file by path, mapped into memory; or the model, with its tensors set to those of the file.
+
+    The file may be an index of several (`model.safetensors.index.json`), or the folder of either.
+
+    FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
+    Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
+    """
+    found = mapped_tensors(path)
+    if model is None:
+        return {name: tensor(one, share=True) for name, one in found.items()}
+    model.load_state_dict({name: one.numpy() for name, one in found.items()}, strict=strict, rename=rename)
+    return model
+
+
+@checked
+def mapped_tensors(path: Path | str) -> Mapping[str, Tensor]:
+    """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
+    place = Path(path)
+    if place.is_dir():
+        place = next((place / name for name in (WHOLE, INDEX) if (place / name).exists()), place / WHOLE)
+    if place.suffix != ".json":
+        return load_tensors(place).tensors
+    files: dict[str, list[str]] = {}
+    for name, file in _index(place).items():
+        files.setdefault(file, []).append(name)
+    found: dict[str, Tensor] = {}
+    for file, names in files.items():
+        tensors = load_tensors(place.parent / file).tensors
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise FormatError(str(place.parent / file), got=f"no {missing[0]}", need="the tensors that the index names")
+        found.update((name, tensors[name]) for name in names)
+    return found
+
+
+def _index(place: Path) -> dict[str, str]:
+    """The file of each tensor, all of them beside the index."""
+    try:
+        match json.loads(place.read_text(encoding="utf-8")):
+            case {"weight_map": dict(files)} if all(isinstance(one, str) for one in files.values()):
+                outside = next((file for file in files.values() if Path(file).name != file), None)
+                if outside is None:
+                    return files
+                raise FormatError(str(place), got=f"the file {outside!r}", need="names of files beside the index")
+    except OSError as error:
+        raise FormatError(str(place), got=reason_of(error), need="an index of safetensors files") from None
+    except (ValueError, RecursionError):
+        pass
+    raise FormatError(str(place), got="no map of weights", need="an index of safetensors files")
+
+
+def _tensor_of(value: Tree) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, ArrayOperand):
+        return value.tensor if isinstance(value, Variable) else Tensor.from_numpy(value.numpy())
+    return Tensor.from_numpy(value)

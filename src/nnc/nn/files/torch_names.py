@@ -1,0 +1,117 @@
+"""Tensors of a model under PyTorch's names and in its layouts, both ways.
+
+    Dense                 weight[in, out]                      weight[out, in]
+    Convolution           weight[h, w, in, out]                weight[out, in, h, w]
+    Convolution1D         weight[steps, in, out]               weight[out, in, steps]
+    ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]
+    BatchNorm             running_variance                     running_var
+    RNN, GRU, LSTM        0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
+                          0.bias, 0.state_bias (GRU)           bias_ih_l0, bias_hh_l0; their sum where there is one
+                          0.reverse.bias                       bias_ih_l0_reverse
+
+Paths are those of the model (`body.0.weight`); attention has four dense layers, query, key, value and output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.arguments import checked
+from nnc.core.tensor import as_array
+from nnc.errors import FormatError
+from nnc.nn.model.load_report import LoadReport
+from nnc.nn.model.model import Model
+
+Array = NDArray[np.generic]
+
+# By the class of the layer and the name of the tensor: its axes in PyTorch's order.
+AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
+    {
+        ("Dense", "weight"): (1, 0),
+        ("Convolution", "weight"): (3, 2, 0, 1),
+        ("Convolution1D", "weight"): (2, 1, 0),
+        ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
+        **{(kind, name): (1, 0) for kind in ("RNN", "GRU", "LSTM") for name in ("input_weight", "state_weight")},
+    }
+)
+NAMES: Mapping[tuple[str, str], str] = MappingProxyType({("BatchNorm", "running_variance"): "running_var"})
+# What PyTorch counts and nothing here reads.
+COUNTED = "num_batches_tracked"
+RECURRENT = {
+    "input_weight": "weight_ih_l",
+    "state_weight": "weight_hh_l",
+    "bias": "bias_ih_l",
+    "state_bias": "bias_hh_l",
+}
+
+
+@checked
+def torch_state_dict(model: Model) -> dict[str, Array]:
+    """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers."""
+    found: dict[str, Array] = {}
+    for path, array in model.state_dict().items():
+        name = _theirs(model, path)
+        found[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
+        if "bias_ih_l" in name:
+            found.setdefault(name.replace("bias_ih_l", "bias_hh_l"), np.zeros_like(found[name]))
+    return found
+
+
+@checked
+def load_torch_state_dict(
+    model: Model, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+) -> LoadReport:
+    """Set the model's tensors from a PyTorch state dictionary; errors and the report are in the model's own paths.
+
+    Torch tensors are taken by way of `__array__` (on the CPU, detached); `rename` is that of `Model.load_state_dict`.
+    """
+    arrays = _renamed(values, rename or {})
+    paths = {_theirs(model, path): path for path in model.specs}
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        summed = "bias_hh_l" in name and name not in paths
+        if name.endswith(COUNTED) or (summed and name.replace("bias_hh_l", "bias_ih_l") in paths):
+            continue
+        path = paths.get(name, name)
+        axes = _axes(model, path, array.ndim)
+        beside = name.replace("bias_ih_l", "bias_hh_l")
+        other = arrays.get(beside) if beside not in paths and "bias_ih_l" in name else None
+        whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
+        found[path] = whole.transpose(np.argsort(axes))
+    return model.load_state_dict(found, strict=strict)
+
+
+def _renamed(values: Mapping[str, ArrayLike], rules: Mapping[str, str]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name, value in values.items():
+        for pattern, replacement in rules.items():
+            name = re.sub(pattern, replacement, name)
+        if name in arrays:
+            raise FormatError("state", got=f"two tensors of name {name}", need="a name for each")
+        arrays[name] = as_array(value)
+    return arrays
+
+
+def _theirs(model: Model, path: str) -> str:
+    """PyTorch's name of a tensor."""
+    owner = model.specs[path].owner
+    place, _, name = path.rpartition(".")
+    if owner in ("RNN", "GRU", "LSTM"):
+        reverse = "_reverse" if place.rpartition(".")[2] == "reverse" else ""
+        place, _, layer = place.removesuffix(".reverse").rpartition(".")
+        name = f"{RECURRENT[name]}{layer}{reverse}"
+    else:
+        name = NAMES.get((owner, name), name)
+    return f"{place}.{name}" if place else name
+
+
+def _axes(model: Model, path: str, rank: int) -> tuple[int, ...]:
+    """Our axes in PyTorch's order; as they are where the shape would not fit anyway."""
+    spec = model.specs.get(path)
+    axes = () if spec is None else AXES.get((spec.owner, path.rpartition(".")[2]), ())
+    return axes if len(axes) == rank else tuple(range(rank))

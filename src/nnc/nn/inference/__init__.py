@@ -1,0 +1,1 @@
+"""Inference: frozen generation, quantization."""

@@ -1,0 +1,161 @@
+"""Generation with weights of its own, as kernels want them: in blocks, 8 or 16 bits, one copy for all its programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from nnc.arguments import Count, checked
+from nnc.core.dtype import DType
+from nnc.core.spec import Blocked, TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.nn.steps.model_memory import ModelMemory
+from nnc.nn.steps.open_sizes import OpenSizes
+from nnc.nn.steps.programs import ModelPrograms
+from nnc.nn.steps.steps import Freezing, FrozenGraph, ModelStep, StepBuilder
+from nnc.symbolic import Symbol, compile
+from nnc.symbolic.passes import Pass, QuantizationMode, simplify, takes_blocks, wished_blocks
+
+R = TypeVar("R")
+
+# What these make of weights depends on how many tokens a program reads.
+FOLDING = (Pass.BATCH_NORM, Pass.FROZEN_BATCH_NORM)
+# A prompt of so many tokens says, beside a single token, which values of weights are kept.
+USUAL_PROMPT = 256
+
+
+class FrozenGeneration:
+    """What `generate` and `stream` need of a model, with the weights that it had when this was made.
+
+    Made by `Model.freeze_generation`. Whatever happens to the model later does not reach it, and it does not hold the
+    model: who drops that has the memory of these weights alone. Any thread may generate; copies and pickles take the
+    weights along.
+    """
+
+    def __init__(
+        self,
+        builder: StepBuilder,
+        outputs: tuple[TensorSpec, ...],
+        precision: DType | None,
+        weights: Mapping[str, Tensor],
+    ) -> None:
+        self.inputs, self.open, self.outputs = builder.inputs, builder.open, outputs
+        self._builder, self._precision, self._weights = builder, precision, dict(weights)
+        self._start()
+
+    def _start(self) -> None:
+        self._sizes = OpenSizes(
+            self.inputs, self.open, self._builder.losses, lambda length: self.outputs, lambda: self._builder
+        )
+        self._programs = ModelPrograms(
+            lambda: self._builder, lambda kind: self._weights, self._sizes, self._precision, None, {}
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in ("_sizes", "_programs")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    def __repr__(self) -> str:
+        mode = self._builder.freezing.quantization if self._builder.freezing else None
+        quantized = f", quantize={mode!r}" if mode else ""
+        return f"FrozenGeneration({self.nbytes:,} bytes of weights{quantized})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(tensor.spec.nbytes for tensor in self._weights.values())
+
+    def cache_obstacle(self) -> str:
+        """None: each token reads itself and what is kept of earlier ones."""
+        return ""
+
+    def generation_step(self, batch: int, length: int, steps: int, caches: dict[str, Tensor]) -> ModelStep:
+        """As `Model.generation_step`, over these weights."""
+        return self._programs.over(self._sizes.generation_key(batch, length, steps), self._weights, caches)
+
+    def exclusively(self, work: Callable[[], R]) -> R:
+        """What `work` gives; no other thread runs a step of this meanwhile."""
+        return self._programs.arena.runs.exclusively(work)
+
+    def between_updates(self, subject: str, work: Callable[[], R]) -> R:
+        """The same: nothing updates these weights."""
+        return self.exclusively(work)
+
+    @checked
+    def memory(self, batch: Count, length: Count | None = None) -> ModelMemory:
+        """The bytes of generation in `batch` rows with room for `length` tokens; see `Model.memory`."""
+        program = self._programs.plan(self._sizes.generation_key(batch, length or 0))
+        compiled = program.step.compiled
+        caches = sum(one.spec.nbytes for one in program.caches.values())
+        return ModelMemory(
+            compiled.memory(), self.nbytes, 0, 0, compiled.budget, program.precision, cache=caches,
+            kept_bytes=self._programs.kept.nbytes, arena=self._programs.arena.nbytes,
+        )  # fmt: skip
+
+
+def freeze_generation(
+    builder: StepBuilder,
+    tensors: Mapping[str, Tensor],
+    outputs: tuple[TensorSpec, ...],
+    precision: DType | None,
+    sizes: tuple[int, int],
+    quantize: QuantizationMode | None,
+) -> FrozenGeneration:
+    """The generation of a model of these tensors, for batches of about `sizes[0]` rows of `sizes[1]` tokens.
+
+    They have the values that the program of a token reads, and that of a prompt: in blocks where one of them
+    wants that, and both take them.
+    """
+    batch, capacity = sizes
+    passes = tuple(one for one in builder.passes if one not in FOLDING)
+    builder = replace(builder, freezing=Freezing(quantize), passes=passes)
+    graphs = [
+        builder.frozen_generation(batch, steps, capacity, precision) for steps in (1, min(capacity, USUAL_PROMPT))
+    ]
+    blocks = _shared_blocks(graphs, builder.backend)
+    weights: dict[str, Tensor] = {}
+    for made in graphs:
+        made.put_in_blocks(blocks)
+        _compute(made, tensors, weights, builder)
+    return FrozenGeneration(replace(builder, freezing=Freezing(quantize, blocks)), outputs, precision, weights)
+
+
+def _shared_blocks(graphs: list[FrozenGraph], backend: str) -> dict[str, Blocked]:
+    """By the names of values: what the first graph with a wish wants them in, and all that read them take."""
+    named = [made.names() for made in graphs]
+    found: dict[str, Blocked] = {}
+    for made, names in zip(graphs, named, strict=True):
+        wishes = wished_blocks(made.graph, made.wanted, made.fixed, backend)
+        for name, symbol in names.items():
+            if symbol in wishes and name not in found:
+                readers = [(one.graph, own[name]) for one, own in zip(graphs, named, strict=True) if name in own]
+                if all(takes_blocks(graph, reading, wishes[symbol], backend) for graph, reading in readers):
+                    found[name] = wishes[symbol]
+    return found
+
+
+def _compute(
+    made: FrozenGraph, tensors: Mapping[str, Tensor], weights: dict[str, Tensor], builder: StepBuilder
+) -> None:
+    """Add to `weights` the values that a graph reads, of those that are not there."""
+    before, read = made.before, frozenset(made.read)
+    missing = {name: symbol for name, symbol in made.names().items() if symbol in read and name not in weights}
+    own = {name: Tensor.empty(symbol.spec, "frozen weight") for name, symbol in missing.items()}
+    bind: dict[Symbol, Tensor] = {}
+    for name, symbol in missing.items():
+        if symbol in before.results:
+            bind[before.results[symbol]] = own[name]
+        else:
+            own[name].copy_from(tensors[name])
+    if bind:
+        simplify(before.graph, tuple(bind), builder.passes, backend=builder.backend)
+        given = {before.parameters[symbol]: tensors[path] for path, symbol in made.given.items()}
+        compile(
+            before.graph, tuple(bind), given=given, bind=bind, backend=builder.backend,
+            deterministic=builder.deterministic,
+        ).run()  # fmt: skip
+    weights |= own

@@ -1,0 +1,111 @@
+"""Layers made of layers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from nnc.arguments import shown
+from nnc.errors import ArgumentError, AttributeValueError
+from nnc.nn.layers.layer import Layer, Scope, T
+from nnc.ops import add, concatenate, sum_of
+
+
+class LayerParts(Layer):
+    """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
+
+    __slots__ = ("parts",)
+    stands_by_class: ClassVar[bool] = False
+
+    def __init__(self, *layers: Layer, **named: Layer) -> None:
+        numbered = ((str(position), layer) for position, layer in enumerate(layers))
+        self.parts: tuple[tuple[str, Layer], ...] = (*numbered, *named.items())
+        for name, layer in self.parts:
+            if not isinstance(layer, Layer):
+                raise _no_layer(type(self).__name__, name, layer)
+
+    def replaced(self, path: str, layer: Layer) -> Self:
+        """The same with another layer at `path`, such as a new head: `net.replaced("head", Dense(3))`.
+
+        >>> from nnc.nn.layers import Dense
+        >>> Sequential(body=Sequential(Dense(2)), head=Dense(9)).replaced("body.0", Dense(3))
+        Sequential(body=Sequential(0=Dense(units=3, bias=True)), head=Dense(units=9, bias=True))
+        """
+        name, _, rest = path.partition(".")
+        parts = dict(self.parts)
+        if name not in parts or (rest and not isinstance(parts[name], LayerParts)):
+            raise ArgumentError("replaced", got=f"path={path!r}", need=f"a path of one of {', '.join(parts)}")
+        inner = parts[name]
+        parts[name] = inner.replaced(rest, layer) if rest and isinstance(inner, LayerParts) else layer
+        made = type(self).__new__(type(self))
+        LayerParts.__init__(made, **parts)
+        return made
+
+    def _branches(self, scope: Scope[T], x: T) -> list[T]:
+        """Each part applied to `x`; AttributeValueError when there is none."""
+        if not self.parts:
+            raise AttributeValueError(type(self).__name__, got="no layers", need="at least one")
+        return [layer.build(scope.inside(name), x) for name, layer in self.parts]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
+
+
+class Sequential(LayerParts):
+    """Layers one after another. Names come from keywords, or are positions: `0`, `1`, …
+
+    >>> from nnc.nn.layers import Dense, ReLU
+    >>> [name for name, _ in Sequential(Dense(8), ReLU(), head=Dense(2)).parts]
+    ['0', '1', 'head']
+    """
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply all layers in order."""
+        for name, layer in self.parts:
+            x = layer.build(scope.inside(name), x)
+        return x
+
+
+class Parallel(LayerParts):
+    """y = sum of part(x) over the parts."""
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply all layers to `x` and add up."""
+        return sum_of(*self._branches(scope, x))
+
+
+class Concatenate(LayerParts):
+    """y = part(x) for each part, side by side on the last axis.
+
+    >>> from nnc.nn.layers import Dense, Identity
+    >>> Concatenate(Identity(), new=Dense(8))
+    Concatenate(0=Identity(), new=Dense(units=8, bias=True))
+    """
+
+    __slots__ = ()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply all layers to `x` and put the results side by side."""
+        return concatenate(self._branches(scope, x), -1)
+
+
+class Residual(LayerParts):
+    """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016)."""
+
+    __slots__ = ()
+
+    def __init__(self, body: Layer, shortcut: Layer | None = None) -> None:
+        super().__init__(body=body, **({} if shortcut is None else {"shortcut": shortcut}))
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply the body and the shortcut and add them."""
+        body, *shortcut = self._branches(scope, x)
+        return add(body, shortcut[0] if shortcut else x)
+
+
+def _no_layer(subject: str, name: str, value: object) -> ArgumentError:
+    fix = f"make one of it: {value.__name__}(…)" if isinstance(value, type) else ""
+    return ArgumentError(subject, got=f"{name}={shown(value)}", need="layers", fix=fix)

@@ -1,0 +1,96 @@
+"""Low-rank adaptation: dense layers of a network learn a product of two narrow matrices beside weights that stay.
+
+y = x · weight + bias + (alpha / rank) · x · lora_a[in, rank] · lora_b[rank, out]     (Hu et al. 2022)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.arguments import Count, Positive, checked
+from nnc.core.tensor import as_array
+from nnc.errors import FormatError, UsageError
+from nnc.nn.layers.initializers import he_uniform, zeros
+from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T
+from nnc.ops import add, affine, gemm
+
+Array = NDArray[np.generic]
+ADDED = ("lora_a", "lora_b")
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class LoRA(MultiLayer):
+    """`layer` with an adapter on each dense layer whose path fits a pattern (as file names do); all else is frozen.
+
+    `LoRA(net, ("*.query", "*.value"))` adapts those products of attention. Paths are seen from the layer itself, with
+    `lora_a` and `lora_b` beside each adapted `weight`; adapters begin as nothing, and they alone are trained.
+    """
+
+    layer: Layer
+    patterns: tuple[str, ...]
+    rank: Count = 8
+    alpha: Positive = 16.0
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply the layer; UsageError for a pattern that no dense layer fits."""
+        fitting: set[str] = set()
+        dense: list[str] = []
+
+        def frozen(parameter: ParameterSpec) -> T:
+            return scope.resolve(replace(parameter, trainable=False))
+
+        def adapted(place: Scope[T], x: T, y: T) -> T:
+            before, y = y, scope.adapt(place, x, y)
+            path = place.path.removeprefix(scope.path).removeprefix(".")
+            fits = [pattern for pattern in self.patterns if fnmatchcase(path, pattern)]
+            fitting.update(fits)
+            dense.append(path)
+            if fits and y is not before:
+                raise UsageError("LoRA", got=f"an adapter within an adapter of {path}", need="one for each dense layer")
+            return self._beside(replace(place, resolve=scope.resolve), x, y) if fits else y
+
+        outputs = self.layer.build_many(replace(scope, resolve=frozen, adapt=adapted), inputs)
+        left = [pattern for pattern in self.patterns if pattern not in fitting]
+        if left or not self.patterns:
+            got = f"pattern {left[0]!r}" if left else "no patterns"
+            raise UsageError(
+                "LoRA", got=got, need=f"one that fits a dense layer: {', '.join(dense) or 'none is there'}"
+            )
+        return outputs
+
+    def adapters(self, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        """The adapters alone, to be saved: `nnc.save(path, lora.adapters(model.state_dict()))`.
+
+        They are loaded into a model of the same layer with `strict=False`.
+        """
+        return {path: as_array(value) for path, value in state.items() if path.rpartition(".")[2] in ADDED}
+
+    def merged(self, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        """A state of `layer` itself, where each adapter is added to its weight."""
+        arrays = {path: as_array(value) for path, value in state.items()}
+        found = {path: array for path, array in arrays.items() if path.rpartition(".")[2] not in ADDED}
+        for path, a in arrays.items():
+            place, _, name = path.rpartition(".")
+            if name == "lora_a":
+                prefix = f"{place}." if place else ""
+                if f"{prefix}lora_b" not in arrays or f"{prefix}weight" not in arrays:
+                    raise FormatError(
+                        "merged", got=f"{path} alone", need=f"{prefix}lora_b and {prefix}weight beside it"
+                    )
+                weight, b = arrays[f"{prefix}weight"], arrays[f"{prefix}lora_b"]
+                product = a.astype(np.float64) @ b.astype(np.float64)
+                found[f"{prefix}weight"] = (weight.astype(np.float64) + self.alpha / self.rank * product).astype(
+                    weight.dtype
+                )
+        return found
+
+    def _beside(self, place: Scope[T], x: T, y: T) -> T:
+        a = place.parameter("lora_a", (x.shape[-1], self.rank), x, he_uniform)
+        b = place.parameter("lora_b", (self.rank, y.shape[-1]), x, zeros)
+        return add(y, affine(gemm(gemm(x, a), b), self.alpha / self.rank))

@@ -1,0 +1,375 @@
+"""Optimizers as users name them: a command and the rate that steers it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Self, TypeAlias
+
+from nnc.arguments import Count, Positive, Rate, Share, checked
+from nnc.core.command import AnyCommand, Command
+from nnc.core.origin import caller_origin
+from nnc.core.spec import TensorSpec
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, ArityError, AttributeValueError
+from nnc.nn.optimization.schedules import Constant, RateSchedule
+from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
+from nnc.ops.optimizer import optimizer as ops
+from nnc.symbolic.minimization import steering_dtype
+
+# Tensors beside the parameters, by path and name, and the number of updates under `step`.
+State: TypeAlias = dict[str, ArrayOperand]
+
+
+class Optimizer(ABC):
+    """How parameters follow their gradients."""
+
+    __slots__ = ()
+
+    rate: float | RateSchedule
+
+    @abstractmethod
+    def command(self) -> AnyCommand:
+        """The command applied to each parameter."""
+
+    def at(self, path: str) -> Optimizer | None:
+        """The optimizer of the parameter at `path`; None for one that stays as it is."""
+        return self
+
+    def at_rate(self, rate: float | RateSchedule) -> Self:
+        """The same with another rate."""
+        return replace(self, rate=rate)  # type: ignore[type-var]  # all optimizers are dataclasses
+
+    def without(self, *patterns: str) -> PerParameter:
+        """The same for all parameters but those whose paths fit a pattern (as file names do): they stay as they are.
+
+        >>> SGD().without("encoder.*").at("encoder.0.weight") is None
+        True
+        """
+        return PerParameter(self, tuple((pattern, None) for pattern in patterns))
+
+    def rate_name(self, path: str) -> str:
+        """The name, among `scalars`, of the rate for the parameter at `path`."""
+        return "rate"
+
+    def scalars(self, step: int) -> dict[str, float]:
+        """Values of the command's scalar inputs at update `step` (1 at the first)."""
+        schedule = self.rate if isinstance(self.rate, RateSchedule) else Constant(self.rate)
+        rate = schedule.rate(step)
+        if not 0.0 <= rate < math.inf:
+            raise ArgumentError(type(schedule).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0")
+        values = {"rate": rate, "step": float(step)}
+        return {name: values[name] for name in ops.SCALAR_NAMES[self.command().op]}
+
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the state tensors kept per parameter."""
+        return ops.STATE_NAMES[self.command().op]
+
+    # ---- eager and compiled functions
+
+    def init(self, parameters: Tree) -> State:
+        """The state before the first update of these parameters: how many updates there were, and zeros for each."""
+        state: State = {}
+        for path, parameter in _by_path(parameters).items():
+            state.setdefault("step", _number(parameter, 0.0))
+            state.update((name, fill_like(parameter, 0.0)) for name in self._state_of(path))
+        return state
+
+    def update(
+        self, parameters: Tree, gradients: Tree, state: State, *, rate: float | ArrayOperand | None = None
+    ) -> tuple[Tree, State]:
+        """(new parameters, new state) after one update; the old ones keep their values.
+
+        Parameters and gradients are arrays or variables, nested alike in tuples, lists and dictionaries; paths are the
+        keys and positions that lead to them. What is computed is not recorded, and a leaf follows a leaf. `rate` takes
+        the place of the optimizer's own, as where a schedule's value comes into a compiled function as an array.
+        """
+        olds, slopes = _by_path(parameters), _by_path(gradients)
+        states = {path: self._state_of(path) for path in olds}
+        if not olds:
+            return parameters, state
+        missing = olds.keys() ^ slopes.keys() or {"step", *chain(*states.values())} - state.keys()
+        if missing:
+            got, need = f"no {sorted(missing)[0]!r}", "a gradient and a state for each parameter"
+            raise ArityError("update", got=got, need=need, fix="make the state with init()", origin=caller_origin())
+        following = {**state, "step": state["step"] + 1}
+        news = []
+        for path, old in olds.items():
+            optimizer = self.at(path)
+            new = old
+            if optimizer is not None:
+                scalars = optimizer._steering(old, following["step"], rate)
+                inputs = (slopes[path], old, *(state[name] for name in states[path]), *scalars)
+                new, *renewed = old.renewed(optimizer.command(), inputs)
+                following.update(zip(states[path], renewed, strict=True))
+            news.append(new)
+        return flatten(parameters)[1].unflatten(news), following
+
+    def _state_of(self, path: str) -> tuple[str, ...]:
+        """Where the state of the parameter at `path` stands among all."""
+        optimizer = self.at(path)
+        return () if optimizer is None else tuple(_joined(path, name) for name in optimizer.state_names())
+
+    def _steering(
+        self, parameter: ArrayOperand, step: ArrayOperand, rate: float | ArrayOperand | None
+    ) -> list[ArrayOperand]:
+        """The scalar inputs of the command."""
+        if rate is None and isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
+            raise AttributeValueError(
+                "update",
+                got=f"the schedule {self.rate} in a compiled function",
+                need="a rate that does not depend on the step, which only a run knows",
+                fix="give rate= as an array argument",
+                origin=caller_origin(),
+            )
+        number = 1 if not isinstance(step, Variable) else int(step)
+        chosen = self.scalars(number)["rate"] if rate is None else rate
+        values = {"rate": chosen, "step": step}
+        return [_number(parameter, values[name]) for name in ops.SCALAR_NAMES[self.command().op]]
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class SGD(Optimizer):
+    """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
+
+    rate: Rate | RateSchedule = 0.01
+    momentum: Share = 0.9
+    decay: Rate = 0.0
+    nesterov: bool = False
+
+    def command(self) -> AnyCommand:
+        """The sgd command, or gradient_descent, which keeps no state."""
+        if not self.momentum:
+            return Command(ops.GRADIENT_DESCENT, ops.GradientDescentAttrs(self.decay))
+        return Command(ops.SGD, ops.SGDAttrs(self.momentum, 0.0, self.decay, self.nesterov))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adam(Optimizer):
+    """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015).
+
+    With `amsgrad` the largest v so far takes the place of v (Reddi et al. 2018), as in PyTorch and Keras.
+    """
+
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
+    decoupled: bool = False
+    amsgrad: bool = False
+
+    def command(self) -> AnyCommand:
+        """The adam or the amsgrad command."""
+        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled)
+        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class AdamW(Optimizer):
+    """Adam whose decay acts on the parameter itself: w' = w - rate · (m̂ / (√v̂ + ε) + decay · w) (Loshchilov 2019)."""
+
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.01
+    amsgrad: bool = False
+
+    def command(self) -> AnyCommand:
+        """The adam or the amsgrad command, decoupled."""
+        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, decoupled=True)
+        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Lamb(Optimizer):
+    """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w, for large batches (You et al. 2020)."""
+
+    rate: Rate | RateSchedule = 1e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-6
+    decay: Rate = 0.01
+
+    def command(self) -> AnyCommand:
+        """The lamb command."""
+        return Command(ops.LAMB, ops.LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class RMSProp(Optimizer):
+    """v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m', s = g + decay · w."""
+
+    rate: Rate | RateSchedule = 1e-3
+    alpha: Share = 0.99
+    momentum: Share = 0.0
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The rmsprop command."""
+        return Command(ops.RMSPROP, ops.RMSPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adagrad(Optimizer):
+    """v' = v + s²;  w' = w - rate · s / (√v' + ε), s = g + decay · w (Duchi et al. 2011)."""
+
+    rate: Rate | RateSchedule = 0.01
+    epsilon: Positive = 1e-10
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The adagrad command."""
+        return Command(ops.ADAGRAD, ops.AdagradAttrs(self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adadelta(Optimizer):
+    """w' = w - rate · d, d = √(u + ε) / √(v' + ε) · s: steps as large as those before (Zeiler 2012)."""
+
+    rate: Rate | RateSchedule = 1.0
+    rho: Share = 0.9
+    epsilon: Positive = 1e-6
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The adadelta command."""
+        return Command(ops.ADADELTA, ops.AdadeltaAttrs(self.rho, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Adamax(Optimizer):
+    """w' = w - rate · m̂ / u', u' = max(β₂ u, |s| + ε): Adam by the largest slope (Kingma & Ba 2015)."""
+
+    rate: Rate | RateSchedule = 2e-3
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The adamax command."""
+        return Command(ops.ADAMAX, ops.AdamaxAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Muon(Optimizer):
+    """w' = w - rate · (√max(1, out / in) · orthogonal(momentum) + decay · w), for matrices (Jordan et al. 2024).
+
+    Biases and norms take another one: `PerParameter(AdamW(), (("*.weight", Muon()),))`. The reference backend does it.
+    """
+
+    rate: Rate | RateSchedule = 1e-3
+    momentum: Share = 0.95
+    decay: Rate = 0.1
+    nesterov: bool = True
+    iterations: Count = 5
+
+    def command(self) -> AnyCommand:
+        """The muon command."""
+        return Command(ops.MUON, ops.MuonAttrs(self.momentum, self.decay, self.nesterov, self.iterations))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Lion(Optimizer):
+    """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
+
+    rate: Rate | RateSchedule = 1e-4
+    beta1: Share = 0.9
+    beta2: Share = 0.99
+    decay: Rate = 0.0
+
+    def command(self) -> AnyCommand:
+        """The lion command."""
+        return Command(ops.LION, ops.LionAttrs(self.beta1, self.beta2, self.decay))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class PerParameter(Optimizer):
+    """The first rule whose pattern fits a parameter's path (as file names do) says its optimizer, else `default` does.
+
+    An optimizer of None leaves the parameter as it is. Each rule has a rate of its own.
+
+    >>> PerParameter(AdamW(), (("*.bias", AdamW(decay=0.0)),)).at("hidden.bias")
+    AdamW(rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-08, decay=0.0, amsgrad=False)
+    """
+
+    default: Optimizer
+    rules: tuple[tuple[str, Optimizer | None], ...]
+
+    @property
+    def rate(self) -> float | RateSchedule:  # type: ignore[override]  # the default's, which nobody sets here
+        """The rate of parameters that no rule fits."""
+        return self.default.rate
+
+    def at_rate(self, rate: float | RateSchedule) -> Self:
+        """The same with another rate where no rule fits."""
+        return replace(self, default=self.default.at_rate(rate))
+
+    def without(self, *patterns: str) -> PerParameter:
+        """The same, where these patterns come before the rules."""
+        return replace(self, rules=(*((pattern, None) for pattern in patterns), *self.rules))
+
+    def command(self) -> AnyCommand:
+        """The command of parameters that no rule fits."""
+        return self.default.command()
+
+    def at(self, path: str) -> Optimizer | None:
+        """The optimizer of the first rule that fits."""
+        rule = self._rule(path)
+        return self.default if rule is None else rule[1]
+
+    def rate_name(self, path: str) -> str:
+        """`rate`, or that of the rule, by its pattern."""
+        rule = self._rule(path)
+        return "rate" if rule is None else f"rate.{rule[0]}"
+
+    def scalars(self, step: int) -> dict[str, float]:
+        """The default's, the step where some optimizer reads it, and the rate of each rule."""
+        values = self.default.scalars(step)
+        for pattern, optimizer in self.rules:
+            if optimizer is not None:
+                found = optimizer.scalars(step)
+                values[f"rate.{pattern}"] = found.pop("rate")
+                values.update(found)
+        return values
+
+    def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:
+        return next((rule for rule in self.rules if fnmatchcase(path, rule[0])), None)
+
+
+def _by_path(tree: Tree) -> dict[str, ArrayOperand]:
+    """The leaves as operands, by path."""
+    leaves, structure = flatten(tree)
+    return dict(zip(structure.paths(), map(as_operand, leaves), strict=True))
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _number(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
+    """A scalar input of an optimizer's command beside this parameter."""
+    dtype = steering_dtype(parameter.dtype)
+    if isinstance(value, ArrayOperand):
+        return value if value.dtype is dtype else value.astype(dtype)
+    return parameter.apply(Command(FILL, FillAttrs(float(value), TensorSpec((), dtype))), ())[0]

@@ -1,0 +1,1 @@
+"""Compiled steps of a model: their graphs, sizes, programs and memory."""

@@ -1,0 +1,131 @@
+"""The tensors of a model: parameters, statistics and what training keeps beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnc.core.dtype import I64, DType
+from nnc.core.forking import fork_safe_rlock
+from nnc.core.spec import TensorSpec
+from nnc.core.tensor import Tensor
+from nnc.nn.layers.initializers import generator_for
+from nnc.nn.layers.layer import ParameterSpec
+from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.steps.steps import DRAWS, GRADIENT, SCALE, SHARE, TRAINING, optimizers_of
+from nnc.symbolic.minimization import steering_dtype
+
+
+class ModelTensors:
+    """Tensors by group and name. A group is made when it is first asked for, once, whichever thread asks.
+
+    Parameters and statistics are those of `specs` and start from `seed`; what training keeps starts from zero.
+    """
+
+    def __init__(self, seed: int, dtype: DType) -> None:
+        self.specs: dict[str, ParameterSpec] = {}
+        self._seed = seed
+        self._steering = TensorSpec((), steering_dtype(dtype))
+        self._groups: dict[str, dict[str, Tensor]] = {}
+        self._making = fork_safe_rlock()
+
+    def copy(self) -> ModelTensors:
+        """The same values in memory of its own."""
+        # Another thread may make a group meanwhile.
+        made = dict(self._groups)
+        groups = {name: {path: one.clone() for path, one in group.items()} for name, group in made.items()}
+        return self._with(groups)
+
+    def share(self) -> ModelTensors:
+        """The same parameters and statistics; what training keeps is made anew."""
+        return self._with({"parameters": self.parameters, "statistics": self.statistics})
+
+    def _with(self, groups: dict[str, dict[str, Tensor]]) -> ModelTensors:
+        copied = ModelTensors.__new__(ModelTensors)
+        copied.__setstate__({**self.__getstate__(), "specs": dict(self.specs), "_groups": groups})
+        return copied
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_making"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._making = fork_safe_rlock()
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The tensors that are trained, by path."""
+        return self._group("parameters", lambda: self._first_values(trainable=True))
+
+    @property
+    def statistics(self) -> dict[str, Tensor]:
+        """The tensors that layers renew in training, by path."""
+        return self._group("statistics", lambda: self._first_values(trainable=False))
+
+    @property
+    def draws(self) -> Tensor:
+        """The counter that random layers draw by."""
+        return self._group(DRAWS, lambda: {DRAWS: Tensor.zeros(TensorSpec((), I64))})[DRAWS]
+
+    @property
+    def share_of_each(self) -> Tensor:
+        """What sums over examples are multiplied with to be means."""
+        return self._group(SHARE, lambda: {SHARE: Tensor.zeros(self._steering)})[SHARE]
+
+    @property
+    def loss_scale(self) -> Tensor:
+        """What the loss is multiplied with."""
+        return self._group(SCALE, lambda: {SCALE: Tensor.zeros(self._steering)})[SCALE]
+
+    def states(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        """The optimizer's tensors, by path and name."""
+        specs = self.state_specs(optimizer)
+        return self._group("states", lambda: {name: Tensor.zeros(spec) for name, spec in specs.items()})
+
+    def scalars(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        """The numbers that steer the optimizer, by name."""
+        return self._group("scalars", lambda: {name: Tensor.zeros(self._steering) for name in optimizer.scalars(1)})
+
+    def gradients(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        """Sums of the gradients that no update followed yet, by path."""
+        paths = optimizers_of(optimizer, self.specs)
+        return self._group("gradients", lambda: {path: Tensor.zeros(self.specs[path].spec) for path in paths})
+
+    def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
+        """The optimizer's state for each parameter."""
+        return {
+            f"{path}.{name}": self.specs[path].spec
+            for path, one in optimizers_of(optimizer, self.specs).items()
+            for name in one.state_names()
+        }
+
+    def homes(self, kind: str, optimizer: Optimizer) -> dict[str, Tensor]:
+        """The tensors that a step of this kind reads and renews, by name."""
+        homes, family = self.parameters | self.statistics, kind.partition("+")[0]
+        if family in TRAINING:
+            homes[DRAWS], homes[SCALE] = self.draws, self.loss_scale
+        if family in ("train", "apply"):
+            homes |= self.states(optimizer) | self.scalars(optimizer)
+        if family in ("backward", "apply"):
+            homes |= {f"{GRADIENT}{path}": tensor for path, tensor in self.gradients(optimizer).items()}
+            homes[SHARE] = self.share_of_each
+        return homes
+
+    def forget(self, group: str) -> None:
+        """Make this group anew when it is next asked for."""
+        self._groups.pop(group, None)
+
+    def _group(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        if name not in self._groups:
+            with self._making:
+                if name not in self._groups:
+                    self._groups[name] = make()
+        return self._groups[name]
+
+    def _first_values(self, *, trainable: bool) -> dict[str, Tensor]:
+        return {path: self._first(row) for path, row in self.specs.items() if row.trainable is trainable}
+
+    def _first(self, parameter: ParameterSpec) -> Tensor:
+        # The memory first: there is a typed error when the machine has not that much.
+        tensor = Tensor.empty(parameter.spec, "parameter")
+        parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
+        return tensor

@@ -1,0 +1,1 @@
+"""Training: epochs over batches."""

@@ -1,0 +1,63 @@
+"""What `fit` draws batches from: arrays, data sets, batches and any iterable of pairs, looked at before the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnc.core.tensor import Tensor
+from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
+from nnc.nn.data.data_set import Columns
+from nnc.nn.steps.open_sizes import OpenSizes, one_or_all
+from nnc.nn.steps.steps import Values
+from nnc.nn.training.training import Passes
+
+Data: TypeAlias = BatchSource | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
+Validation: TypeAlias = DataFrame | DataSet | Examples | tuple[Values, Values]
+FIT_FORMS = "fit(batches), fit(frame), fit(data_set, batch_size=…), fit(inputs, targets, batch_size=…) or fit(pairs)"
+
+
+def source_of(
+    sizes: OpenSizes, data: Data, targets: Values | None, batch_size: int | None, seed: int
+) -> BatchSource | Passes:
+    """Where batches come from: of examples, in an order by `seed`."""
+    if isinstance(data, DataSet | Examples):
+        if targets is not None:
+            raise UsageError("fit", got="a data set beside targets", need="one source", fix=FIT_FORMS)
+        _checked(sizes, "fit", data.inputs, data.labels)
+        return Batches(data, batch_size or 32, seed=seed)
+    if targets is not None and not isinstance(data, BatchSource):
+        examples = _checked(sizes, "fit", cast("Values", data), targets)
+        return Batches(Examples("arrays", *examples), batch_size or 32, seed=seed)
+    if isinstance(data, np.ndarray | Tensor) or not isinstance(data, BatchSource | Iterable):
+        raise ArgumentError("fit", got="target=None", need="a target for each example", fix=FIT_FORMS)
+    if not (targets is None and batch_size is None):
+        raise UsageError("fit", got="batches beside targets or a batch size", need="one source", fix=FIT_FORMS)
+    if isinstance(data, Batches):
+        _checked(sizes, "fit", data.examples.inputs, data.examples.labels)
+    if isinstance(data, BatchSource):
+        return data
+    return Passes(cast("Iterable[tuple[Values, Values]]", data))
+
+
+def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Values] | None:
+    """Inputs and targets."""
+    if data is None:
+        return None
+    if isinstance(data, DataFrame):
+        data = data.in_memory()
+    inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
+    found = _checked(sizes, "validation_data", inputs, targets)
+    if not len(found[0][0] if isinstance(found[0], tuple) else found[0]):
+        raise DataError("validation_data", got="no examples", need="at least one: a mean is over something")
+    return found
+
+
+def _checked(sizes: OpenSizes, subject: str, inputs: Values, targets: Values) -> tuple[Columns, Columns]:
+    rules, _ = sizes.rules_for(subject, inputs)
+    examples, labels = rules.checked_examples(subject, inputs, targets)
+    return one_or_all(examples), one_or_all(labels)

@@ -1,0 +1,253 @@
+"""Every optimizer trains a model, keeps the state it says, and refuses options without sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import nn
+from nnc.dynamic import DynamicGraph
+from nnc.errors import ArityError, AttributeValueError, ShapeError, UsageError
+from nnc.nn import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Dense,
+    Lamb,
+    Lion,
+    MeanSquaredError,
+    Model,
+    Muon,
+    Optimizer,
+    PerParameter,
+    RMSProp,
+    Sequential,
+    Tanh,
+)
+from nnc.nn.optimization.schedules import Constant
+
+OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
+    (SGD(0.1), ("momentum",)),
+    (SGD(0.1, momentum=0.0, decay=1e-4), ()),
+    (SGD(0.1, nesterov=True, decay=1e-4), ("momentum",)),
+    (Adam(0.02), ("moment", "variance")),
+    (Adam(0.02, amsgrad=True), ("moment", "variance", "top")),
+    (AdamW(0.02), ("moment", "variance")),
+    (AdamW(0.02, amsgrad=True), ("moment", "variance", "top")),
+    (Lamb(0.02), ("moment", "variance")),
+    (RMSProp(0.01, momentum=0.5), ("moment", "variance")),
+    (Adagrad(0.1), ("variance",)),
+    (Lion(0.01), ("moment",)),
+    (Adadelta(10.0), ("variance", "delta")),
+    (Adamax(0.05), ("moment", "top")),
+)
+
+
+@pytest.mark.parametrize(("optimizer", "states"), OPTIMIZERS, ids=[repr(row[0]) for row in OPTIMIZERS])
+def test_a_model_learns(optimizer: Optimizer, states: tuple[str, ...]) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((32, 4)).astype(np.float32)
+    labels = (x[:, 0] > x[:, 1]).astype(np.int32)
+    model = Model(Sequential(Dense(8), Tanh(), Dense(2)), (4,), optimizer=optimizer)
+    assert optimizer.state_names() == states
+    assert set(model.states) == {f"{path}.{state}" for path in model.parameters for state in states}
+    first, _ = model.train_on_batch(x, labels)
+    for _ in range(40):
+        last, _ = model.train_on_batch(x, labels)
+    assert last < 0.6 * first
+
+
+BAD: tuple[Callable[[], Optimizer], ...] = (
+    lambda: SGD(momentum=1.0),
+    lambda: Adam(beta1=1.0),
+    lambda: Adam(epsilon=0.0),
+    lambda: AdamW(beta2=-0.1),
+    lambda: AdamW(decay=-1.0),
+    lambda: Lamb(beta1=1.5),
+    lambda: RMSProp(alpha=1.0),
+    lambda: RMSProp(epsilon=float("nan")),
+    lambda: Adagrad(epsilon=0.0),
+    lambda: Lion(decay=-0.1),
+)
+
+
+@pytest.mark.parametrize("make", BAD)
+def test_refusals(make: Callable[[], Optimizer]) -> None:
+    with pytest.raises(AttributeValueError, match="need"):
+        make()
+
+
+def halves() -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((32, 4)).astype(np.float32)
+    return x, (x[:, 0] > x[:, 1]).astype(np.int32)
+
+
+def test_parameters_have_optimizers_of_their_own() -> None:
+    """Biases decay not, the first layer is frozen, and the second layer's weight has a rate of its own."""
+    x, labels = halves()
+    plain, slow = AdamW(0.01, decay=0.5), SGD(Constant(1e-3), momentum=0.5)
+    optimizer = PerParameter(plain, (("0.*", None), ("*.bias", AdamW(0.01, decay=0.0)), ("2.weight", slow)))
+    model = Model(Sequential(Dense(8), Tanh(), Dense(2), Dense(2)), (4,), optimizer=optimizer)
+    assert optimizer.state_names() == ("moment", "variance")
+    assert {name.rpartition(".")[0] for name in model.states} == {"2.weight", "2.bias", "3.weight", "3.bias"}
+    assert [name for name in model.states if name.startswith("2.weight")] == ["2.weight.momentum"]
+    assert optimizer.scalars(3) == {"rate": 0.01, "step": 3.0, "rate.*.bias": 0.01, "rate.2.weight": 1e-3}
+    before = model.state_dict()
+    first, _ = model.train_on_batch(x, labels)
+    moved = model.state_dict()["2.weight"] - before["2.weight"]
+    np.testing.assert_allclose(moved, -1e-3 * model.states["2.weight.momentum"].numpy(), atol=1e-7)
+    for _ in range(40):
+        last, _ = model.train_on_batch(x, labels)
+    assert last < first
+    after = model.state_dict()
+    assert [path for path in before if np.array_equal(before[path], after[path])] == ["0.weight", "0.bias"]
+
+
+def test_an_update_follows_no_longer_gradient_than_allowed() -> None:
+    x, labels = halves()
+    optimizer = SGD(1.0, momentum=0.0)
+    steps = []
+    for limit in (None, 0.01):
+        model = Model(Sequential(Dense(8), Tanh(), Dense(2)), (4,), optimizer=optimizer, clip_norm=limit)
+        before = model.state_dict()
+        model.train_on_batch(x, labels)
+        after = model.state_dict()
+        steps.append(np.concatenate([(after[path] - before[path]).ravel() for path in before]))
+    free, clipped = steps
+    assert np.linalg.norm(free) > 0.1
+    np.testing.assert_allclose(clipped, free * 0.01 / np.linalg.norm(free), rtol=1e-3, atol=1e-6)
+
+
+# ---- eager and compiled functions
+
+EAGER = [
+    nn.SGD(0.125, momentum=0.5),
+    nn.SGD(0.125, momentum=0.0, decay=0.25),
+    nn.Adam(0.125),
+    nn.Adam(0.125, amsgrad=True),
+    nn.AdamW(0.125),
+    nn.Lamb(0.125),
+    nn.RMSProp(0.125, momentum=0.5),
+    nn.Adagrad(0.125),
+    nn.Lion(0.125),
+    nn.Adam(nn.Cosine(0.25, 4)),
+    nn.PerParameter(nn.Adam(0.125), (("*bias", nn.SGD(0.5)), ("1.weight", None))),
+]
+
+
+def small_model(optimizer: nn.Optimizer) -> nn.Model:
+    """Two layers without a nonlinearity: with small whole numbers their first gradients are exact in any order."""
+    layer = nn.Sequential(nn.Dense(4), nn.Dense(2))
+    model = nn.Model(layer, (3,), optimizer=optimizer, loss=nn.MeanSquaredError())
+    generator = np.random.default_rng(0)
+    values = {path: generator.integers(-2, 3, tensor.shape) * 0.5 for path, tensor in model.tensors().items()}
+    model.load_state_dict(values)
+    return model
+
+
+@pytest.mark.parametrize("optimizer", EAGER, ids=repr)
+def test_eager_updates_have_the_bits_of_a_model(optimizer: nn.Optimizer) -> None:
+    """Gradients are the model's here; they go by the same commands through the same states."""
+    model = small_model(optimizer)
+    inputs, target = np.float32([[1, 2, -1], [0, 1, 1]]), np.zeros((2, 2), np.float32)
+    parameters = {path: nnc.variable(tensor) for path, tensor in model.parameters.items()}
+    state = optimizer.init(parameters)
+    graph = DynamicGraph()
+    for _ in range(4):
+        leaves = {path: graph.variable(tensor) for path, tensor in model.parameters.items()}
+        loss = model.loss.build(model.apply(graph.constant(inputs), leaves), graph.constant(target))
+        gradients = dict(zip(leaves, graph.backward([loss], list(leaves.values())), strict=True))
+        held = {path: np.array(one) for path, one in parameters.items()}
+        parameters, state = optimizer.update(parameters, {path: one.detach() for path, one in gradients.items()}, state)
+        model.train_on_batch(inputs, target)
+        for path, tensor in model.parameters.items():
+            np.testing.assert_allclose(parameters[path], tensor.numpy(), rtol=1e-6, atol=1e-7)
+            assert parameters[path].key is not None
+            assert np.array_equal(held[path], parameters[path]) == (optimizer.at(path) is None)
+
+
+@pytest.mark.parametrize("optimizer", EAGER, ids=repr)
+def test_one_eager_update_has_the_very_bits_of_a_model(optimizer: nn.Optimizer) -> None:
+    model = small_model(optimizer)
+    inputs, target = np.float32([[1, 2, -1], [0, 1, 1]]), np.zeros((2, 2), np.float32)
+
+    def loss(parameters: dict[str, nnc.Variable]) -> nnc.Variable:
+        return model.loss.build(model.apply(nnc.tensor(inputs), parameters), nnc.tensor(target))
+
+    parameters = {path: nnc.tensor(tensor) for path, tensor in model.parameters.items()}
+    state = optimizer.init(parameters)
+    parameters, state = optimizer.update(parameters, nnc.grad(loss)(parameters), state)
+    model.train_on_batch(inputs, target)
+    for path, tensor in model.parameters.items():
+        np.testing.assert_array_equal(parameters[path], tensor.numpy())
+    for name, tensor in model.states.items():
+        np.testing.assert_array_equal(state[name], tensor.numpy())
+    assert state["step"].item() == 1.0
+
+
+def test_parameters_may_be_nested_or_one_array() -> None:
+    optimizer, one = nn.SGD(0.5, momentum=0.0), np.float32([1.0, 2.0])
+    new, state = optimizer.update(one, one, optimizer.init(one))
+    np.testing.assert_array_equal(new, one / 2)
+    nested = {"a": [one, (one,)]}
+    new, state = optimizer.update(nested, nested, optimizer.init(nested))
+    np.testing.assert_array_equal(new["a"][1][0], one / 2)
+    assert list(nn.Adam().init(nested)) == ["step", "a.0.moment", "a.0.variance", "a.1.0.moment", "a.1.0.variance"]
+    assert optimizer.update({}, {}, optimizer.init({})) == ({}, {})
+    assert isinstance(state["step"], nnc.Variable)
+
+
+def test_what_is_missing_for_an_update_is_named() -> None:
+    optimizer, one = nn.Adam(), np.float32([1.0])
+    with pytest.raises(ArityError, match=r"no 'b'.*init\(\)"):
+        optimizer.update({"a": one}, {"a": one, "b": one}, optimizer.init({"a": one}))
+    with pytest.raises(ArityError, match="no 'b.moment'"):
+        optimizer.update({"a": one, "b": one}, {"a": one, "b": one}, optimizer.init({"a": one}))
+
+
+def test_a_schedule_needs_the_step_or_gives_its_rate_from_outside() -> None:
+    schedule, one = nn.Cosine(0.5, 10), np.float32([1.0])
+    optimizer = nn.SGD(schedule, momentum=0.0)
+    state = optimizer.init(one)
+    with pytest.raises(AttributeValueError, match="rate="):
+        nnc.compile(optimizer.update)(one, one, state)
+    step = nnc.compile(lambda *given, rate: optimizer.update(*given, rate=rate))
+    new, state = step(one, one, state, rate=np.float32(schedule.rate(1)))
+    assert new.item() == 0.5
+    assert step.recorded == 1
+
+
+def test_muon_has_the_matrices_and_another_optimizer_the_rest() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((32, 6)).astype(np.float32)
+    y = x @ random.standard_normal((6, 4)).astype(np.float32)
+    optimizer = PerParameter(AdamW(0.01), (("*.weight", Muon(0.05, decay=0.0)),))
+    model = Model(Sequential(Dense(16), Tanh(), Dense(4)), (6,), loss=MeanSquaredError(), optimizer=optimizer)
+    losses = [model.train_on_batch(x, y)[0] for _ in range(40)]
+    assert losses[-1] < 0.2 * losses[0]
+    with pytest.raises(ShapeError, match="a matrix.*PerParameter"):
+        Model(Dense(4), (6,), loss=MeanSquaredError(), optimizer=Muon()).train_on_batch(x, y)
+
+
+def test_parameters_are_frozen_and_thawed_between_sums_of_gradients() -> None:
+    x = np.ones((4, 3), np.float32)
+    net = nn.Sequential(body=nn.Dense(2), head=nn.Dense(1))
+    model = nn.Model(net, (3,), loss=nn.MeanSquaredError(), optimizer=nn.SGD(0.1).without("body.*"))
+    before = model.state_dict()
+    model.backward(x, x[:, 0])
+    model.apply_gradients()
+    assert (model.state_dict()["body.weight"] == before["body.weight"]).all()
+    model.backward(x, x[:, 0])
+    model.optimizer = nn.SGD(0.1)
+    with pytest.raises(UsageError, match="a call of backward before"):
+        model.apply_gradients()
+    model.backward(x, x[:, 0])
+    model.apply_gradients()
+    assert (model.state_dict()["body.weight"] != before["body.weight"]).any()

@@ -1,0 +1,247 @@
+"""Open sizes: few programs for many sizes, results as those of exact ones, and a reason where that cannot be."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnc import nn, ops
+from nnc.core.dtype import BOOL, I32
+from nnc.errors import MemoryLimitError, ShapeError
+from nnc.nn.data import Batches, Examples
+from nnc.nn.steps import padding
+from nnc.nn.steps.padding import padded_size
+from nnc.nn.steps.programs import ModelPrograms
+from nnc.nn.zoo import BERT, GPT, lstm_language_model
+from nnc.ops.operand import T
+
+RANDOM = np.random.default_rng(0)
+
+
+def plain(**options: object) -> nn.Model:
+    layer = nn.Sequential(nn.Dense(8), nn.ReLU(), nn.Dropout(0.2), nn.LayerNorm(), nn.Dense(3))
+    return nn.Model(layer, (4,), optimizer=nn.SGD(0.1), seed=2, **options)  # type: ignore[arg-type]  # by name
+
+
+def language(layer: nn.Layer | None = None, most: int = 64) -> nn.Model:
+    return nn.Model(layer or GPT(11, most, 8, 1, 2), (nn.UpTo(most),), input_dtype=I32, optimizer=nn.SGD(0.1), seed=2)
+
+
+def batch(count: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(count)
+    return generator.standard_normal((count, 4)).astype(np.float32), generator.integers(0, 3, count)
+
+
+def tokens(count: int, steps: int) -> np.ndarray:
+    return np.random.default_rng(steps).integers(0, 11, (count, steps))
+
+
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on every size is compiled as it is."""
+    monkeypatch.setattr("nnc.nn.steps.programs.EXACT", 10**6)
+
+
+def test_programs_of_400_batch_sizes_and_100_lengths_are_eight_at_most() -> None:
+    net, sizes = plain(backend="reference"), [3, 400, *range(1, 401)]
+    for kind in ("train", "evaluate", "predict"):
+        assert len({net._programs.fitting(kind, size, 0) for size in sizes}) <= 8
+    net = language(most=128)
+    assert len({net._programs.fitting("train", 4, length) for length in [3, 100, *range(1, 101)]}) <= 8
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded, whole = plain(backend=backend, clip_norm=1.0), plain(backend=backend, clip_norm=1.0)
+    sizes = (7, 9, 3, 17, 1, 20)
+    found = [padded.train_on_batch(*batch(size)) for size in sizes]
+    assert {key[:2] for key in padded._programs.kept._table} == {
+        ("train", 7),
+        ("train", 9),
+        ("train+padded", 16),
+        ("train+padded", 32),
+    }
+    exact(monkeypatch)
+    wanted = [whole.train_on_batch(*batch(size)) for size in sizes]
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    for path, tensor in whole.parameters.items():
+        np.testing.assert_allclose(padded.parameters[path].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_evaluation_metrics_and_predictions_are_those_of_exact_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    padded, whole = plain(), plain()
+    sizes = (7, 9, 3, 17)
+    found = [padded.evaluate(*batch(size), metrics=["accuracy", "cross_entropy"]) for size in sizes]
+    outputs = [padded.predict(batch(size)[0]) for size in sizes]
+    exact(monkeypatch)
+    for size, one, output in zip(sizes, found, outputs, strict=True):
+        wanted = whole.evaluate(*batch(size), metrics=["accuracy", "cross_entropy"])
+        assert (one.score, one.count) == (wanted.score, wanted.count)
+        assert one.loss == pytest.approx(wanted.loss, rel=1e-5)
+        assert one.metrics == pytest.approx(wanted.metrics, rel=1e-5)
+        np.testing.assert_allclose(output, whole.predict(batch(size)[0]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [None, lstm_language_model(11, 8)], ids=["gpt", "lstm"])
+def test_lengths_are_open_where_no_step_sees_a_later_one(
+    layer: nn.Layer | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    padded, whole = language(layer), language(layer)
+    assert padded.padding() == padded.padding("predict") == ""
+    sizes = [(2, 5), (2, 6), (3, 9)]
+    found = [padded.train_on_batch(tokens(*size), tokens(*size)) for size in sizes]
+    outputs = [padded.predict(tokens(*size)) for size in sizes]
+    assert [output.shape for output in outputs] == [(*size, 11) for size in sizes]
+    exact(monkeypatch)
+    wanted = [whole.train_on_batch(tokens(*size), tokens(*size)) for size in sizes]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    for size, output in zip(sizes, outputs, strict=True):
+        np.testing.assert_allclose(output, whole.predict(tokens(*size)), rtol=1e-3, atol=1e-5)
+
+
+def last_step(x: T) -> T:
+    return ops.reshape(ops.slice_axis(x, 1, x.shape[1] - 1, x.shape[1]), (x.shape[0], 4))
+
+
+REASONS = [
+    (nn.Sequential(nn.Dense(4), nn.BatchNorm()), (4,), "train", "1.batch_norm"),
+    (nn.TransformerBlock(2), (nn.UpTo(32), 4), "predict", "attention lets rows reach each other"),
+    (nn.Lambda(lambda x: ops.softmax(ops.transpose(x, (1, 0)))), (4,), "predict", "softmax"),
+    (nn.Lambda(lambda x: ops.subtract(x, ops.reduce_mean(x, (0,), keepdims=True))), (4,), "predict", "reduce_mean"),
+    (nn.Lambda(lambda x: ops.flip(x, (0,))), (4,), "predict", "flip"),
+    (nn.Lambda(lambda x: ops.reduce_mean(x, (1,))), (nn.UpTo(32), 4), "train", "reduce_mean"),
+    (nn.Lambda(last_step), (nn.UpTo(9), 4), "train", "takes one row"),
+    (nn.Lambda(lambda x: ops.affine(x, 1.0 / x.shape[1])), (nn.UpTo(9), 4), "train", "attributes of Lambda.affine"),
+    (nn.Lambda(lambda x: ops.sort(x, 0)[0] if x.shape[0] > 6 else x), (4,), "predict", "depends on the size"),
+    (nn.Convolution(2), (nn.UpTo(16), 8, 1), "train", "convolution"),
+    (nn.LSTM(2), (nn.UpTo(4), 8), "train", "at most 4 sizes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "shape", "kind", "told"), REASONS, ids=[row[3] for row in REASONS])
+def test_where_padding_would_reach_others_the_reason_is_told(
+    layer: nn.Layer, shape: tuple[int, ...], kind: str, told: str
+) -> None:
+    net = nn.Model(layer, shape, loss=nn.MeanSquaredError())
+    assert told in net.padding(kind)
+
+
+def test_batch_norm_learns_on_exact_batches_and_predicts_on_padded_ones() -> None:
+    layer = nn.Sequential(nn.Dense(4), nn.BatchNorm())
+    net = nn.Model(layer, (4,), backend="reference")
+    for size in (2, 3, 4, 5):
+        net.train_on_batch(*batch(size))
+        net.predict(batch(size)[0])
+    assert {key for key in net._programs.kept._table if key[0] == "train"} == {
+        ("train", size, 0) for size in (2, 3, 4, 5)
+    }
+    assert {key[1] for key in net._programs.kept._table if key[0] == "predict"} == {2, 3, 16}
+
+
+def test_encoders_take_lengths_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = language(BERT(11, 32, 8, 1, 2), 32)
+    for steps in (4, 5, 6, 7):
+        assert net.predict(tokens(2, steps)).shape == (2, 8)
+    assert {key[2] for key in net._programs.kept._table} == {4, 5, 6, 7}
+
+
+def test_a_resumed_training_takes_the_programs_of_the_whole_one(tmp_path: Path) -> None:
+    def run(net: nn.Model, sizes: tuple[int, ...]) -> nn.Model:
+        for size in sizes:
+            net.train_on_batch(*batch(size))
+        return net
+
+    whole, begun, resumed = run(plain(), (7, 9, 3, 17, 9)), run(plain(), (7, 9, 3)), plain()
+    batches = Batches(Examples("some", *batch(4)), 4)
+    nn.save_checkpoint(tmp_path / "c", begun, nn.position_of(begun, batches))
+    assert nn.load_checkpoint(tmp_path / "c", resumed).sizes == ((7, 0), (9, 0))
+    for one in (run(resumed, (17, 9)), run(copy.deepcopy(begun), (17, 9))):
+        for path, tensor in whole.parameters.items():
+            assert tensor.numpy().tobytes() == one.parameters[path].numpy().tobytes()
+
+
+def test_a_limit_that_padding_does_not_meet_is_met_by_the_exact_size() -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        plain(memory_limit=1).memory(32, "train+padded")
+    net = plain(memory_limit=caught.value.smallest - 1)
+    for size in (4, 5, 20, 6):
+        net.train_on_batch(*batch(size))
+    assert {key[1] for key in net._programs.kept._table} == {4, 5, 20, 16}
+
+
+def test_a_padded_program_that_is_beyond_the_limit_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        plain(memory_limit=1).memory(32, "train+padded")
+    net, asked, plan = plain(memory_limit=caught.value.smallest - 1), [], ModelPrograms._within_limit
+
+    def counted(self: ModelPrograms, kind: str, batch: int, length: int) -> object:
+        asked.append((kind, batch))
+        return plan(self, kind, batch, length)
+
+    monkeypatch.setattr(ModelPrograms, "_within_limit", counted)
+    for size in (4, 5, 20, 20, 21, 20):
+        net.train_on_batch(*batch(size))
+    assert asked.count(("train+padded", 32)) == 1
+
+
+def test_memory_is_that_of_the_largest_length_unless_one_is_asked_for() -> None:
+    net = language()
+    arenas = [net.memory(4, "predict", length).step.arena for length in (8, 32, 64)]
+    assert arenas == sorted(arenas)
+    assert net.memory(4, "predict").step.arena == arenas[-1]
+
+
+def test_a_loss_of_a_user_s_own_takes_sizes_as_they_are() -> None:
+    class Largest(nn.Loss):
+        target_dtype = None
+
+        def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
+            return output
+
+        def build(self, output, target):  # type: ignore[no-untyped-def]  # of any operand
+            return ops.reduce_max(ops.square(ops.subtract(output, target)), (0, 1))
+
+        score = build
+
+    net = nn.Model(nn.Dense(2), (4,), loss=Largest())
+    assert (net.padding("train"), net.padding("predict")) == ("a loss is no PointwiseLoss", "")
+    assert net.padding("backward") == "backward steps take sizes as they are"
+
+
+def test_lengths_that_do_not_fit_are_told() -> None:
+    net = language(most=16)
+    for wrong in (np.zeros((2, 17), np.int32), np.zeros((2, 0), np.int32), np.zeros(3, np.int32)):
+        with pytest.raises(ShapeError, match=r"\[n, 1 to 16, …\]"):
+            net.predict(wrong)
+    with pytest.raises(ShapeError, match="one open axis, the first"):
+        nn.Model(nn.Dense(2), (3, nn.UpTo(4)))
+
+
+def test_sizes_are_powers_of_two_up_to_the_largest() -> None:
+    assert [padded_size(size, 100) for size in (1, 17, 64, 65)] == [16, 32, 64, 100]
+    assert padding.EXACT == 2
+
+
+def test_an_output_without_the_open_axis_counts_rows_alone() -> None:
+    """Of sequences of any length one answer each: the last batch of an epoch is padded by rows."""
+    x, mask = nn.Input((nn.UpTo(12), 1)), nn.Input((nn.UpTo(12),), BOOL)
+    memory = nn.LSTM(4, return_sequences=False)(x, mask)
+    each = nn.LSTM(2)(x, mask)
+
+    def model() -> nn.Model:
+        net = nn.Functional((x, mask), (nn.Dense(1)(memory), each))
+        return nn.Model(net, loss=(nn.MeanSquaredError(), nn.MeanSquaredError()), seed=3)
+
+    random = np.random.default_rng(0)
+    padded, plain = model(), model()
+    # Two sizes are compiled as they are; the third runs padded.
+    for one in (padded, plain):
+        for count in (2, 4):
+            one.evaluate((np.ones((count, 9, 1)), np.ones((count, 9), bool)), (np.ones(count), np.ones((count, 9, 2))))
+    values = random.standard_normal((11, 9, 1)), random.random((11, 9)) < 0.8
+    targets = random.standard_normal(11), random.standard_normal((11, 9, 2))
+    found = padded.evaluate(values, targets)
+    results = plain.evaluation_step(11, 9).run(values, (targets[0][:, None], targets[1]))
+    np.testing.assert_allclose([found.loss, found.score * 11], [float(one.item()) for one in results[:2]], rtol=1e-5)
