@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from nnc import nn
-from nnc.core.dtype import BF16, F64, I32
+from nnc.core.values.dtype import BF16, F64, I32
 from nnc.nn.zoo import GPT, gru_language_model, lstm_language_model, resnet20
 
 STEPS, BOUND = 50, 1e-4

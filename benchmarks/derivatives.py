@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import nnc
 from nnc import ops
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, hessian_vector_product, jvp
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.passes.simplification import DEFAULT

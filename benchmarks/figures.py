@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from nnc.core.replacement import write_atomically
+from nnc.core.precautions.replacement import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "performance.md"

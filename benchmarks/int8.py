@@ -44,7 +44,7 @@ from twins import Array
 
 from nnc import ops
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.onnx import load
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import QuantizationMode

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.peak import peak
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Call
-from nnc.core.dtype import BF16, U8
+from nnc.core.running.dispatch import Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BF16, U8
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,

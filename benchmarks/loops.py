@@ -25,8 +25,8 @@ import numpy as np
 
 from nnc.concrete import CountBelow
 from nnc.concrete.body import ConcreteBody, Exec, all_bodies
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import sigmoid, tanh
 from nnc.ops.movement.copy import COPY

@@ -35,7 +35,7 @@ from process import high_water, settled
 
 from nnc import nn
 from nnc.backends.llvm.run.engine import engine
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.nn.model.model import KINDS
 from nnc.nn.zoo import NETWORKS, network
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nnc import nn
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.nn.zoo import GPT
 
 RANDOM = np.random.default_rng(0)

@@ -19,12 +19,12 @@ from tests.conformance.case import NONE, Argument, Case, labels
 from tests.conformance.cases import CASES
 
 import nnc
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER, Backend, Call
-from nnc.core.dtype import DTYPES, I32, U8, DType
+from nnc.core.running.dispatch import DISPATCHER, Backend, Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import DTYPES, I32, U8, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
 from nnc.ops.convolutions.window import window_of

@@ -20,10 +20,10 @@ from collections.abc import Callable
 import numpy as np
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.core.command import Command
-from nnc.core.dispatch import Call, Program
+from nnc.core.running.dispatch import Call, Program
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.tensor import Tensor
 from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 
 BACKEND = LlvmBackend()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from nnc.core.storage import give_back_free_memory
+from nnc.core.values.storage import give_back_free_memory
 
 HERE = Path("/proc/self")
 # madvise: read all pages of a mapping in now.

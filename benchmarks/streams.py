@@ -22,10 +22,10 @@ import numpy as np
 
 import nnc
 from nnc.concrete import ConcreteGraph, ExecKey, GraphSchedule
-from nnc.core.command import Command
+from nnc.core.running.stream import Stream
 from nnc.core.settings import SETTINGS
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.tensor import Tensor
 from nnc.ops.products.products import GEMM, GemmAttrs
 
 GOAL = 0.65

@@ -22,8 +22,8 @@ from statistics import median
 import numpy as np
 
 from nnc import ops
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.nn import Model
 from nnc.nn.zoo.networks import NETWORKS
 from nnc.ops.convolutions.window import window_of

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc import nn
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.nn.zoo import GPT
 
 ORDER = 5

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nnc import nn
-from nnc.core.dtype import F64
+from nnc.core.values.dtype import F64
 from nnc.dynamic import DynamicGraph
 
 RANDOM = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 
 from nnc import i32, nn, spec
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.tensor import Tensor
 from nnc.nn.data import Batches, load
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT

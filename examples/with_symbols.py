@@ -6,8 +6,8 @@ import numpy as np
 
 import nnc
 from nnc import nn, ops
-from nnc.core.command import Command
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.tensor import Tensor
 from nnc.nn.data import Batches, load
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, minimize

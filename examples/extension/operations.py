@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from examples.extension.snake import SNAKE, SnakeAttrs
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.graph import Group, OpRule
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from examples.extension.operations import OPERATIONS
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.graph import Changed, Fact, PassManager, Transform, analysis, transform
 from nnc.ops.products.products import GEMM, GemmAttrs, gemm
 from nnc.ops.rules import infer

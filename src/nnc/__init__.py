@@ -30,7 +30,7 @@ The names that a user lives with stand here, and their modules are imported when
     with nnc.profile() as p: …               where the time goes
 
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
-`nnc.core.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so where
+`nnc.core.running.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so where
 NumPy is not installed nothing is wired and those two still work.
 """
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from nnc import onnx as onnx
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
-    from nnc.core.dtype import BF16 as bf16
-    from nnc.core.dtype import BOOL as bool_
-    from nnc.core.dtype import F16 as f16
-    from nnc.core.dtype import F32 as f32
-    from nnc.core.dtype import F64 as f64
-    from nnc.core.dtype import I8 as i8
-    from nnc.core.dtype import I16 as i16
-    from nnc.core.dtype import I32 as i32
-    from nnc.core.dtype import I64 as i64
-    from nnc.core.dtype import U8 as u8
-    from nnc.core.spec import spec
+    from nnc.core.values.dtype import BF16 as bf16
+    from nnc.core.values.dtype import BOOL as bool_
+    from nnc.core.values.dtype import F16 as f16
+    from nnc.core.values.dtype import F32 as f32
+    from nnc.core.values.dtype import F64 as f64
+    from nnc.core.values.dtype import I8 as i8
+    from nnc.core.values.dtype import I16 as i16
+    from nnc.core.values.dtype import I32 as i32
+    from nnc.core.values.dtype import I64 as i64
+    from nnc.core.values.dtype import U8 as u8
+    from nnc.core.values.spec import spec
     from nnc.dynamic.batched import vmap
     from nnc.dynamic.compilation import compile
     from nnc.dynamic.control_flow import cond, scan, while_loop
@@ -77,12 +77,12 @@ _HOMES = {
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
-    **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.dtype"),
+    **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.recomputation"),
     "compile": "nnc.dynamic.compilation",
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.batched",
-    "spec": "nnc.core.spec",
+    "spec": "nnc.core.values.spec",
     "Variable": "nnc.dynamic.variable",
 }
 
@@ -99,14 +99,14 @@ if not TYPE_CHECKING:
         if name not in _HOMES:
             raise AttributeError(f"module 'nnc' has no attribute {name!r}")
         home = import_module(_HOMES[name])
-        found = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.dtype" else name)
+        found = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
         globals()[name] = found
         return found
 
 
 if find_spec("numpy") is not None:
-    from nnc.core.dispatch import DISPATCHER, Backend, DeferredBackend
-    from nnc.core.forking import FORK_GUARD
+    from nnc.core.precautions.forking import FORK_GUARD
+    from nnc.core.running.dispatch import DISPATCHER, Backend, DeferredBackend
     from nnc.planning.native import Loop, use_compiler
 
     def _make(module: str, name: str) -> Backend:

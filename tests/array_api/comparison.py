@@ -12,7 +12,7 @@ import numpy as np
 from tests.array_api.checks import Check
 
 import nnc.array_api
-from nnc.core.dtype import TOLERANCE, dtype_of
+from nnc.core.values.dtype import TOLERANCE, dtype_of
 from nnc.dynamic.array import ArrayOperand
 
 # Functions of which the standard says what sign a zero has.

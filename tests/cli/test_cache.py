@@ -15,7 +15,7 @@ from tests.cli.conftest import COMMAND
 
 from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.profile import MOST_TIMES, keep_profile, kept_profile
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="only LLVM kernels are cached")
 

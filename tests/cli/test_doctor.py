@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnc import __version__
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS
 
 

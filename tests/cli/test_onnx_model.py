@@ -11,7 +11,7 @@ from tests.onnx.test_runner import DENSE, W
 
 from nnc.cli.main import main
 from nnc.cli.verify import _difference
-from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.nn.zoo import network
 from nnc.onnx import load
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnc.cli.operators import describe
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.ops import OPERATORS
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"

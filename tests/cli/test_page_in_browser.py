@@ -18,7 +18,7 @@ import pytest
 from nnc import ops
 from nnc.concrete import CountBelow
 from nnc.concrete.profiling import profile
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.nn.zoo import network
 from nnc.planning import Block, Plan, Problem, Witness, memory_map
 from nnc.symbolic import Compiled, SymbolicGraph, case_of, compile, scope, while_loop

@@ -17,9 +17,9 @@ import pytest
 from nnc import nn
 from nnc.cli.recipe import Notes
 from nnc.cli.recipes import RECIPES
-from nnc.core.serialize import save_tensors
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.serialize import save_tensors
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.nn import Model, read_position
 from nnc.nn.data import Batches, load
 
@@ -239,7 +239,7 @@ class TestStopAndResume:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
 
-        monkeypatch.setattr("nnc.core.replacement.os.replace", replace)
+        monkeypatch.setattr("nnc.core.precautions.replacement.os.replace", replace)
         assert call("train", "digits", "--epochs", "2", "--resume").code == 143
         assert [file.name for file in folder.iterdir()] == [CHECKPOINT]
         assert sha256(folder / CHECKPOINT) == before
@@ -426,7 +426,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(call, folder, trained, monkeypatch
     def fsync(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnc.core.replacement.os.fsync", fsync)
+    monkeypatch.setattr("nnc.core.precautions.replacement.os.fsync", fsync)
     ran = call("train", "digits", "--epochs", "1", "--json")
     assert (ran.code, ran.out) == (2, "")
     assert "no space left on device" in ran.err

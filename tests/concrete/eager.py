@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 import nnc
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import ADD, AFFINE, EXP, LOG, MULTIPLY, RECIPROCAL, AffineAttrs

@@ -17,11 +17,11 @@ from tests.concrete.eager import ADDITION, affine, elements, number, rooms, tens
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi, Reference, Taped, TuneCache, TuneOptions, tune
 from nnc.concrete.autotune import checked_tuning, copy_all, is_faster
 from nnc.concrete.choices import FILE_NAME, FORMAT_VERSION, MeasuredChoice, cache_in, cache_key, processor, versions
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
-from nnc.core.spec import Blocked, spec
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Dispatcher, Program, Specs, Tensors
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Blocked, spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, MemoryLimitError, UsageError
 
 

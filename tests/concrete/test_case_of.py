@@ -24,9 +24,9 @@ from tests.concrete.eager import (
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi, Place, Selector
 from nnc.concrete.body import ExecKey
-from nnc.core.command import AnyCommand
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, GraphError, ShapeError, UsageError
 
 

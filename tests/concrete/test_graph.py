@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, BackendError, CycleError, ShapeError, UnknownKeyError, UsageError
 from nnc.ops.elementwise.pointwise import EXP, MULTIPLY
 from nnc.ops.movement.copy import COPY

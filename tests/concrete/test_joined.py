@@ -12,11 +12,11 @@ from tests.concrete.eager import ADDITION, IDENTITY, affine, elements, noise, ro
 from nnc import ops
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, MultiviewKind, NonZero, Tape
 from nnc.concrete.joined import JoinedLoop
-from nnc.core.command import Command
-from nnc.core.dtype import DTYPES, DType
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import DTYPES, DType
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import CancelledError, IndexRangeError, UsageError
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
 from nnc.ops.movement.copy import COPY

@@ -17,8 +17,8 @@ from nnc.concrete import (
     synchronize_to_multiview,
 )
 from nnc.concrete.counter import Counter
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
 

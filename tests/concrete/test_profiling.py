@@ -13,9 +13,9 @@ from tests.trace_format import trace_faults
 import nnc
 from nnc import ops
 from nnc.concrete.profiling import machine_peak, profile
-from nnc.core.recorder import PROFILER
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
+from nnc.core.values.recorder import PROFILER
+from nnc.core.values.spec import spec
 from nnc.errors import NncError
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile, scope, while_loop
 

@@ -7,8 +7,8 @@ from tests.concrete.eager import PRODUCT, graph, room, tensor
 
 from nnc import ops
 from nnc.concrete import ConcreteGraph, CountBelow
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import spec
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.spec import spec
 from nnc.symbolic import SymbolicGraph, compile
 
 

@@ -13,10 +13,10 @@ from tests.concrete.eager import ADDITION, affine, graph, number, room, rooms, t
 
 from nnc.concrete import ConcreteGraph, CountBelow, ExecKey, MultiviewKind, Tape, Taped
 from nnc.concrete.run import KEPT_PROGRAMS
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Dispatcher, Program, Specs, Tensors
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Dispatcher, Program, Specs, Tensors
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, CancelledError, GraphError, ShapeError, UnknownKeyError, UsageError
 
 PATIENCE = 30.0

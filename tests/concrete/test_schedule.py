@@ -25,8 +25,8 @@ from tests.concrete.eager import (
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, Phi
 from nnc.concrete.body import ExecKey
 from nnc.concrete.schedule import Schedule, make_schedule
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.stream import Stream
+from nnc.core.values.tensor import Tensor
 from nnc.errors import StaleError, UsageError
 from nnc.graph import Graph
 

@@ -21,7 +21,7 @@ from nnc.concrete import (
 )
 from nnc.concrete.body import ExecKey
 from nnc.concrete.counter import Counter
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 
 

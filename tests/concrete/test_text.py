@@ -18,8 +18,8 @@ from nnc.concrete import (
     TapedChoice,
 )
 from nnc.concrete.text import describe
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 
 
 def example() -> ConcreteGraph:

@@ -24,10 +24,10 @@ from tests.concrete.eager import (
 
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, MultiviewKind, NonZero, Place
 from nnc.concrete.body import ExecKey
-from nnc.core.command import Command
-from nnc.core.dtype import F32
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, UnknownKeyError
 from nnc.ops.elementwise.pointwise import CAST, LESS, CastAttrs
 from nnc.ops.rules import NoAttrs

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
-from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec
 from nnc.graph import Op
 from nnc.ops.rules import NoAttrs
 

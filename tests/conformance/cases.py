@@ -50,8 +50,8 @@ from tests.conformance.case import (
 )
 
 from nnc.backends.reference.kernels import KERNELS
-from nnc.core.dtype import BOOL, DTYPES, F32, F64, I32, I64, U8, DType
-from nnc.core.spec import Shape, spec
+from nnc.core.values.dtype import BOOL, DTYPES, F32, F64, I32, I64, U8, DType
+from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,

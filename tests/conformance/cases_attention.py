@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, labels, uniform
 
-from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
-from nnc.core.spec import Shape, spec
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from nnc.core.values.spec import Shape, spec
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
 from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import FLOATS, NUMBERS, SPECIAL_VALUES, Argument, Array, Case, Generator, special, ties
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.ops.indexing.detection import (
     HISTOGRAM,
     NON_MAXIMUM_SUPPRESSION,

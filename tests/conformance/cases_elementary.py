@@ -20,8 +20,8 @@ from tests.conformance.case import (
 )
 from tests.conformance.cases_pointwise_more import PAIRS, SHAPES, between
 
-from nnc.core.dtype import C64, C128, F32, F64
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import C64, C128, F32, F64
+from nnc.core.values.spec import Shape
 from nnc.graph import Op
 from nnc.ops.elementwise import elementary as ops
 from nnc.ops.elementwise.complex_numbers import COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tests.conformance.case import FLOATS, NONE, NUMBERS, Argument, Case, apart, positive, special, truth
 
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, F32, F64, I32
-from nnc.core.spec import Shape, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, F32, F64, I32
+from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, FusedStep
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs

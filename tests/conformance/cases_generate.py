@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.conformance.case import NUMBERS, Case
 
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.conformance.case import NUMBERS, Argument, Case, labels
 
-from nnc.core.dtype import DTYPES, F32, I8, I32, I64, U8, DType
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import DTYPES, F32, I8, I32, I64, U8, DType
+from nnc.core.values.spec import Shape
 from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,

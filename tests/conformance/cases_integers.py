@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.case import FLOATS, NONE, Argument, Array, Case, Generator
 
-from nnc.core.dtype import I8, I16, I32, I64, U8
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import I8, I16, I32, I64, U8
+from nnc.core.values.spec import Shape
 from nnc.ops.elementwise.integers import BITWISE_NOT, FLOOR_DIVIDE, OPERATORS, REMAINDER
 
 INTEGERS = (I64, I32, I16, I8, U8)

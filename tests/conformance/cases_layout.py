@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.conformance.case import FLOATS, Argument, Case
 
-from nnc.core.dtype import DTYPES
-from nnc.core.spec import Blocked, Layout
+from nnc.core.values.dtype import DTYPES
+from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import NONE, Argument, Array, Case, Generator
 
-from nnc.core.dtype import F32, F64
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import F32, F64
+from nnc.core.values.spec import Shape
 from nnc.ops.products.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
 
 EXACT = (F64, F32)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import Argument, Array, Case, Generator, apart, labels, special, uniform
 
-from nnc.core.dtype import DTYPES, I32, I64, U8
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import DTYPES, I32, I64, U8
+from nnc.core.values.spec import Shape
 from nnc.ops.loss.ctc import CTC_GRADIENT, CTC_LOSS, CtcAttrs
 from nnc.ops.loss.loss import (
     BINARY_CROSS_ENTROPY,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.conformance.case import Argument, Case, constant, positive, uniform
 
-from nnc.core.dtype import BF16, F16, F32, F64, DType
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.spec import Shape
 from nnc.ops.normalization.normalization import (
     BATCH_NORM,
     BATCH_NORM_GRADIENT,

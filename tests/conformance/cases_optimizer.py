@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.conformance.case import FLOATS, Argument, Case, constant, positive
 
-from nnc.core.dtype import F32
+from nnc.core.values.dtype import F32
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from tests.conformance.case import FLOATS, NUMBERS, SPECIAL_VALUES, Argument, Case, apart, special, ties
 
-from nnc.core.dtype import DTYPES
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import DTYPES
+from nnc.core.values.spec import Shape
 from nnc.ops.indexing.order import (
     CUMULATIVE_SUM,
     SEARCHSORTED,

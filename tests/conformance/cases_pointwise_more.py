@@ -23,8 +23,8 @@ from tests.conformance.case import (
     uniform,
 )
 
-from nnc.core.dtype import BOOL, DTYPES, DType
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import BOOL, DTYPES, DType
+from nnc.core.values.spec import Shape
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import (
     CEIL,

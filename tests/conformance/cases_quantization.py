@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.case import FLOATS, NONE, Argument, Array, Case, Generator, positive, special
 
-from nnc.core.command import Command
-from nnc.core.dtype import F32, I8, I16, I32, U8, DType
-from nnc.core.spec import Shape
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, I8, I16, I32, U8, DType
+from nnc.core.values.spec import Shape
 from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.elementwise.pointwise import ADD, RELU

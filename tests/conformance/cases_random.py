@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.conformance.case import FLOATS, Argument, Case, constant
 
-from nnc.core.dtype import I64
-from nnc.core.spec import Shape, spec
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import Shape, spec
 from nnc.ops.random.random import DROPOUT, RANDOM_NORMAL, RANDOM_UNIFORM, DropoutAttrs, NormalAttrs, UniformAttrs
 
 SHAPES: tuple[Shape, ...] = ((3, 5), (), (0, 2), (257,))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.conformance.case import FLOATS, Argument, Case, apart, positive
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.ops.sequence.recurrent import (
     GRU,
     GRU_GRADIENT,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import FLOATS, NUMBERS, Argument, Array, Case, Generator, Values
 
-from nnc.core.dtype import DTYPES, F32
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import DTYPES, F32
+from nnc.core.values.spec import Shape
 from nnc.ops.convolutions.resize import (
     FLIP,
     PAD,

@@ -10,7 +10,7 @@ import sys
 from tests.conformance.cases import CASES, Case
 from tests.conformance.test_conformance import BACKENDS, REFERENCE, check_agreement, refusals, run
 
-from nnc.core.dtype import DType
+from nnc.core.values.dtype import DType
 from nnc.ops.rules import infer
 
 

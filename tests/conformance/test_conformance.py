@@ -15,11 +15,11 @@ from tests.conformance.cases import CASES, Case
 
 import nnc
 from nnc.backends.reference.backend import ReferenceBackend
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER, Backend, Call
-from nnc.core.dtype import F16, F32, TOLERANCE, U8, DType
-from nnc.core.spec import TensorSpec, contiguous_strides
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER, Backend, Call
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F16, F32, TOLERANCE, U8, DType
+from nnc.core.values.spec import TensorSpec, contiguous_strides
+from nnc.core.values.tensor import Tensor
 from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import INPLACE, infer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nnc.core.stream import Stream
+from nnc.core.running.stream import Stream
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 
 from nnc import nn, ops
 from nnc.concrete import ConcreteGraph, Tape
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import BF16, DTYPES, F32, DType, dtype_of
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.storage import Storage
-from nnc.core.stream import Signal, Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.running.stream import Signal, Stream
+from nnc.core.values.dtype import BF16, DTYPES, F32, DType, dtype_of
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.dynamic.eager import default_graph
 from nnc.errors import RegistryError, SymbolError, UsageError

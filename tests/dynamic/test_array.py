@@ -13,8 +13,8 @@ import pytest
 
 import nnc
 from nnc import ops
-from nnc.core.dtype import BOOL, F32, F64, I16, I64
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import BOOL, F32, F64, I16, I64
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError, UsageError
 

@@ -13,9 +13,9 @@ from tests.conformance.cases import CASES, Case
 
 import nnc
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F32, F64, TOLERANCE, DType
-from nnc.core.spec import Layout
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, TOLERANCE, DType
+from nnc.core.values.spec import Layout
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.graph import Op

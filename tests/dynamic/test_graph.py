@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F32, F64, I32
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, I32
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.dynamic import graph as graph_module
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError

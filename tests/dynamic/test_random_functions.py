@@ -12,7 +12,7 @@ from tests.symbolic.programs import random_program, run
 from tests.symbolic.rows.control import FLOATS
 
 import nnc
-from nnc.core.dtype import F64
+from nnc.core.values.dtype import F64
 from nnc.dynamic.eager import default_graph
 from nnc.symbolic import verify
 

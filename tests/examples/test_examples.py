@@ -7,7 +7,7 @@ import pytest
 
 from examples import with_commands, with_functions, with_models, with_symbols, with_variables
 from nnc import nn
-from nnc.core.dtype import F32, TOLERANCE
+from nnc.core.values.dtype import F32, TOLERANCE
 from nnc.nn.data import Batches, load
 
 

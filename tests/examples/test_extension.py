@@ -15,9 +15,9 @@ from tests.symbolic.evaluation import Array, check_gradients, random_arrays, val
 
 from nnc import ops
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, RegistryError, StaleError
 from nnc.graph import PassManager, default_registry

@@ -24,8 +24,10 @@ from tests.fuzz.world import EQUATIONS, World
 import nnc
 from nnc import concrete, dynamic, nn, onnx, ops, planning, symbolic
 from nnc.cli.main import main
-from nnc.core import command, device, dtype, exchange, replacement, serialize, spec, stream, tensor
-from nnc.core.command import AnyCommand, Command
+from nnc.core.precautions import replacement
+from nnc.core.running import stream
+from nnc.core.values import command, device, dtype, exchange, serialize, spec, tensor
+from nnc.core.values.command import AnyCommand, Command
 from nnc.errors import NncError
 from nnc.graph import KeyWidth, ListStorage, Op
 from nnc.nn import data
@@ -190,12 +192,12 @@ INTERNAL = {
     "Signal.wait": "waits for a signal that nobody emits",
     "Stream.wait": "waits for a signal that nobody emits",
     "nnc.dynamic.control_flow.while_loop": "goes on for ever where its test says so",
-    "nnc.core.replacement.reason_of": "called with what the system said",
+    "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     "Body": "made by loops and branches",
     "Uncopied": "a part of classes",
     "Shield": "a part of our own blocks",
     "nnc.symbolic.bodies.change_bodies": "called by passes",
-    "nnc.core.spec.contiguous_strides": "called for every view, with shapes that were checked",
+    "nnc.core.values.spec.contiguous_strides": "called for every view, with shapes that were checked",
 }
 BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
 

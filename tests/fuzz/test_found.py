@@ -12,14 +12,14 @@ import nnc
 from nnc import nn, ops, planning, symbolic
 from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning
 from nnc.concrete.multiview import Carry, Taped
-from nnc.core.command import Command
-from nnc.core.exchange import map_file
-from nnc.core.replacement import older, write_atomically
-from nnc.core.serialize import load_tensors, save_tensors
-from nnc.core.spec import Layout, TensorSpec, spec
-from nnc.core.storage import Storage
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.replacement import older, write_atomically
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import Command
+from nnc.core.values.exchange import map_file
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.spec import Layout, TensorSpec, spec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DTypeError, NncError
 from nnc.graph.codec import encode_call

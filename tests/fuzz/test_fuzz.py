@@ -35,7 +35,7 @@ def test_the_table_covers_the_public_surface() -> None:
         "SymbolicGraph.apply", "SymbolicGraph.alias", "ConcreteGraph.add", "ConcreteGraph.connect", "Tensor.view",
         "DynamicGraph.backward", "TensorSpec", "Problem", "Model", "Graph.add_edge", "Registry.op", "Model.predict",
         "nnc.symbolic.gradient.backward", "nnc.symbolic.compiler.lower.compile", "nnc.planning.portfolio.solve",
-        "nnc.core.serialize.load_tensors", "apply gemm", "apply convolution",
+        "nnc.core.values.serialize.load_tensors", "apply gemm", "apply convolution",
     ):  # fmt: skip
         assert wanted in names
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from nnc import nn, ops
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import AnyCommand, Command
-from nnc.core.device import Device
-from nnc.core.dtype import DTYPES, DType
-from nnc.core.serialize import save_tensors
-from nnc.core.spec import AnyLayout, Blocked, Layout, Shape, TensorSpec, spec
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import DTYPES, DType
+from nnc.core.values.serialize import save_tensors
+from nnc.core.values.spec import AnyLayout, Blocked, Layout, Shape, TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph

@@ -10,9 +10,9 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.graph import Graph
 from nnc.graph.screen import MOST_CHARACTERS, MOST_LINES, fitted, preformatted
 from nnc.ops.elementwise.pointwise import EXP

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from nnc import nn
-from nnc.core.dtype import F64
+from nnc.core.values.dtype import F64
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers import initializers

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.nn.zoo import gru_language_model, lstm_language_model
 
 CURVES: tuple[tuple[nn.Optimizer, tuple[float, ...]], ...] = (

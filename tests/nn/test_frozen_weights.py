@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import BF16, DType
-from nnc.core.spec import Blocked
-from nnc.core.storage import Storage
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.dtype import BF16, DType
+from nnc.core.values.spec import Blocked
+from nnc.core.values.storage import Storage
 from nnc.nn.steps import steps
 from nnc.planning import faults
 

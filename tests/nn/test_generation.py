@@ -9,8 +9,8 @@ import pytest
 from tests.together import in_threads
 
 from nnc import nn
-from nnc.core.dtype import I32
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import I32
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, NotFiniteError, UsageError
 from nnc.nn import Layer, Model, Scope, UpTo, generate, stream
 from nnc.nn.layers.embedding import broadcast_rows

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import F64, I32
+from nnc.core.values.dtype import F64, I32
 from nnc.errors import ArgumentError, DataError, DTypeError, NotFiniteError, ShapeError, UsageError
 from nnc.nn.data import Batches, DataSet, Examples
 

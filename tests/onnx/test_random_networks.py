@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.onnx.models import model
 
 import onnx
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.onnx import load
 from onnx import helper
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import onnx
 from nnc import nn, ops
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I64, DType, dtype_of
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, I64, DType, dtype_of
+from nnc.core.values.spec import TensorSpec, spec
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layers.layer import Input, Layer
 from nnc.nn.zoo import network

@@ -10,7 +10,7 @@ import pytest
 from tests.onnx.models import model, node
 
 import onnx
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.onnx import load
 from nnc.onnx.runner import OnnxModel, OnnxProgram

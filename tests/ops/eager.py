@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.reference.kernels import KERNELS
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.movement import EmbedAttrs, embed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.ops.eager import Array, Eager, check_gradients
 
 import nnc
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, IndexRangeError, ShapeError, SymbolError
 from nnc.ops.arithmetic import Index

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
-from nnc.core.dtype import F64, I64
+from nnc.core.values.dtype import F64, I64
 from nnc.ops.decomposition import by_decomposition, pull_back
 from nnc.ops.elementwise.pointwise import add, cast, exp, greater, multiply, square, tanh, where
 from nnc.ops.movement.broadcast import reduce_sum, reshape

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnc.core.dtype import BF16, BOOL, F16, F32, F64
-from nnc.core.spec import Layout, spec
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64
+from nnc.core.values.spec import Layout, spec
 from nnc.errors import UsageError
 from nnc.graph import Registry, default_registry
 from nnc.ops import OPERATORS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager
 
-from nnc.core.dtype import F32, F64
+from nnc.core.values.dtype import F32, F64
 from nnc.errors import AttributeValueError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
 from nnc.ops.elementwise.pointwise import cast

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.conformance.cases import CASES, Case
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, C128, F16, F32, F64, I32, DType
-from nnc.core.spec import Shape
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, C128, F16, F32, F64, I32, DType
+from nnc.core.values.spec import Shape
 from nnc.errors import NotDifferentiableError
 from nnc.ops import broadcast_to, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape
 from nnc.ops.convolutions.convolutions import convolution

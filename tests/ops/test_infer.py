@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.conformance.cases import CASES
 
-from nnc.core.dtype import DTYPES
-from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.values.dtype import DTYPES
+from nnc.core.values.spec import Layout, TensorSpec, spec
 from nnc.errors import (
     ArityError,
     AttributeValueError,

@@ -11,7 +11,7 @@ import pytest
 import nnc
 from nnc import ops
 from nnc.backends.llvm.run.engine import engine
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import AttributeValueError
 from nnc.symbolic import Symbol, SymbolicGraph, compile

@@ -9,7 +9,7 @@ import pytest
 
 import nnc
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.symbolic import SymbolicGraph, backward, compile
 

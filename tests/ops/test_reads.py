@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.conformance.cases import CASES
 
-from nnc.core.dtype import F32, I64
-from nnc.core.spec import spec
+from nnc.core.values.dtype import F32, I64
+from nnc.core.values.spec import spec
 from nnc.errors import NotDifferentiableError
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs

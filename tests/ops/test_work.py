@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import NotDifferentiableError
 from nnc.graph import Op
 from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_REDUCTION, FusedAttrs, FusedStep

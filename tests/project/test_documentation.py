@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 
 ROOT = Path(__file__).parents[2]
 GUIDES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "```python" in page.read_text(encoding="utf-8")]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.spec import Shape, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import Shape, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum, square
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, verify
 

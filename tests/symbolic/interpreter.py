@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.concrete import CountBelow
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import BF16, F16, F32, F64, DType
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.tensor import Tensor
 from nnc.symbolic import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.control import CaseAttrs, Holds, WhileAttrs
 from nnc.symbolic.ir import Body

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.symbolic.rows.control import ALL, FLOATS
 from tests.symbolic.rows.scope import Operand, Row, Scope, Step
 
-from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.symbolic import Symbol, SymbolicGraph
 
 SHAPES: tuple[Shape, ...] = ((), (3,), (4,), (2, 3), (4, 1), (4, 4), (2, 1, 4), (2, 4, 4, 2), (1, 3, 4, 2))

@@ -14,9 +14,9 @@ import pytest
 from tests.symbolic.evaluation import Array, values_of
 
 from nnc import ops
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.optimizer.optimizer import ADAM, RMSPROP, SGD, AdamAttrs, RMSPropAttrs, SGDAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, case_of, compile, minimize, verify

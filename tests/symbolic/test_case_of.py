@@ -7,8 +7,8 @@ import pytest
 from tests.symbolic.evaluation import inputs_of, random_arrays, values_of
 
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, IndexRangeError, ShapeError
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import tanh

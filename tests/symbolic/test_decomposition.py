@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, gradients
 
-from nnc.core.dtype import F64
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.ops import (
     RecurrentWeights,
     add,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, AttributeValueError, ShapeError
 from nnc.ops.elementwise.pointwise import TANH
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs

@@ -11,9 +11,9 @@ from tests.symbolic.evaluation import Array, values_of
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.dtype import F64
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
 from nnc.ops.elementwise import complex_numbers

@@ -10,9 +10,9 @@ import pytest
 from tests.symbolic.evaluation import check_gradients, inputs_of, values_of
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F64, I32
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F64, I32
+from nnc.core.values.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import EXP, LOG

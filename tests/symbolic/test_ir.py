@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import I32
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I32
+from nnc.core.values.spec import spec
 from nnc.errors import (
     ArgumentError,
     ArityError,

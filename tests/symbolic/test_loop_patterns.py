@@ -11,8 +11,8 @@ from tests.symbolic.evaluation import Array, inputs_of, random_arrays, values_of
 
 from nnc.concrete import CountBelow
 from nnc.concrete.body import ConcreteBody, Exec, all_bodies
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import less, sigmoid, tanh
 from nnc.ops.indexing.indexing import index_select

@@ -7,9 +7,9 @@ import pytest
 from tests.symbolic.evaluation import values_of
 
 from nnc import ops
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import BF16, F16, F32, F64, DType
-from nnc.core.spec import spec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.optimizer.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs

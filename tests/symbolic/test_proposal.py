@@ -17,9 +17,9 @@ from tests.symbolic.interpreter import interpret
 from tests.symbolic.programs import random_program
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F64
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import spec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.graph import Op
 from nnc.ops.elementwise import complex_numbers

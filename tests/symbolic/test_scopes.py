@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.symbolic import SymbolicGraph, backward, compile, minimize, scope
 from nnc.symbolic.text import dump

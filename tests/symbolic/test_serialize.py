@@ -10,7 +10,7 @@ from tests.symbolic.evaluation import values_of
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.errors import FormatError
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, while_loop
 from nnc.symbolic.serialize import load, save

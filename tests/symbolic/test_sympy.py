@@ -13,7 +13,7 @@ import sympy
 from tests.symbolic.evaluation import Array, values_of
 
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 
 ORDERS = 4

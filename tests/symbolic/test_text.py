@@ -14,9 +14,9 @@ from tests.symbolic.test_serialize import network
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.device import Device
-from nnc.core.spec import Blocked, Layout, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.device import Device
+from nnc.core.values.spec import Blocked, Layout, TensorSpec, spec
 from nnc.errors import FormatError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs

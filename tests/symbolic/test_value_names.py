@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from nnc.core.dtype import F32
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import TensorSpec
 from nnc.ops import add, exp, transpose
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.value_names import value_names

@@ -9,9 +9,9 @@ import pytest
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.dtype import I32
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I32
+from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs

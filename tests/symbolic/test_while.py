@@ -9,8 +9,8 @@ import pytest
 from tests.symbolic.evaluation import Array, inputs_of, random_arrays, values_of
 
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, ShapeError, SymbolError
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import less, maximum, tanh

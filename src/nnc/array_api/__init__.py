@@ -164,19 +164,19 @@ from nnc.array_api.statistical import (
     sum,
     var,
 )
-from nnc.core.dtype import BOOL as bool
-from nnc.core.dtype import C64 as complex64
-from nnc.core.dtype import C128 as complex128
-from nnc.core.dtype import F32 as float32
-from nnc.core.dtype import F64 as float64
-from nnc.core.dtype import I8 as int8
-from nnc.core.dtype import I16 as int16
-from nnc.core.dtype import I32 as int32
-from nnc.core.dtype import I64 as int64
-from nnc.core.dtype import U8 as uint8
-from nnc.core.dtype import U16 as uint16
-from nnc.core.dtype import U32 as uint32
-from nnc.core.dtype import U64 as uint64
+from nnc.core.values.dtype import BOOL as bool
+from nnc.core.values.dtype import C64 as complex64
+from nnc.core.values.dtype import C128 as complex128
+from nnc.core.values.dtype import F32 as float32
+from nnc.core.values.dtype import F64 as float64
+from nnc.core.values.dtype import I8 as int8
+from nnc.core.values.dtype import I16 as int16
+from nnc.core.values.dtype import I32 as int32
+from nnc.core.values.dtype import I64 as int64
+from nnc.core.values.dtype import U8 as uint8
+from nnc.core.values.dtype import U16 as uint16
+from nnc.core.values.dtype import U32 as uint32
+from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.array import located
 from nnc.errors import UsageError
 

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from nnc import ops
 from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet
 from nnc.array_api.elementwise import checked_array
-from nnc.core.device import CPU, Device
-from nnc.core.dtype import C64, C128, F32, F64, DType, dtype_of
-from nnc.core.exchange import SupportsDLPack
-from nnc.core.exchange import from_dlpack as tensor_from_dlpack
-from nnc.core.spec import check_shape
-from nnc.core.tensor import Tensor, as_array
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import C64, C128, F32, F64, DType, dtype_of
+from nnc.core.values.exchange import SupportsDLPack
+from nnc.core.values.exchange import from_dlpack as tensor_from_dlpack
+from nnc.core.values.spec import check_shape
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError

@@ -7,8 +7,8 @@ from functools import reduce
 
 import numpy as np
 
-from nnc.core.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
-from nnc.core.spec import broadcast_shapes
+from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from nnc.core.values.spec import broadcast_shapes
 from nnc.dynamic.array import ArrayOperand, wider
 from nnc.errors import DTypeError
 from nnc.ops.elementwise.pointwise import cast, real_dtype

@@ -10,8 +10,8 @@ from nnc import ops
 from nnc.array_api.creation import check_device
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
-from nnc.core.device import Device
-from nnc.core.dtype import F32, DType
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DTypeError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnc.array_api.data_types import EVERY, KINDS
-from nnc.core.device import CPU, Device
-from nnc.core.dtype import C64, F32, I64, DType
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import C64, F32, I64, DType
 from nnc.errors import DTypeError
 
 

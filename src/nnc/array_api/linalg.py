@@ -13,7 +13,7 @@ from nnc.array_api.data_types import finfo, lifted, meet
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.array_api.statistical import sum as total
-from nnc.core.dtype import I64, DType
+from nnc.core.values.dtype import I64, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes

@@ -10,7 +10,7 @@ from nnc import ops
 from nnc.array_api.data_types import Number, lifted, meet, result_type
 from nnc.array_api.elementwise import ANYTHING, checked_array
 from nnc.array_api.manipulation import place_of
-from nnc.core.dtype import I64
+from nnc.core.values.dtype import I64
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError
 from nnc.ops.rules import NUMBERS

@@ -10,7 +10,7 @@ from nnc import ops
 from nnc.array_api.data_types import lifted
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import concat, place_of
-from nnc.core.dtype import BOOL, I64, U64, DType
+from nnc.core.values.dtype import BOOL, I64, U64, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError
 from nnc.ops.movement.broadcast import normalize_axes

@@ -10,8 +10,8 @@ import typer
 from nnc.cli.onnx_model import Sizes, extra, load
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import write_json
-from nnc.core.serialize import load_tensors, save_tensors
-from nnc.core.tensor import Tensor
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.nn.zoo import NETWORKS, network
 

@@ -20,8 +20,8 @@ from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_proce
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
-from nnc.core.disk_cache import can_write
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.precautions.disk_cache import can_write
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS, usable_processors
 
 CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")

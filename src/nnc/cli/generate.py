@@ -14,7 +14,7 @@ from nnc.cli.programs.text import REPLACEMENT, UNKNOWN, alphabet_of, codes_of
 from nnc.cli.recipe import Notes
 from nnc.cli.recipes import RECIPES, recipe_of
 from nnc.cli.terminal import write_json
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS
 from nnc.errors import DataError, UsageError
 from nnc.nn import load_checkpoint, read_position, stream

@@ -36,7 +36,7 @@ from nnc.cli.terminal import complain
 from nnc.cli.train import train
 from nnc.cli.verify import verify
 from nnc.cli.viz import viz
-from nnc.core.origin import inherited_origin
+from nnc.core.precautions.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 

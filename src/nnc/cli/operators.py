@@ -9,10 +9,10 @@ import typer
 
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, table, write_json
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER, Backend
-from nnc.core.dtype import BOOL, DTYPES
-from nnc.core.spec import Layout
+from nnc.core.running.dispatch import DISPATCHER, Backend
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, DTYPES
+from nnc.core.values.spec import Layout
 from nnc.errors import UsageError
 from nnc.graph import Op
 from nnc.ops import OPERATORS, gradient_reads

@@ -10,7 +10,7 @@ import typer
 from nnc.cli.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import add_row, complain, count, output, print_map, table, write_json
-from nnc.core.replacement import check_writable
+from nnc.core.precautions.replacement import check_writable
 from nnc.nn import MeanSquaredError, Model
 from nnc.symbolic import Compiled
 from nnc.symbolic.stages import recorded_stages

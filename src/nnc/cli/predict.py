@@ -11,7 +11,7 @@ from nnc.cli.options import AsJson, BackendName, NoCache, checkpoint_of, leave_c
 from nnc.cli.recipe import BLOCKS, LETTERS, Notes, Questions, Recipe
 from nnc.cli.recipes import RECIPES, recipe_of
 from nnc.cli.terminal import output, plain, write_json
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.errors import UsageError
 from nnc.nn import load_checkpoint, read_position
 

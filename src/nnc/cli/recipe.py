@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nnc.cli.terminal import Json
-from nnc.core.dtype import F32, DType
+from nnc.core.values.dtype import F32, DType
 from nnc.errors import FormatError, UsageError
 from nnc.nn import Adam, Cosine, Evaluation, Input, Layer, Loss, Model, SoftmaxCrossEntropy, UpTo, read_notes
 from nnc.nn.data import Batches, BatchSource, DataSet, Examples

@@ -29,7 +29,7 @@ from nnc.cli.training import Options, Training, prepare
 from nnc.cli.versions import versions
 from nnc.concrete.profiling import RunProfile
 from nnc.concrete.profiling import profile as run_profile
-from nnc.core.replacement import check_writable
+from nnc.core.precautions.replacement import check_writable
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 from nnc.nn import Evaluation, ModelMemory

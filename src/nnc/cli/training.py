@@ -12,8 +12,8 @@ from time import perf_counter
 
 from nnc.cli.recipe import Arguments, Notes, TrainingTask
 from nnc.cli.recipes import recipe_of
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.replacement import check_writable
+from nnc.core.precautions.replacement import check_writable
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.errors import FormatError, UsageError
 from nnc.nn import (
     Evaluation,

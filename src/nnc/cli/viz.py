@@ -12,7 +12,7 @@ from nnc.cli.onnx_model import Sizes, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import count, output, write_json
 from nnc.concrete.profiling import RunProfile, profile
-from nnc.core.replacement import check_writable, write_atomically
+from nnc.core.precautions.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn.zoo.networks import NETWORKS, network
 from nnc.planning import MapView, page_of_views, read_csv, smallest_plan

@@ -22,14 +22,14 @@ from nnc.arguments import checked
 from nnc.concrete.body import ConcreteBody, Exec, Places, all_bodies
 from nnc.concrete.choices import MeasuredChoice, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Backend, Call, Claim, Dispatcher, Program, Specs, Tensors
-from nnc.core.dtype import U8
+from nnc.core.running.dispatch import Backend, Call, Claim, Dispatcher, Program, Specs, Tensors
+from nnc.core.running.stream import Stream
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
-from nnc.core.storage import ALIGNMENT, Storage
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import U8
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.storage import ALIGNMENT, Storage
+from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, UsageError
 
 # So many bytes at most pass through the caches between two runs.

@@ -20,12 +20,12 @@ from nnc.concrete.control import Choice, Test
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Place
 from nnc.concrete.tape import Node
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Claim
-from nnc.core.shield import Shield
-from nnc.core.stream import Stream, Task
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.shield import Shield
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import Claim
+from nnc.core.running.stream import Stream, Task
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.tensor import Tensor
 from nnc.graph import Graph
 
 ExecKey = NewType("ExecKey", int)

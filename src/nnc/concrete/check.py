@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Specs
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Specs
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import INPLACE

@@ -13,12 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Tensors
-from nnc.core.replacement import write_atomically
+from nnc.core.precautions.replacement import write_atomically
+from nnc.core.precautions.shield import Shield
+from nnc.core.running.dispatch import DISPATCHER, Tensors
 from nnc.core.settings import SETTINGS
-from nnc.core.shield import Shield
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 
 FORMAT_VERSION = 2

@@ -17,7 +17,7 @@ from nnc.arguments import checked
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
 from nnc.concrete.tape import Node, TapeAccess
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, ShapeError, UsageError
 
 PASS_THROUGH = -1

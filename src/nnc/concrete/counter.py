@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 
 Index = tuple[int, ...]
 

@@ -41,15 +41,15 @@ from nnc.concrete.run import Context, Fixed
 from nnc.concrete.schedule import Schedule
 from nnc.concrete.tape import Node, Tape, TapeAccess
 from nnc.concrete.text import dump, to_dot
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Claim, Dispatcher
-from nnc.core.origin import caller_origin
-from nnc.core.recorder import PROFILER, RunTime, now
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.shield import Shield
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import DISPATCHER, Claim, Dispatcher
+from nnc.core.running.stream import Signal, Stream
 from nnc.core.settings import SETTINGS
-from nnc.core.shield import Shield
-from nnc.core.stream import Signal, Stream
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.recorder import PROFILER, RunTime, now
+from nnc.core.values.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, StaleError, UsageError
 from nnc.graph import Graph
 from nnc.graph.screen import preformatted

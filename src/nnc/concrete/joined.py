@@ -21,9 +21,9 @@ from nnc.concrete.control import CountBelow, NonZero, beyond
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Multiview, Place, Recalled, Reference
 from nnc.concrete.tape import TapeAccess, part_of, tapes_in
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Kernel, LoopBackend, LoopCalls, LoopCell, LoopProgram, LoopState
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Kernel, LoopBackend, LoopCalls, LoopCell, LoopProgram, LoopState
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.tensor import Tensor
 
 # Programs kept for the tensors that still places were; beyond it the least recently used is dropped.
 KEPT_LOOPS = 64

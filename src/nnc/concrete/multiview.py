@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 
 from nnc.arguments import checked
 from nnc.concrete.counter import Counter
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, ShapeError, UsageError
 
 

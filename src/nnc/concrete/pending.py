@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from nnc.concrete.body import ConcreteBody, ExecKey
 from nnc.concrete.run import Context, RunPlan, execute
-from nnc.core.forking import fork_safe_lock, in_children
-from nnc.core.shield import Shield
-from nnc.core.stream import Signal, Stream
+from nnc.core.precautions.forking import fork_safe_lock, in_children
+from nnc.core.precautions.shield import Shield
+from nnc.core.running.stream import Signal, Stream
 from nnc.errors import DeadlockError, UsageError
 
 R = TypeVar("R")

@@ -16,10 +16,10 @@ from nnc.concrete.multiview import Taped
 from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, RunLoop, RunPlan
 from nnc.concrete.schedule import Schedule, make_schedule
 from nnc.concrete.tape import tapes_in
-from nnc.core.dispatch import Call, Tensors
-from nnc.core.dtype import U8
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Tensors
+from nnc.core.values.dtype import U8
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import GraphError
 
 

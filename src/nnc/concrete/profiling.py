@@ -22,10 +22,10 @@ from pathlib import Path
 from statistics import median
 
 from nnc.arguments import checked
-from nnc.core.dispatch import DISPATCHER, TracedBackend
-from nnc.core.recorder import PROFILER, Allocated, KernelTime, Record, RunTime, now
-from nnc.core.replacement import write_atomically
+from nnc.core.precautions.replacement import write_atomically
+from nnc.core.running.dispatch import DISPATCHER, TracedBackend
 from nnc.core.settings import SETTINGS
+from nnc.core.values.recorder import PROFILER, Allocated, KernelTime, Record, RunTime, now
 from nnc.planning import PageTable, TimelineBar, page_of_views
 from nnc.planning.page import plain
 

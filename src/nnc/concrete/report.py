@@ -8,8 +8,8 @@ from itertools import takewhile
 
 from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.concrete.check import specs_of
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Dispatcher, Specs
+from nnc.core.running.dispatch import Dispatcher, Specs
+from nnc.core.values.command import AnyCommand
 
 
 @dataclass(frozen=True, slots=True)

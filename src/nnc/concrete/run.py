@@ -21,10 +21,10 @@ from nnc.concrete.counter import Counter
 from nnc.concrete.joined import JoinedLoop, MovingCall
 from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
-from nnc.core.dispatch import Backend, Call, DeferredBackend, Program, Tensors, TracedBackend
-from nnc.core.recorder import PROFILER, run_timed
-from nnc.core.shield import Shield
-from nnc.core.stream import Signal
+from nnc.core.precautions.shield import Shield
+from nnc.core.running.dispatch import Backend, Call, DeferredBackend, Program, Tensors, TracedBackend
+from nnc.core.running.stream import Signal
+from nnc.core.values.recorder import PROFILER, run_timed
 from nnc.errors import CancelledError, UsageError
 from nnc.ops.work import work
 

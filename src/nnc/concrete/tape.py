@@ -13,9 +13,9 @@ from typing import ClassVar, TypeAlias, assert_never
 
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
-from nnc.core.dispatch import Call, Program
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import Call, Program
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Record, WhileExec, all_bodies, bodies_of
 from nnc.concrete.control import Choice, CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice, Test
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 
 INDENT = "    "
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import explained
-from nnc.core.command import AnyCommand
-from nnc.core.device import Device
-from nnc.core.dtype import C128, F64, I16, I32, I64, DType, dtype_of
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import C128, F64, I16, I32, I64, DType, dtype_of
 from nnc.dynamic import numpy_functions
 from nnc.dynamic.indexing import At, is_advanced, take
 from nnc.dynamic.lifting import LiftingOperand
@@ -399,7 +399,7 @@ def promoted(a: T, b: T) -> tuple[T, T]:
 def wider(one: DType, other: DType) -> DType | None:
     """The element type that holds both, by the rules of the array API standard; None for two kinds, and where none is.
 
-    >>> from nnc.core.dtype import F32, I8, U8, U64
+    >>> from nnc.core.values.dtype import F32, I8, U8, U64
     >>> wider(U8, I8), wider(F32, C128), wider(U64, I8)
     (i16, c128, None)
     """

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand, Command
-from nnc.core.origin import caller_origin
-from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import default_graph
 from nnc.dynamic.traced import active_trace, is_array

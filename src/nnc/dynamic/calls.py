@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.command import Command
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.graph import Registry
 from nnc.ops.composed.custom import custom_operator

@@ -25,13 +25,13 @@ import numpy as np
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.dtype import dtype_of
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.origin import caller_origin
-from nnc.core.pool import Pool
-from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.pool import Pool
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.eager import default_graph

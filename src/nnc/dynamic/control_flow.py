@@ -18,8 +18,8 @@ import numpy as np
 
 from nnc.arguments import checked
 from nnc.concrete import CountBelow
-from nnc.core.dtype import I64
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import I64
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph

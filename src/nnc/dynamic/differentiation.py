@@ -24,7 +24,7 @@ import numpy as np
 
 from nnc.arguments import checked
 from nnc.concrete import CountBelow
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, vmap
 from nnc.dynamic.eager import default_graph

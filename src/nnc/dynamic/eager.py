@@ -8,8 +8,8 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from nnc.arguments import Count, Size, checked
-from nnc.core.dtype import DType
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import DType
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport

@@ -19,16 +19,16 @@ from weakref import getweakrefs, ref
 from numpy.typing import ArrayLike
 
 from nnc.arguments import explained, frequent, shown
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import kept_kernels
-from nnc.core.dtype import DType
-from nnc.core.origin import caller_origin
-from nnc.core.pool import Pool
-from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.storage import Storage
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import kept_kernels
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import DType
+from nnc.core.values.pool import Pool
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import RecordedCall
 from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, Gathering, LazyPrograms, LazyReport
 from nnc.dynamic.memoization import CACHES, ResultCache, remembering, unshared

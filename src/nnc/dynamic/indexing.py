@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.dtype import BOOL, I64, DType
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import BOOL, I64, DType
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.lifting import LiftingOperand
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
 
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.origin import caller_origin, inherited_origin
-from nnc.core.pool import Pool
-from nnc.core.recent import RecentlyUsed, TwoGenerations
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.core.storage import Storage
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.origin import caller_origin, inherited_origin
+from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
+from nnc.core.values.pool import Pool
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.prepared import PreparedCommand
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.ir import Symbol, SymbolicGraph

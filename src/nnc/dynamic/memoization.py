@@ -25,11 +25,11 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.recent import TwoGenerations
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.recent import TwoGenerations
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.lazy import HeldTensor
 from nnc.dynamic.prepared import PreparedCommand
 from nnc.ops.composed.custom import KERNEL

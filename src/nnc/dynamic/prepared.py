@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnc.concrete.graph import workspace_spec
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Kernel
-from nnc.core.origin import caller_origin
-from nnc.core.pool import Pool
-from nnc.core.recorder import PROFILER, KernelTime, now
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.running.dispatch import DISPATCHER, Kernel
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.pool import Pool
+from nnc.core.values.recorder import PROFILER, KernelTime, now
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.ops.rules import INPLACE, infer
 from nnc.ops.work import work

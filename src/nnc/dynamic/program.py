@@ -13,10 +13,10 @@ from itertools import count
 from operator import attrgetter
 from typing import TypeAlias
 
-from nnc.core.origin import caller_origin
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.storage import Storage
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import CALL
 from nnc.dynamic.prepared import PreparedCommand
 from nnc.dynamic.record import (

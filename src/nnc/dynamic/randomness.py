@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.core.dtype import F32, DType, dtype_of
-from nnc.core.spec import TensorSpec, check_shape
+from nnc.core.values.dtype import F32, DType, dtype_of
+from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import VmapLevel, active_levels, operand_of
 from nnc.dynamic.eager import default_graph

@@ -21,9 +21,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from nnc.arguments import Count, Size, checked
-from nnc.core.origin import caller_origin
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import active_levels, operand_of
 from nnc.dynamic.calls import Arrays, RecordedCall

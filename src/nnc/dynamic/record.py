@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeAlias
 
-from nnc.core.command import AnyCommand
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.shield import Shield
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.graph import DictStorage
 from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
 

@@ -14,13 +14,13 @@ from typing import ClassVar, NoReturn, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import I64
-from nnc.core.origin import caller_origin
-from nnc.core.pool import Pool
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import I64
+from nnc.core.values.pool import Pool
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of

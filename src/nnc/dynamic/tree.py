@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from nnc.core.exact import Hashed
+from nnc.core.values.exact import Hashed
 
 # Leaves in containers, or a leaf: what users hand over and get back, of whatever types.
 Tree: TypeAlias = Any

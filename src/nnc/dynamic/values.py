@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.core.dtype import F32, F64, DType, dtype_of
-from nnc.core.origin import caller_origin
-from nnc.core.pool import Pool
-from nnc.core.tensor import Tensor, as_array
-from nnc.core.watch import WatchedMemory
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import F32, F64, DType, dtype_of
+from nnc.core.values.pool import Pool
+from nnc.core.values.tensor import Tensor, as_array
+from nnc.core.values.watch import WatchedMemory
 from nnc.errors import UsageError
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.arguments import explained, frequent, shown
-from nnc.core.command import AnyCommand
-from nnc.core.origin import caller_origin
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import Tensor
-from nnc.core.watch import WatchedMemory
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor
+from nnc.core.values.watch import WatchedMemory
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError

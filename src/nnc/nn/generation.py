@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, shown
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of

@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import onnx
-from nnc.core.dtype import BF16, F16, TOLERANCE
+from nnc.core.values.dtype import BF16, F16, TOLERANCE
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend
 from nnc.onnx.runner import PASSES

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import onnx
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import I64, DType
-from nnc.core.spec import Layout, Shape, TensorSpec, contiguous_strides
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import I64, DType
+from nnc.core.values.spec import Layout, Shape, TensorSpec, contiguous_strides
 from nnc.errors import BackendError, UsageError
 from nnc.onnx.node import Array
 from nnc.ops.arithmetic import ArithmeticOperand

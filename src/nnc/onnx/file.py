@@ -17,8 +17,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
-from nnc.core.dtype import DTYPES, DType, dtype_of
-from nnc.core.spec import MAX_DIMENSIONS
+from nnc.core.values.dtype import DTYPES, DType, dtype_of
+from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.errors import DTypeError, FormatError
 from nnc.onnx.weights import SharedWeights
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 import onnx
-from nnc.core.dtype import DTYPES, dtype_of
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import DTYPES, dtype_of
+from nnc.core.values.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.file import MOST_NODES, TWINS, GraphPart, OnnxFile, schema_of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onnx
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError
 from nnc.ops.arithmetic import ArithmeticOperand
 

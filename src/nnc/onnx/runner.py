@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 
 import onnx
 from nnc.arguments import checked, explained
-from nnc.core.collection import RareCollections
-from nnc.core.dtype import dtype_of
-from nnc.core.recent import RecentlyUsed
-from nnc.core.spec import TensorSpec
-from nnc.core.storage import give_back_free_memory
-from nnc.core.tensor import Tensor, as_array
+from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.recent import RecentlyUsed
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.storage import give_back_free_memory
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.nn.inference.quantization_report import QuantizationReport, measure_quantization, relative_error
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of

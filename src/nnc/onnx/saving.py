@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 import onnx
-from nnc.core.replacement import Chunk, write_atomically
+from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layers.layer import Scope
 from nnc.nn.model.model import Model

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc import ops
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import Initializer, he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T

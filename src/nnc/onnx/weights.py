@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onnx
-from nnc.core.spec import Blocked
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import Blocked
+from nnc.core.values.tensor import Tensor
 from nnc.symbolic import Symbol, compile
 from nnc.symbolic.passes import Beforehand, prune
 from nnc.symbolic.value_names import value_names

@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import Self, SupportsIndex
 
 from nnc.arguments import explained
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, IndexRangeError
 from nnc.ops.convolutions.resize import flip
 from nnc.ops.elementwise.integers import (  # fmt: skip

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.graph import OpAttr
 from nnc.ops.operand import Operand
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nnc.core.command import AnyCommand
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.copy import contiguous

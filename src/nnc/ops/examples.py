@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 
-from nnc.core.dtype import BF16, BOOL, F16, F32, I32, I64, DType
-from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, I32, I64, DType
+from nnc.core.values.spec import Layout, TensorSpec, spec
 from nnc.graph import OpAttr
 
 # Fields of attributes that say which element type the result has.

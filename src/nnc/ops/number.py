@@ -11,7 +11,7 @@ from typing import SupportsFloat, SupportsIndex
 
 import ml_dtypes
 
-from nnc.core.dtype import DType
+from nnc.core.values.dtype import DType
 
 Number = int | float
 LEAST = -(1 << 63)  # the least i64
@@ -74,7 +74,7 @@ def holds(dtype: DType, value: Number) -> bool:
 def exact_reciprocal(dtype: DType, divisor: Number) -> float | None:
     """1 / divisor where x · (1 / divisor) is x / divisor to the last bit: for powers of two, of floats.
 
-    >>> from nnc.core.dtype import F32
+    >>> from nnc.core.values.dtype import F32
     >>> exact_reciprocal(F32, 4), exact_reciprocal(F32, 49.0)
     (0.25, None)
     """

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import UsageError
 from nnc.graph import Op
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.graph import OpAttr
 
 Permutation = tuple[int, ...]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nnc.core.command import AnyCommand
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.graph import Op
 from nnc.ops.operand import Operand
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate, infer

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnc.core.command import AnyCommand
+from nnc.core.values.command import AnyCommand
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.rules import INPLACE, STAND_INS
 

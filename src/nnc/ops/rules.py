@@ -12,8 +12,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from nnc.core.command import Command
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS

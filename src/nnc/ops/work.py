@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nnc.core.command import AnyCommand
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.graph import OpAttr
 
 # `Any`: a column holds rules of all operators; `operator` checks each against the operator's own attributes.

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from nnc.core.command import Command
-from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.values.command import Command
+from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.copy import COPY

@@ -6,8 +6,8 @@ follows from it is inferred. Whoever asks for its shape before that gets a Shape
 
 from __future__ import annotations
 
-from nnc.core.origin import caller_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 
 

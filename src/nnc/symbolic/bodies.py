@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from nnc.core.command import AnyCommand, Command
+from nnc.core.values.command import AnyCommand, Command
 from nnc.graph import OpAttr, Registry
 from nnc.symbolic.control import CASE_OF, CONTROL_REGISTRY, WHILE, CaseAttrs, Holds, PythonHolds, Test, WhileAttrs
 from nnc.symbolic.ir import Body, ExecKey, TensorKey

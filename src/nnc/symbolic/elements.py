@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.number import Number, as_float
 from nnc.ops.rules import infer
 

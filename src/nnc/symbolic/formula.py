@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from nnc.core.command import Command
-from nnc.core.dtype import F64
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArityError, AttributeValueError
 from nnc.graph import Op
 from nnc.graph.composition import Expression, Node, compose, variable

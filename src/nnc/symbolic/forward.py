@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from nnc.arguments import checked
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, ShapeError
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from nnc.arguments import checked
-from nnc.core.origin import caller_origin, inherited_origin
-from nnc.core.spec import contiguous_strides
+from nnc.core.precautions.origin import caller_origin, inherited_origin
+from nnc.core.values.spec import contiguous_strides
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, UsageError
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import fill_like

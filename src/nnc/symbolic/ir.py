@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NewType, Self
 
 from nnc.arguments import checked, explained, frequent, shown
-from nnc.core.command import AnyCommand
-from nnc.core.origin import caller_origin
-from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.shield import Shield
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
 from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.graph.screen import preformatted

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import F32, F64, DType
-from nnc.core.origin import caller_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import F32, F64, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.composed.compose import sum_of
 from nnc.ops.elementwise.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square

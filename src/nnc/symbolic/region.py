@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 
 # Above this many elements the exact test of strided regions gives way to the test of their bounds.
 EXACT_LIMIT = 1 << 16

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.errors import VerificationError
 from nnc.graph import Fact, Op
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from nnc.arguments import checked
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
 from nnc.errors import AttributeValueError
 
 _SCOPE: ContextVar[str] = ContextVar("scope", default="")

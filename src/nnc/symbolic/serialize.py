@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import DType, dtype_of
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import DType, dtype_of
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.graph import (
     Codec,

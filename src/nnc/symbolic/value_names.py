@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from nnc.core.exact import exact_text
+from nnc.core.values.exact import exact_text
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nnc.arguments import checked
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import CycleError, UsageError, VerificationError
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO

@@ -7,12 +7,12 @@ import pytest
 
 from nnc.backends.blas.backend import BlasBackend
 from nnc.concrete import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.device import Device
-from nnc.core.dispatch import DISPATCHER, Call
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER, Call
+from nnc.core.values.command import Command
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.elementwise.pointwise import EXP
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs

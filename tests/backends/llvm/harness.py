@@ -17,7 +17,7 @@ from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, Zer
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
 Array = NDArray[Any]

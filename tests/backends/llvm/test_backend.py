@@ -6,11 +6,11 @@ import pytest
 from nnc.backends.llvm import backend as backend_module
 from nnc.backends.llvm import library
 from nnc.backends.llvm.backend import LlvmBackend, assemble
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Call
-from nnc.core.dtype import BOOL, F32, F64, I32, I64, U8
-from nnc.core.spec import Shape, TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BOOL, F32, F64, I32, I64, U8
+from nnc.core.values.spec import Shape, TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.elementwise.pointwise import ADD, EXP, RELU

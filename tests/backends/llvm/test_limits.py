@@ -14,12 +14,12 @@ from tests.conformance.cases import CASES, Case
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.backends.llvm.run import runtime
 from nnc.backends.reference.backend import ReferenceBackend
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Backend, Call
-from nnc.core.dtype import F32, U8
+from nnc.core.running.dispatch import Backend, Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import F32, U8
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import ADD
 from nnc.ops.indexing.order import SEARCHSORTED

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import nnc
 from nnc import ops
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.dynamic import DynamicGraph
 
 # Importing the package puts its backends into the dispatcher.

@@ -16,9 +16,9 @@ from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.command import AnyCommand, Command
-from nnc.core.disk_cache import DiskCache
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_WEIGHT_GRADIENT,

@@ -14,9 +14,9 @@ from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription, describe
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import BF16, F16, F32, F64, I8, DType
-from nnc.core.spec import Shape, TensorSpec, spec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, I8, DType
+from nnc.core.values.spec import Shape, TensorSpec, spec
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.normalization.normalization import LAYER_NORM
 from nnc.ops.normalization.softmaxes import SOFTMAX

@@ -17,9 +17,9 @@ from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import BF16
 from nnc.codegen.ir.target import describe
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.core import dtype
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
+from nnc.core.values import dtype
 
 SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 2), (17, 33, 31), (65, 130, 129), (1, 100, 50), (100, 1, 51), (28, 64, 64)]
 

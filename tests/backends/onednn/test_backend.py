@@ -13,13 +13,13 @@ import pytest
 from nnc.backends.onednn import library
 from nnc.backends.onednn.backend import OnednnBackend, OnednnKernel
 from nnc.backends.onednn.library import Role
-from nnc.core.command import Command
-from nnc.core.device import Device
-from nnc.core.dispatch import Call
-from nnc.core.dtype import dtype_of
+from nnc.core.running.dispatch import Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
 from nnc.ops.elementwise.pointwise import EXP
 from nnc.ops.products.products import GEMM, GemmAttrs

@@ -13,11 +13,11 @@ import pytest
 
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.backends.reference.kernels import KERNELS
-from nnc.core.command import AnyCommand, Command
-from nnc.core.device import Device
-from nnc.core.dispatch import Call, Dispatcher, Specs
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Dispatcher, Specs
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import Device
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.graph import Op, Registry
 from nnc.ops.elementwise.pointwise import AFFINE, LOG, SQUARE, AffineAttrs
 from nnc.ops.operators import OPERATORS

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tests.conformance.cases import CONVOLUTIONS, POOLS
 
 from nnc.backends.reference.kernels import KERNELS
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
-from nnc.core.spec import Shape
-from nnc.core.spec import spec as spec_of
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from nnc.core.values.spec import Shape
+from nnc.core.values.spec import spec as spec_of
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,

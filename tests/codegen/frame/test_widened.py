@@ -12,11 +12,11 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.codegen.frame.widened import CHUNK, StoredOperand, Widened
 from nnc.codegen.ir import builder
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import Call
-from nnc.core.dtype import BF16, F16, F32, U8, DType
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BF16, F16, F32, U8, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.rules import infer

@@ -22,8 +22,8 @@ from nnc.codegen.kernels.products.gemm import MAX_DEPTH
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
 from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.command import Command
-from nnc.core.spec import Blocked, spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import Blocked, spec
 from nnc.ops.products.products import GEMM, GemmAttrs
 
 TARGET = host_target()

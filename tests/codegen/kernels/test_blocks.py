@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dispatch import DISPATCHER, Call
-from nnc.core.dtype import BF16, F16, F32, F64, U8, DType
+from nnc.core.running.dispatch import DISPATCHER, Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import Blocked, Shape, TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, U8, DType
+from nnc.core.values.spec import Blocked, Shape, TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,

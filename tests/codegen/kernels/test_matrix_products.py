@@ -29,12 +29,12 @@ from nnc.codegen.ir.target import TILE_FEATURES, ByteDots, TargetDescription, de
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.codegen.kernels.table import ROWS
-from nnc.core import dtype
-from nnc.core.command import AnyCommand, Command
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import Blocked
-from nnc.core.tensor import Tensor
+from nnc.core.values import dtype
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import Blocked
+from nnc.core.values.tensor import Tensor
 from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.quantization.quantization import (

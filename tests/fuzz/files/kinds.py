@@ -17,9 +17,9 @@ from tests.fuzz.files.onnx_models import mutated_model, onnx_models, read_onnx
 from nnc import nn, ops, planning
 from nnc.concrete import CountBelow, TuneCache
 from nnc.concrete.choices import FILE_NAME, MeasuredChoice
-from nnc.core.serialize import load_tensors, save_tensors
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.nn.data import Batches, Examples
 from nnc.symbolic import SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.serialize import load, save

@@ -18,7 +18,7 @@ from tests.fuzz.limits import Overtime, describe, time_limit
 from tests.symbolic.programs import Program, random_program
 from tests.symbolic.rows.control import ALL, UNROLLABLE
 
-from nnc.core.dtype import F32, F64, DType
+from nnc.core.values.dtype import F32, F64, DType
 
 SECONDS = 60
 PART = 50

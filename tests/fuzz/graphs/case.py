@@ -15,7 +15,7 @@ from tests.fuzz.graphs.compare import coarseness, other_bits, other_form, outsid
 from tests.symbolic.interpreter import Array, Noise, interpret
 from tests.symbolic.programs import Built, Program, build, values_for
 
-from nnc.core.dtype import F64, TOLERANCE, DType, dtype_of
+from nnc.core.values.dtype import F64, TOLERANCE, DType, dtype_of
 from nnc.errors import NotDifferentiableError
 from nnc.ops import multiply, reduce_sum
 from nnc.symbolic import Symbol, backward, faults

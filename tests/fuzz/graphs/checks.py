@@ -15,10 +15,10 @@ from tests.fuzz.graphs.plans import check_damaged, check_plans
 from tests.symbolic.interpreter import Array, interpret
 from tests.symbolic.programs import Built, build, values_for
 
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F64, DType
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F64, DType
+from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, MemoryLimitError, NotDifferentiableError, SymbolError
 from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.planning.solvers import local

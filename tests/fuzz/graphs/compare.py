@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tests.symbolic.interpreter import Array
 
-from nnc.core.dtype import TOLERANCE, DType, Tolerance, dtype_of
+from nnc.core.values.dtype import TOLERANCE, DType, Tolerance, dtype_of
 
 # So many times what single roundings make of a value.
 WIDENING = 16.0

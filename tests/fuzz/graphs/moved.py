@@ -13,8 +13,8 @@ from tests.fuzz.graphs.case import Case, Fault
 from tests.symbolic.programs import Built
 
 from nnc.concrete import CountBelow
-from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, case_of, compile, while_loop
 from nnc.symbolic.ir import Body, bodies_of
 

@@ -11,9 +11,9 @@ from tests.symbolic.interpreter import interpret
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.dtype import F32, F64, I64
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, I64
+from nnc.core.values.spec import TensorSpec, spec
 from nnc.errors import MemoryLimitError
 from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 from nnc.ops.movement.fill import FILL, FillAttrs

@@ -17,8 +17,8 @@ from tests.symbolic.programs import Program, build, random_program
 from tests.symbolic.rows.control import ALL
 from tests.symbolic.rows.scope import Step
 
-from nnc.core.dtype import F32
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import TensorSpec
 
 
 @pytest.mark.parametrize(

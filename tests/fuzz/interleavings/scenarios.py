@@ -15,7 +15,7 @@ import numpy as np
 from nnc import nn, ops
 from nnc.concrete import TuneCache, TuneOptions
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import UsageError
 from nnc.graph import Registry

@@ -14,10 +14,10 @@ from tests.concrete.eager import ADDITION, MATRIX_PRODUCT, PRODUCT, noise, room
 from nnc import nn, ops
 from nnc.backends.llvm.run.engine import engine, made
 from nnc.concrete import ConcreteGraph, TuneCache, TuneOptions
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.running.stream import Signal, Stream
 from nnc.core.settings import SETTINGS
-from nnc.core.stream import Signal, Stream
+from nnc.core.values.command import Command
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.nn.data import Batches, DataSet
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs

@@ -12,10 +12,10 @@ import pytest
 import safetensors.numpy
 
 from nnc import nn
-from nnc.core.dtype import F32
-from nnc.core.serialize import load_tensors, save_tensors
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import F32
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import DataError, FormatError, UsageError
 from nnc.nn.data import Batches, BatchState, DataSet
 from nnc.nn.files.checkpoint import sealed, text_of

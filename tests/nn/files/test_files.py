@@ -7,7 +7,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, I32
-from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.values.dtype import BF16, I32
+from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import FormatError, UsageError
 from nnc.nn.files.model_spec import FACT, _parts, _read, _written
 from nnc.nn.layers.layer import Layer

@@ -12,9 +12,9 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.core.dtype import I32
-from nnc.core.serialize import save_tensors
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import I32
+from nnc.core.values.serialize import save_tensors
+from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.nn import HUGGING_FACE, Layer, Model, NameRule, load_pretrained
 from nnc.nn.files.torch_names import torch_state_dict

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.errors import FormatError
 
 NETWORK = nn.Sequential(

@@ -11,8 +11,8 @@ from tests.nn.test_generation import LAYERS, PROMPTS, language_model
 from tests.together import in_threads
 
 from nnc import nn
-from nnc.core.dtype import BF16, I32
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import BF16, I32
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.nn import FrozenGeneration, Model, UpTo, generate, stream
 from nnc.nn.zoo import GPT, LLaMA

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import load
 from nnc.nn.zoo import digits_network

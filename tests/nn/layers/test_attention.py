@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.dtype import BOOL, F32
+from nnc.core.values.dtype import BOOL, F32
 from nnc.errors import ArityError, AttributeValueError, ShapeError
 from nnc.nn import (
     CrossAttention,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.dtype import BF16, I32
+from nnc.core.values.dtype import BF16, I32
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.nn import Embedding, Model, PositionEmbedding
 

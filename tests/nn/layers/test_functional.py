@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.data import Batches, Examples
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import BF16
+from nnc.core.values.dtype import BF16
 from nnc.dynamic import DynamicGraph
 from nnc.nn.data import Batches, Examples
 

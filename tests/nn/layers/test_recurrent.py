@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import BOOL
+from nnc.core.values.dtype import BOOL
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError, UsageError
 from nnc.nn import LSTM, Model
 from nnc.nn.layers.recurrent import Recurrent

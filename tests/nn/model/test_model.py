@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, F16, F32, F64, TOLERANCE, DType
 from nnc.core.settings import SETTINGS
-from nnc.core.storage import Storage
+from nnc.core.values.dtype import BF16, F16, F32, F64, TOLERANCE, DType
+from nnc.core.values.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
 from nnc.symbolic.compiler.place.memory import EXEC_BYTES, START

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import I64
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, InterruptedUpdateError
 from nnc.graph import Registry
 from nnc.nn.data import Batches, Examples

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import F16
+from nnc.core.values.dtype import F16
 from nnc.errors import ArgumentError, AttributeValueError, NotFiniteError
 from nnc.nn.optimization.loss_scale import Scaling
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DataError, ShapeError
 from nnc.nn import CTC, Dense, GaussianLikelihood, MeanSquaredError, Model, SoftmaxCrossEntropy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops
-from nnc.core.dtype import BOOL, I32
+from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import MemoryLimitError, ShapeError
 from nnc.nn.data import Batches, Examples
 from nnc.nn.steps import padding

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import I32
-from nnc.core.recorder import PROFILER
+from nnc.core.values.dtype import I32
+from nnc.core.values.recorder import PROFILER
 from nnc.errors import UsageError
 from nnc.nn.data import DataFrame
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import BOOL, I32
+from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError
 from nnc.nn import Input, Layer, Model
 from nnc.nn.zoo import BERT, GPT, EncoderDecoder, LLaMA, ViT

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.core.dtype import F32, F64, I32, DType
+from nnc.core.values.dtype import F32, F64, I32, DType
 from nnc.errors import AttributeValueError, UsageError
 from nnc.nn import Layer, Model
 from nnc.nn.zoo import (

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import nnc
 from nnc.concrete.graph import ConcreteGraph
-from nnc.core.command import Command
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import BackendError, NotDifferentiableError, RegistryError, ShapeError
 from nnc.graph import Op, Registry

@@ -7,8 +7,8 @@ import pytest
 from tests.conformance.cases_fused import CHOICE, GATE, ONE_AFTER_MOVES, SWISH, step
 from tests.ops.eager import Eager
 
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.composed.fused import FUSED_POINTWISE, FusedAttrs, FusedStep, is_fusable, replay, specs_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, check_gradients
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.convolutions.convolutions import convolution, convolution_transpose
 from nnc.ops.convolutions.window import Window

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, check_gradients
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ShapeError
 from nnc.ops.convolutions.pooling import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager, check_gradients, gradients
 
-from nnc.core.dtype import BF16, F16, F32, F64, I32, TOLERANCE, DType
+from nnc.core.values.dtype import BF16, F16, F32, F64, I32, TOLERANCE, DType
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import affine, sigmoid

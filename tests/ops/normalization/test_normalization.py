@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, check_gradients
 
-from nnc.core.command import Command
-from nnc.core.dtype import F16, F32, F64
-from nnc.core.spec import Layout, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F16, F32, F64
+from nnc.core.values.spec import Layout, spec
 from nnc.errors import ArityError, AttributeValueError, DTypeError, LayoutError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import affine, square
 from nnc.ops.normalization.normalization import (

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import spec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import spec
 from nnc.errors import ShapeError
 from nnc.graph import VARIADIC
 from nnc.ops.operators import OPERATORS

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
-from nnc.core.dtype import BF16, F32
-from nnc.core.spec import spec
+from nnc.core.values.dtype import BF16, F32
+from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import multiply, square
 from nnc.ops.rules import infer

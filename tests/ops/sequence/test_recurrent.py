@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager, check_gradients
 
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.errors import DTypeError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import square
 from nnc.ops.sequence.recurrent import (

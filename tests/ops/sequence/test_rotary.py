@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager, check_gradients
 
-from nnc.core.dtype import F64
+from nnc.core.values.dtype import F64
 from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import multiply, tanh
 from nnc.ops.operand import apply

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.device import Device
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.device import Device
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ShapeError
 from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile

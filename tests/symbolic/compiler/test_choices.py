@@ -10,10 +10,10 @@ import pytest
 
 from nnc.concrete import TuneCache, TuneOptions
 from nnc.concrete.choices import FILE_NAME
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import F32, TOLERANCE
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
+from nnc.core.values.dtype import F32, TOLERANCE
+from nnc.core.values.spec import spec
 from nnc.errors import UsageError
 from nnc.ops.convolutions.convolutions import convolution
 from nnc.ops.convolutions.window import Window

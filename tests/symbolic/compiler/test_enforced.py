@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc import ops
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.symbolic import SymbolicGraph, compile
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import I32
-from nnc.core.spec import Shape, TensorSpec, spec
-from nnc.core.storage import Storage
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.stream import Stream
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I32
+from nnc.core.values.spec import Shape, TensorSpec, spec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, DTypeError, LayoutError, NncError, ShapeError, SymbolError
 from nnc.ops.elementwise.pointwise import EXP
 from nnc.ops.movement.copy import COPY

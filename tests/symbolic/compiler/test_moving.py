@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.core.dtype import I64
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops import add, cast, contiguous, less, matmul, reduce_sum, sort, transpose
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import Arena, MovingProgram

@@ -7,9 +7,9 @@ import pytest
 
 from nnc import ops
 from nnc.concrete import ConcreteGraph, CountBelow
-from nnc.core.command import Command
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.ops.elementwise.pointwise import RELU
 from nnc.ops.movement.copy import COPY

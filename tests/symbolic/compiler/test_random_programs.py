@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.symbolic.programs import Program, programs, run
 
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec, contiguous_strides
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import TensorSpec, contiguous_strides
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.ops.rules import INPLACE
 from nnc.symbolic import Compiled, ExecSymbol, Symbol, SymbolicGraph, TensorKey, backward, compile, verify

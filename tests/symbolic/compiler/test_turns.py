@@ -13,9 +13,9 @@ from tests.together import in_threads
 
 from nnc import ops
 from nnc.concrete.pending import PendingRun
-from nnc.core.spec import spec
-from nnc.core.stream import Stream
-from nnc.core.tensor import Tensor
+from nnc.core.running.stream import Stream
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import DeadlockError, StreamError, SymbolError, UsageError
 from nnc.graph import Registry
 from nnc.ops.composed.custom import custom_operator

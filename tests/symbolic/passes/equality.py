@@ -10,7 +10,7 @@ from tests.fuzz.graphs.checks import passed
 from tests.symbolic.interpreter import Array, interpret
 from tests.symbolic.programs import Program
 
-from nnc.core.dtype import F32, TOLERANCE
+from nnc.core.values.dtype import F32, TOLERANCE
 from nnc.symbolic import Symbol, SymbolicGraph, faults
 from nnc.symbolic.passes import Pass, Report, simplify
 

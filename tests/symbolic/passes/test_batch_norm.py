@@ -8,7 +8,7 @@ from tests.symbolic.passes.equality import check, check_program
 from tests.symbolic.programs import Program, programs
 
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import Symbol, SymbolicGraph, backward
 from nnc.symbolic.passes import Pass
 

@@ -7,10 +7,10 @@ import pytest
 
 from nnc import ops
 from nnc.concrete import TuneCache, TuneOptions
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Specs
-from nnc.core.spec import Blocked, Layout, TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER, Specs
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Blocked, Layout, TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import LayoutError
 from nnc.ops.movement.layout import CONVERT_LAYOUT, convert_layout
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults

@@ -11,8 +11,8 @@ from tests.symbolic.passes.control_programs import CARRIED, SHAPE, Program
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.errors import SymbolError, VerificationError
 from nnc.graph import Changed, transform
 from nnc.ops.elementwise.pointwise import TANH, tanh

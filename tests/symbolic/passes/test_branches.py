@@ -6,8 +6,8 @@ import pytest
 from tests.symbolic.passes.equality import check
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.control import case_of

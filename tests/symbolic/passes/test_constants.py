@@ -10,9 +10,9 @@ from tests.symbolic.passes.equality import check, check_program
 from tests.symbolic.programs import Program, programs
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, F32, I32, U8, DType
-from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, F32, I32, U8, DType
+from nnc.core.values.spec import Layout, TensorSpec, spec
 from nnc.ops.elementwise import integers
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, AffineAttrs, CastAttrs
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs

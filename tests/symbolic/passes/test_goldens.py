@@ -8,8 +8,8 @@ import pytest
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, while_loop
 from nnc.symbolic.ir import bodies_of

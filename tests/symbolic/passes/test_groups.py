@@ -13,9 +13,9 @@ from tests.symbolic.programs import Program, programs, run
 
 from nnc import ops
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.core.dtype import BF16, F32, TOLERANCE
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import BF16, F32, TOLERANCE
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.composed.fused import FUSED
 from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults

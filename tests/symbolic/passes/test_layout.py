@@ -16,8 +16,8 @@ from tests.symbolic.passes.equality import check, named
 from tests.symbolic.programs import Program, programs, run
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import Layout, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import Layout, TensorSpec, spec
 from nnc.graph import Op
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.movement.layout import layout_permutation

@@ -10,8 +10,8 @@ from tests.symbolic.interpreter import interpret
 from tests.symbolic.passes.equality import check, named
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, TOLERANCE
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import BF16, TOLERANCE
+from nnc.core.values.spec import TensorSpec
 from nnc.nn import zoo
 from nnc.symbolic import Symbol, SymbolicGraph, backward, faults
 from nnc.symbolic.passes import DEFAULT, Pass, simplify

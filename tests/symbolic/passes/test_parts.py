@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnc import nn, ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.errors import SymbolError
 from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, compile, faults

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import spec
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.spec import spec
 from nnc.ops.convolutions.window import Window
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults
 from nnc.symbolic.passes import simplify

@@ -10,8 +10,8 @@ from tests.symbolic.passes.equality import named
 from tests.symbolic.programs import Program, programs, run
 
 from nnc import nn, ops
-from nnc.core.dtype import BF16, F16, F32, I32, TOLERANCE, DType
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.values.dtype import BF16, F16, F32, I32, TOLERANCE, DType
+from nnc.core.values.spec import TensorSpec, spec
 from nnc.errors import DTypeError
 from nnc.symbolic import Symbol, SymbolicGraph, backward, faults, minimize
 from nnc.symbolic.passes import Pass, lower_precision, simplify

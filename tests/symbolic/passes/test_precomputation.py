@@ -8,8 +8,8 @@ from tests.symbolic.passes.equality import named
 from tests.symbolic.passes.test_batch_norm import normalized
 
 from nnc import ops
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
 from nnc.symbolic import SymbolicGraph, compile, faults
 from nnc.symbolic.passes import Pass, precompute, simplify

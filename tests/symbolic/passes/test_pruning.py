@@ -4,8 +4,8 @@ import numpy as np
 from tests.symbolic.evaluation import values_of
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, backward, prune, verify

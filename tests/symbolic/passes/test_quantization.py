@@ -8,8 +8,8 @@ from tests.symbolic.interpreter import interpret
 from tests.symbolic.passes.equality import named
 
 from nnc import ops
-from nnc.core.dtype import F64
-from nnc.core.spec import spec
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import spec
 from nnc.errors import ArgumentError
 from nnc.ops.products.products import GEMM
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, faults

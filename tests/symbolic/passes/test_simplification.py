@@ -7,9 +7,9 @@ import pytest
 from tests.symbolic.interpreter import interpret
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F16, F32, F64, TOLERANCE, DType
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F16, F32, F64, TOLERANCE, DType
+from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
 from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, EXP, CastAttrs, affine

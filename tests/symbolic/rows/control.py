@@ -13,10 +13,10 @@ from tests.symbolic.rows.scope import Row, Scope, Step, has_axes, is_any, is_flo
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.dtype import F32, F64, I64
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, I64
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.elementwise.pointwise import AFFINE, TANH, AffineAttrs
 from nnc.ops.movement.copy import COPY
 from nnc.ops.movement.fill import FILL, FillAttrs

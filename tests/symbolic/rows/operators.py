@@ -20,8 +20,8 @@ from tests.symbolic.rows.scope import (
 )
 
 from nnc import ops
-from nnc.core.dtype import BF16, F16, F32, F64, I32, I64, U8
-from nnc.core.spec import contiguous_strides
+from nnc.core.values.dtype import BF16, F16, F32, F64, I32, I64, U8
+from nnc.core.values.spec import contiguous_strides
 from nnc.errors import ShapeError
 from nnc.ops.convolutions.window import window_of
 

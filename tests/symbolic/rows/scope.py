@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnc import ops
-from nnc.core.dtype import DType
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, NotDifferentiableError, ShapeError
 from nnc.symbolic import SymbolicGraph
 

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, one_by_one, outside_host
-from nnc.core.dtype import F32, F64
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import (
+    Call,
+    Program,
+    Specs,
+    Tensors,
+    WithoutWorkspace,
+    in_blocks,
+    one_by_one,
+    outside_host,
+)
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import F32, F64
+from nnc.core.values.tensor import Tensor
 from nnc.ops.products.products import GEMM, GemmAttrs
 
 # `Any`: elements of f32 or f64.

@@ -25,9 +25,9 @@ from nnc.codegen.ir.builder import SCALARS
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.movement.movement import move
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.classes import dataclass
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import (
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import (
     Call,
     Kernel,
     LayoutWish,
@@ -39,12 +39,12 @@ from nnc.core.dispatch import (
     Tensors,
     outside_host,
 )
-from nnc.core.dtype import F16
-from nnc.core.recorder import Traced, WorkerTime
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import Blocked, TensorSpec
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import F16
+from nnc.core.values.recorder import Traced, WorkerTime
+from nnc.core.values.spec import Blocked, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
 from nnc.ops.rules import infer
 from nnc.ops.work import work

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nnc.core.forking import FORK_GUARD
-from nnc.core.shield import Shield
+from nnc.core.precautions.forking import FORK_GUARD
+from nnc.core.precautions.shield import Shield
 
 __all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed"]
 

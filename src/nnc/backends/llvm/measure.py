@@ -17,7 +17,7 @@ from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import F32, F64
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
 # What no cache of a core holds, and what is there for all measurements.

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
-from nnc.core.dtype import F32
+from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import F32
+from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
 from nnc.ops.products.products import GEMM, GemmAttrs
 

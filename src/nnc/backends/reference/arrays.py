@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.dtype import BF16, F16
+from nnc.core.values.dtype import BF16, F16
 from nnc.graph import Op
 
 # `Any`: a kernel is one text for all element types, and NumPy's types allow arithmetic only on known or on any.
 Array = NDArray[Any]
 Inputs = Sequence[Array | None]
 Outputs = Sequence[Array]
-# `Any`: the table holds kernels of all operators; `nnc.core.command.Command` checks attributes against the operator.
+# `Any`: the table holds kernels of all operators; `nnc.core.values.command.Command` checks attributes against the operator.
 ReferenceKernel = Callable[[Any, Inputs, Outputs], None]
 # `Any`: operators of all attribute types.
 Rows = Mapping[Op[Any], ReferenceKernel]

@@ -10,10 +10,10 @@ import numpy as np
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.kernels import KERNELS
 from nnc.backends.reference.movement.layout import out_of_blocks
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
-from nnc.core.spec import Blocked, TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Blocked, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.movement.copy import COPY
 from nnc.ops.movement.layout import CONVERT_LAYOUT

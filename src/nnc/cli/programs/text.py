@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nnc.cli.recipe import Arguments, Blueprint, Facts, Ink, Measure, Questions, Recipe, TrainingTask
 from nnc.cli.terminal import Json
-from nnc.core.dtype import I32
+from nnc.core.values.dtype import I32
 from nnc.errors import DataError, FormatError, UsageError
 from nnc.nn import Evaluation, Model, UpTo
 from nnc.nn.data import Examples

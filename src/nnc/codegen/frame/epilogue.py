@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import Instruction, computed, evaluate
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 MOST_WORK = 40.0
 

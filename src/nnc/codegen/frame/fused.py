@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.codegen.ir.expression import CONSTANT, CONVERT, Instruction
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import BF16, F16
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import BF16, F16
 from nnc.ops.composed.fused import FusedAttrs, FusedStep
 from nnc.ops.elementwise.pointwise import AFFINE, CAST
 from nnc.ops.movement.broadcast import BROADCAST_TO

@@ -12,7 +12,7 @@ from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.tile import Tile, column_masks
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Type, Value
 from nnc.codegen.ir.dot_products import DotProduct
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 # Steps of the depth that lie side by side in weights that are in quads.
 QUAD = 4

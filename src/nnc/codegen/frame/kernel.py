@@ -17,8 +17,8 @@ from typing import ClassVar, Protocol
 
 from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.uncopied import Uncopied
 
 ALIGNMENT = 64
 # Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.

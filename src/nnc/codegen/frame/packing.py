@@ -12,7 +12,7 @@ from __future__ import annotations
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import I32, U16, Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 # How many steps before a block is transposed its lines are asked for.
 AHEAD = 64

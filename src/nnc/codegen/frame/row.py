@@ -12,8 +12,8 @@ from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.ir.builder import BOOL, SCALARS, Scalar
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
-from nnc.core.spec import Blocked, TensorSpec
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.graph import Op
 
 
@@ -55,7 +55,7 @@ class View:
 
 Views = Sequence[View]
 Specs = Sequence[TensorSpec]
-# `Any`: the table holds rows of all operators; `nnc.core.command.Command` checks attributes against the operator.
+# `Any`: the table holds rows of all operators; `nnc.core.values.command.Command` checks attributes against the operator.
 Refuse = Callable[[Any, Specs, Specs], str]
 Generate = Callable[[Any, Views, Views], Generator]
 Variations = Mapping[str, Generator]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

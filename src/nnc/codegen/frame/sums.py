@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from nnc.codegen.ir.builder import F32, F64, Builder, LocalVariable, Type, Value
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 # Additions in a row of one lane; each may be off by 6e-8 of the sum: 3.8e-6 at most, 7e-7 for 10^7 equal numbers.
 FLUSHED = 64

@@ -12,7 +12,7 @@ from functools import lru_cache
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import I32, Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.ir.target import FEW_REGISTERS, USUAL_CLOCK, TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 MAX_VECTORS = 16

@@ -15,8 +15,8 @@ from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, cei
 from nnc.codegen.frame.row import Generate, KernelRow, Refuse, Specs, Variants, View, Views
 from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core import dtype
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values import dtype
 
 NARROW = (BF16, F16)
 NARROW_TYPES = (dtype.BF16, dtype.F16)

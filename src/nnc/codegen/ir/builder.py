@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 # Each is made once, and compared some ten times for each load.

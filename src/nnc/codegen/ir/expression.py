@@ -10,7 +10,7 @@ from enum import Enum
 
 from nnc.codegen.ir import activation, elementary, integers, mathematics
 from nnc.codegen.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from nnc.codegen.ir.builder import F32, F64, I32, I64, Builder, Number, Scalar, Type, Value
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Probability, Size, checked
-from nnc.core.replacement import reason_of
+from nnc.core.precautions.replacement import reason_of
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.files.checkpoint import position_of, save_checkpoint
 from nnc.nn.model.model import Model

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.replacement import reason_of
+from nnc.core.precautions.replacement import reason_of
 from nnc.errors import BackendError, DataError, FormatError
 
 # pyarrow's own types, which are known only where it is installed.

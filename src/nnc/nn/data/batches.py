@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked, explained
-from nnc.core.shield import Shield
+from nnc.core.precautions.shield import Shield
 from nnc.errors import DataError
 from nnc.nn.data.data_set import DataSet, Examples, rows_of
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Size, checked, shown
-from nnc.core.shield import Shield
+from nnc.core.precautions.shield import Shield
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data.ahead import EpochStream, Prefetch, Row, Workers
 from nnc.nn.data.arrow import csv_columns, parquet_columns

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Probability, Rate, Size, checked
-from nnc.core.replacement import reason_of
+from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError, ShapeError
 from nnc.nn.data.arrow import extra_module
 

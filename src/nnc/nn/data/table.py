@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
-from nnc.core.replacement import reason_of
+from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError
 from nnc.nn.data.data_set import Examples
 

@@ -21,10 +21,10 @@ from types import FunctionType
 from typing import Any, cast
 
 from nnc.arguments import Count, checked
-from nnc.core.dtype import DType
-from nnc.core.serialize import TensorFile, checksum, load_tensors, save_tensors
-from nnc.core.shield import Shield
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.shield import Shield
+from nnc.core.values.dtype import DType
+from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors
+from nnc.core.values.tensor import Tensor
 from nnc.errors import DataError, FormatError
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.layers.combine import LayerParts

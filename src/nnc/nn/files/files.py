@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import overload
 
 from nnc.arguments import checked
-from nnc.core.replacement import reason_of
-from nnc.core.serialize import load_tensors, save_tensors
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.replacement import reason_of
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.tree import LEAF, Tree, flatten

@@ -19,8 +19,8 @@ from typing import Any
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions
-from nnc.core.dtype import DType, dtype_of
-from nnc.core.serialize import load_tensors, save_tensors
+from nnc.core.values.dtype import DType, dtype_of
+from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import FormatError, NncError, UsageError
 from nnc.graph import Json
 from nnc.nn.layers.combine import LayerParts

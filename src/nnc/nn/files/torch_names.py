@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import checked
-from nnc.core.tensor import as_array
+from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model

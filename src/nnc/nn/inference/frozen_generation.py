@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from nnc.arguments import Count, checked
-from nnc.core.dtype import DType
-from nnc.core.spec import Blocked, TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import Blocked, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.programs import ModelPrograms

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.core.dtype import F64
-from nnc.core.spec import Shape
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import F64
+from nnc.core.values.spec import Shape
+from nnc.core.values.tensor import Tensor
 from nnc.nn.steps.html import table_of, text_table
 from nnc.ops import cast, reduce_sum, square, subtract
 from nnc.symbolic import Symbol, SymbolicGraph, compile

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
-from nnc.core.dtype import BOOL, I32
+from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnc.arguments import Count, checked
-from nnc.core.dtype import F32, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import F32, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
 from nnc.nn.layers.initializers import Values, draw
 from nnc.nn.layers.layer import Layer, Scope, T

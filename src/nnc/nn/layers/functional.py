@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, UsageError
 from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, Scope, T
 

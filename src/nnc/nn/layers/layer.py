@@ -16,9 +16,9 @@ from functools import wraps
 from typing import ClassVar, Generic, TypeVar
 
 from nnc.arguments import Count, checked, shown
-from nnc.core.dtype import DType
-from nnc.core.origin import caller_origin, inherited_origin
-from nnc.core.spec import Shape, TensorSpec
+from nnc.core.precautions.origin import caller_origin, inherited_origin
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.layers.initializers import Initializer
 from nnc.ops.operand import Operand

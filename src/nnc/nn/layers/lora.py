@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, checked
-from nnc.core.tensor import as_array
+from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T

@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import ClassVar, Generic, Literal
 
 from nnc.arguments import Count, Share, checked
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I32
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.initializers import glorot_uniform, zeros
 from nnc.nn.layers.layer import MultiLayer, Scope, T, require_rank

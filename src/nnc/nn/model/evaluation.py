@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.forking import fork_safe_lock
+from nnc.core.precautions.forking import fork_safe_lock
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.compilation import CompiledFunction
 from nnc.dynamic.randomness import counter_of_a_call

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

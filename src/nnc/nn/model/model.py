@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, explained, shown
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import F32, DType
-from nnc.core.shield import Shield
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import Tensor, as_array
+from nnc.core.precautions.shield import Shield
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import F32, DType
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import (
     ArityError,
     DataError,

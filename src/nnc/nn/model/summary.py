@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.nn.layers.combine import Sequential
 from nnc.nn.layers.layer import Layer, ParameterSpec, Scope
 from nnc.symbolic import Symbol, SymbolicGraph

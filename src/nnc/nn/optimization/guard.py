@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from nnc.core.dtype import F32, F64
+from nnc.core.values.dtype import F32, F64
 from nnc.ops import abs, cast, less_equal, reduce_sum, sum_of, where
 from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol

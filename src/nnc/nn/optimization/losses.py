@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
-from nnc.core.dtype import I32, DType
+from nnc.core.values.dtype import I32, DType
 from nnc.errors import DataError, ShapeError
 from nnc.ops import (
     abs,

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Self, TypeAlias
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
-from nnc.core.command import AnyCommand, Command
-from nnc.core.origin import caller_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import Tree, flatten

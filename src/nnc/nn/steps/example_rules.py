@@ -12,9 +12,9 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import Shape, TensorSpec
-from nnc.core.tensor import as_array
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, DTypeError, ShapeError
 from nnc.nn.data.labels import check_labels, check_range
 from nnc.nn.optimization.losses import Loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.core.dtype import DType
+from nnc.core.values.dtype import DType
 from nnc.symbolic import Budget, MemoryStatement
 
 

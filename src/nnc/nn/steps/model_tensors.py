@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnc.core.dtype import I64, DType
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.spec import TensorSpec
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.values.dtype import I64, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.optimizers import Optimizer

@@ -8,10 +8,10 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.recent import RecentlyUsed
-from nnc.core.spec import Shape, TensorSpec, check_shape
-from nnc.core.tensor import as_array
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.recent import RecentlyUsed
+from nnc.core.values.spec import Shape, TensorSpec, check_shape
+from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
 from nnc.nn.data.data_set import Columns
 from nnc.nn.layers.layer import UpTo

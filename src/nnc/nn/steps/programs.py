@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from nnc.core.dtype import BF16, F32, DType
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.recent import RecentlyUsed
-from nnc.core.tensor import Tensor
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.recent import RecentlyUsed
+from nnc.core.values.dtype import BF16, F32, DType
+from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, ShapeError
 from nnc.nn.steps.open_sizes import OpenSizes, StepKey
 from nnc.nn.steps.padding import EXACT

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.collection import RareCollections
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import BOOL, F16, I32, I64, DType
-from nnc.core.spec import Blocked, Shape, TensorSpec
+from nnc.core.precautions.collection import RareCollections
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import BOOL, F16, I32, I64, DType
+from nnc.core.values.spec import Blocked, Shape, TensorSpec
 from nnc.errors import ArityError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope, StepCache
 from nnc.nn.optimization.guard import gradient_norm, guarded

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from nnc.arguments import checked
 from nnc.concrete.profiling import RunProfile, profile
-from nnc.core.replacement import check_writable, write_atomically
+from nnc.core.precautions.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn.steps.steps import ModelStep
 from nnc.nn.training.training import Callback, Progress, Run

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
-from nnc.core.dtype import F32
+from nnc.core.values.dtype import F32
 from nnc.errors import ArityError
 from nnc.nn.layers import (
     GRU,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from nnc.core.dtype import F32, I32, DType
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import F32, I32, DType
+from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError
 from nnc.nn.layers.layer import Input, Layer
 from nnc.nn.model.model import Model

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import BOOL, U8
+from nnc.core.values.dtype import BOOL, U8
 from nnc.onnx.exporter import ExportCall, ExportOperand, ExportRow, OnnxWriter, Written, number_of
 from nnc.ops.composed.fused import FusedAttrs
 

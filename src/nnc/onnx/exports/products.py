@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import BOOL
+from nnc.core.values.dtype import BOOL
 from nnc.onnx.exporter import ExportCall, ExportOperand, ExportRow, Written
 
 

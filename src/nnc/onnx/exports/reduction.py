@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc import ops
-from nnc.core.dtype import I64
+from nnc.core.values.dtype import I64
 from nnc.onnx.exporter import ExportCall, ExportRow, Written
 from nnc.ops.loss.loss import LossReduction
 

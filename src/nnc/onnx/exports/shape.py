@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import BF16
+from nnc.core.values.dtype import BF16
 from nnc.onnx.exporter import END, ExportCall, ExportRow, Written
 from onnx import numpy_helper
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise.pointwise import abs as absolute
 from nnc.ops.elementwise.pointwise import add, affine, multiply, subtract, where

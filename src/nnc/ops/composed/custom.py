@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import RegistryError
 from nnc.graph import Op, OpAttr, Registry, default_registry
 from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, NotDifferentiable, Specs, operator

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, TypeVar
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 from nnc.ops.decomposition import by_decomposition

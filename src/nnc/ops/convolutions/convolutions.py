@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnc.core.spec import Layout, OptionalSpecs, TensorSpec, spec
+from nnc.core.values.spec import Layout, OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.convolutions.window import Window, check_layout, output_sizes, window_of

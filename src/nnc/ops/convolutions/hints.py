@@ -8,7 +8,7 @@ a is the input's size, b the output's, w what the window spans: dilation · (ker
 
 from __future__ import annotations
 
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.errors import ShapeError
 from nnc.ops.convolutions.window import Window, output_sizes
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import OptionalSpecs, TensorSpec
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ShapeError
 from nnc.ops.batching import batched_within
 from nnc.ops.convolutions.window import Window, check_layout, output_sizes, window_of

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, spec
+from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec, spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import batched_behind, batched_within
 from nnc.ops.convolutions.window import check_layout

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from nnc.core.dtype import F32, F64, I64
+from nnc.core.values.dtype import F32, F64, I64
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise.pointwise import (
     abs,

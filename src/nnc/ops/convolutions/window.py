@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.arguments import checked
-from nnc.core.spec import MAX_DIMENSIONS, Layout, TensorSpec
+from nnc.core.values.spec import MAX_DIMENSIONS, Layout, TensorSpec
 from nnc.errors import AttributeValueError, LayoutError, ShapeError
 
 __all__ = ["Window", "window_of"]

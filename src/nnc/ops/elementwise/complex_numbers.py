@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnc.core.dtype import C64, C128, F32, F64
-from nnc.core.spec import broadcast_shapes, spec
+from nnc.core.values.dtype import C64, C128, F32, F64
+from nnc.core.values.spec import broadcast_shapes, spec
 from nnc.errors import DTypeError
 from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, part, real, same, where
 from nnc.ops.examples import MATRIX, Example

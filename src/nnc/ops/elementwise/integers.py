@@ -6,8 +6,8 @@ shift_left, shift_right     by no or more bits than there are: nothing is left b
 
 from __future__ import annotations
 
-from nnc.core.dtype import I32
-from nnc.core.spec import spec
+from nnc.core.values.dtype import I32
+from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import affine, binary, multiply, same

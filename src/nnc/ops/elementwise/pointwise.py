@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
-from nnc.core.spec import TensorSpec, broadcast_shapes
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
+from nnc.core.values.spec import TensorSpec, broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.graph import Op, Registry, default_registry
 from nnc.ops.examples import MATRIX, TRUTH, Example

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from nnc.core.command import Command
-from nnc.core.dtype import I64
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.examples import BOXES, MATRIX, Example
 from nnc.ops.operand import T, apply

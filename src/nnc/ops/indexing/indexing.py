@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nnc.core.dtype import F32, I64, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import F32, I64, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind, batched_rows
 from nnc.ops.elementwise.pointwise import equal, where

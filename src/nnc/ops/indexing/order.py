@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.elementwise.pointwise import cast, is_nan, less, less_equal, logical_and, logical_not, logical_or

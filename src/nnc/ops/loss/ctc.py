@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.dtype import BF16, F16, F32, I32, I64
-from nnc.core.spec import OptionalSpecs, TensorSpec, spec
+from nnc.core.values.dtype import BF16, F16, F32, I32, I64
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import batched_within
 from nnc.ops.decomposition import by_decomposition, pull_back

@@ -21,9 +21,9 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F32, F64, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import batched_rows, batched_within
 from nnc.ops.elementwise.pointwise import abs, add, affine, divide, exp, log, maximum, minimum, multiply, relu, subtract

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.batching import BatchedCall, batched_behind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nnc.core.command import Command
-from nnc.core.dtype import DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.number import Number, exact, is_whole
@@ -41,7 +41,7 @@ def _infer(attrs: FillAttrs, specs: Specs) -> Specs:
 def integer_range(dtype: DType) -> tuple[float, float]:
     """Least and largest value of an integer or truth type; without ends for floats.
 
-    >>> from nnc.core.dtype import BOOL, I8
+    >>> from nnc.core.values.dtype import BOOL, I8
     >>> integer_range(I8), integer_range(BOOL)
     ((-128, 127), (0, 1))
     """

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnc.core.command import Command
-from nnc.core.dtype import DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.examples import ROW, Example
 from nnc.ops.movement.fill import integer_range

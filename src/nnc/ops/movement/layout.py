@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.spec import AnyLayout, Blocked, Layout, TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import AnyLayout, Blocked, Layout, TensorSpec
 from nnc.errors import LayoutError
 from nnc.ops.examples import IMAGE, Example
 from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs

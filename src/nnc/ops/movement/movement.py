@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.spec import OptionalSpecs, Shape, check_shape, contiguous_strides
+from nnc.core.values.command import Command
+from nnc.core.values.spec import OptionalSpecs, Shape, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.examples import MATRIX, Example

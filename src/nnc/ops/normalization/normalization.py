@@ -20,9 +20,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import F32, DType
-from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, DType
+from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_within
 from nnc.ops.convolutions.window import check_layout

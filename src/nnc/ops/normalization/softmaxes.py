@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnc.core.command import Command
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.batching import batched_rows
 from nnc.ops.elementwise.pointwise import add, exp, multiply, subtract

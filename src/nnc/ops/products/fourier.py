@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import C64, C128, F64
-from nnc.core.spec import OptionalSpecs, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import C64, C128, F64
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.ops.batching import batched_behind
 from nnc.ops.convolutions.resize import flip, pad

@@ -30,9 +30,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import I64, DType
-from nnc.core.spec import OptionalSpecs, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I64, DType
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import NotDifferentiableError, ShapeError
 from nnc.ops.batching import batched_rows
 from nnc.ops.elementwise.complex_numbers import conjugate

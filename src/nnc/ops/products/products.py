@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnc.arguments import explained
-from nnc.core.command import Command
-from nnc.core.spec import Layout, OptionalSpecs, TensorSpec, broadcast_shapes
+from nnc.core.values.command import Command
+from nnc.core.values.spec import Layout, OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.elementwise.pointwise import add

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import F32, F64, I8, I16, I32, U8, U16, DType
-from nnc.core.spec import OptionalSpecs, Shape, TensorSpec, broadcast_shapes, contiguous_strides, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, I8, I16, I32, U8, U16, DType
+from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec, broadcast_shapes, contiguous_strides, spec
 from nnc.errors import ArityError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.convolutions.convolutions import convolution

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I64, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, I64, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.elementwise.pointwise import affine, where

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from nnc.core.dtype import I64
+from nnc.core.values.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise.complex_numbers import complex_of, imaginary
 from nnc.ops.elementwise.pointwise import (

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, I64, U8
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, I64, U8
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, is_nan, logical_not, multiply, where

@@ -20,9 +20,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnc.core.command import Command
-from nnc.core.dtype import BOOL, F32
-from nnc.core.spec import OptionalSpecs, TensorSpec, broadcast_shapes, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BOOL, F32
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, broadcast_shapes, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_within
 from nnc.ops.decomposition import by_decomposition

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Generic
 
-from nnc.core.command import Command
-from nnc.core.spec import OptionalSpecs, TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, BatchRule, batched_within
 from nnc.ops.decomposition import by_decomposition, pull_back

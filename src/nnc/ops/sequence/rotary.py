@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nnc.core.dtype import F32, DType
-from nnc.core.spec import spec
+from nnc.core.values.dtype import F32, DType
+from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_rows, batched_within
 from nnc.ops.elementwise.pointwise import affine, cast, multiply

@@ -25,11 +25,11 @@ from nnc.concrete import (
 from nnc.concrete import ExecKey as ConcreteKey
 from nnc.concrete.control import beyond
 from nnc.concrete.graph import workspace_spec
-from nnc.core.command import AnyCommand, Command
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
-from nnc.core.storage import Storage
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, LayoutError
 from nnc.ops.movement.copy import COPY
 from nnc.ops.movement.fill import FILL, FillAttrs

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 from nnc.arguments import checked, explained, shown
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
-from nnc.core.collection import RareCollections
-from nnc.core.replacement import write_atomically
+from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.replacement import write_atomically
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.stream import Signal, Stream
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import contiguous_strides
-from nnc.core.storage import Storage, give_back_free_memory
-from nnc.core.stream import Signal, Stream
-from nnc.core.tensor import Tensor, as_array
-from nnc.core.uncopied import Uncopied
+from nnc.core.values.spec import contiguous_strides
+from nnc.core.values.storage import Storage, give_back_free_memory
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder, view_root

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.collection import RareCollections
+from nnc.core.precautions.collection import RareCollections
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError, UsageError
 from nnc.symbolic.compiler.check.writes import exec_text
 from nnc.symbolic.compiler.compiled import (

@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from nnc.concrete import ConcreteGraph
 from nnc.concrete.run import Fixed
-from nnc.core.dispatch import Call, Relocatable
-from nnc.core.pool import Pool
-from nnc.core.recorder import PROFILER
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import Call, Relocatable
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import contiguous_strides
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.values.pool import Pool
+from nnc.core.values.recorder import PROFILER
+from nnc.core.values.spec import contiguous_strides
+from nnc.core.values.tensor import Tensor
 from nnc.symbolic.compiler.compiled import Compiled
 from nnc.symbolic.ir import Symbol
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import reduce
 
 from nnc.arguments import checked
-from nnc.core.command import Command
-from nnc.core.origin import caller_origin
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import Command
 from nnc.errors import ArityError
 from nnc.ops.elementwise.pointwise import add, affine, cast, equal
 from nnc.ops.movement.fill import fill_like, scalar_like

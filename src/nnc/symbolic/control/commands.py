@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nnc.concrete import CountBelow
-from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Registry
 from nnc.ops.rules import Specs

@@ -8,10 +8,10 @@ from types import TracebackType
 
 from nnc.arguments import checked
 from nnc.concrete import CountBelow
-from nnc.core.command import Command
-from nnc.core.dtype import I64
-from nnc.core.origin import caller_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
 from nnc.ops.elementwise.pointwise import add, less
 from nnc.ops.indexing.indexing import INDEX_SELECT, index_select, scatter_add

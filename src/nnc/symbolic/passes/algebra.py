@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F32, F64
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, F64
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import (
     ABSOLUTE,

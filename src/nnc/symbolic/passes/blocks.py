@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, is_faster
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import Blocked
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.spec import Blocked
 from nnc.ops.movement.layout import convert_layout
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.control import CASE_OF, CaseAttrs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnc.core.spec import TensorSpec
+from nnc.core.values.spec import TensorSpec
 from nnc.symbolic.ir import Symbol
 from nnc.symbolic.rewrite import is_dense
 

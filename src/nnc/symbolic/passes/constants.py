@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.graph import Op
 from nnc.ops.composed.fused import MOVES, is_fusable
 from nnc.ops.elementwise import complex_numbers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import log
 
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.elementwise.pointwise import ADD, LOG, SIGMOID, minimum
 from nnc.ops.loss.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, LEAST, SIGMOID_BINARY_CROSS_ENTROPY

@@ -22,10 +22,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnc.arguments import checked
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import BF16, F16
-from nnc.core.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.composed.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
 from nnc.ops.elementwise.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
 from nnc.ops.movement.fill import FILL

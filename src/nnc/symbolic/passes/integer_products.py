@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import F32, F64, I8, I32, U8
-from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, F64, I8, I32, U8
+from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.elementwise.pointwise import CAST, MULTIPLY, add, cast, multiply
 from nnc.ops.indexing.indexing import INDEX_SELECT

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from nnc.arguments import checked
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.control import WHILE, WhileAttrs
 from nnc.symbolic.ir import Body, ExecKey, SymbolicGraph, TensorKey

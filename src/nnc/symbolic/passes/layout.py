@@ -22,9 +22,9 @@ from itertools import accumulate, pairwise
 from typing import cast
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand, Command
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import AnyLayout, Layout, Shape, TensorSpec
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.layout import CONVERT_LAYOUT, conversion, permutation_of

@@ -15,9 +15,9 @@ from dataclasses import field, replace
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.classes import dataclass
-from nnc.core.command import AnyCommand
-from nnc.core.spec import Blocked, TensorSpec
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.errors import UsageError
 from nnc.graph import Op
 from nnc.ops.composed.fused import FusedAttrs, evaluate, is_fusable, is_reduction

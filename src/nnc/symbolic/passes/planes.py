@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
 
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.spec import Shape
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.spec import Shape
 from nnc.ops.convolutions.convolutions import (
     CONVOLUTION,
     CONVOLUTION_DATA_GRADIENT,

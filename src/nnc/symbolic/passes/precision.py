@@ -23,11 +23,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnc.arguments import checked
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER, Specs
-from nnc.core.dtype import BF16, F16, F32, DType
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import TensorSpec
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.running.dispatch import DISPATCHER, Specs
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import CAST, CastAttrs, cast
 from nnc.ops.movement.fill import FILL

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from nnc.arguments import checked
-from nnc.core.command import Command
-from nnc.core.dispatch import DISPATCHER
-from nnc.core.dtype import F32, I8, I32, U8, DType
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import OptionalSpecs, Shape, TensorSpec
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, I8, I32, U8, DType
+from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL

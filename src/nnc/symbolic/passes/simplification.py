@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnc.arguments import checked
-from nnc.core.collection import RareCollections
+from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.shield import Shield
 from nnc.core.settings import SETTINGS
-from nnc.core.shield import Shield
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of

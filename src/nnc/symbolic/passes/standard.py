@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from nnc.core.dtype import BF16, F16
+from nnc.core.values.dtype import BF16, F16
 from nnc.graph import Changed, Transform
 from nnc.ops.composed.fused import is_head, is_reduction
 from nnc.symbolic.compiler.repeat.cheap import rematerialize

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, TypeVar
 
-from nnc.core.command import Command
+from nnc.core.values.command import Command
 from nnc.graph import Op
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.control import CASE_OF, WHILE, CaseAttrs, WhileAttrs

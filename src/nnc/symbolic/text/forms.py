@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_origin
 
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import DType, dtype_of
-from nnc.core.exact import are_the_same
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import DType, dtype_of
+from nnc.core.values.exact import are_the_same
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.graph import Codec, Forms, Json, Registry, decode_call, default_registry, encode_call
 from nnc.ops.composed.fused import FusedStep

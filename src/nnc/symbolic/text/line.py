@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from nnc.core.device import CPU, Device
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import AnyLayout, Layout, TensorSpec
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import AnyLayout, Layout, TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.graph import Json
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from nnc.arguments import checked
-from nnc.core.command import AnyCommand
+from nnc.core.values.command import AnyCommand
 from nnc.errors import FormatError
 from nnc.graph import Json, Registry, default_registry
 from nnc.symbolic.ir import AliasOf, Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol

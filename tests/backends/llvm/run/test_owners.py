@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.core.command import Command
-from nnc.core.dispatch import Call
+from nnc.core.running.dispatch import Call
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import spec
-from nnc.core.storage import Storage
-from nnc.core.tensor import Tensor
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.ops.elementwise.pointwise import RELU
 from nnc.ops.rules import NoAttrs

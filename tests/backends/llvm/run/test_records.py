@@ -23,7 +23,7 @@ from nnc.backends.llvm.run.records import (
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
-from nnc.core.disk_cache import MAGIC, DiskCache
+from nnc.core.precautions.disk_cache import MAGIC, DiskCache
 
 X = random((32,))
 SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))

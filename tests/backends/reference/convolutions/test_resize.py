@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.eager import Array, Eager
 
-from nnc.core.spec import Layout, TensorSpec
+from nnc.core.values.spec import Layout, TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, LayoutError, ShapeError
 from nnc.ops.convolutions.resize import PAD_GRADIENT, UPSAMPLE, PadAttrs, UpsampleAttrs, flip, pad, roi_align, upsample
 from nnc.ops.operand import apply

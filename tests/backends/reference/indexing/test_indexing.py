@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.eager import Array, Eager
 
-from nnc.core.dtype import F32, I32
+from nnc.core.values.dtype import F32, I32
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.indexing.indexing import gather, index_select, one_hot, scatter_add, scatter_along
 

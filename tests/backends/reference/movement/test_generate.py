@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.ops.eager import Eager
 
-from nnc.core.command import Command
-from nnc.core.dtype import F16, I8, I64
-from nnc.core.spec import Layout, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F16, I8, I64
+from nnc.core.values.spec import Layout, spec
 from nnc.errors import AttributeValueError, DTypeError, LayoutError, ShapeError
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs, arange_like
 from nnc.ops.movement.layout import convert_layout

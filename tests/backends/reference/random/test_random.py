@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.ops.eager import Array, Eager
 
-from nnc.core.command import Command
-from nnc.core.dtype import BF16, F16, F32, F64, I64, DType
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, I64, DType
+from nnc.core.values.spec import TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.random.random import DROPOUT, DropoutAttrs, dropout, random_normal, random_uniform
 

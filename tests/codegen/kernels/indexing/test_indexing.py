@@ -9,10 +9,10 @@ from tests.backends.llvm.harness import check, random
 from nnc.backends.llvm.backend import LlvmBackend
 from nnc.codegen.ir.builder import F16, F32, I64
 from nnc.codegen.kernels.indexing.indexing import OneHot, Selection
-from nnc.core.command import Command
-from nnc.core.dispatch import Call
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import Call
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
 from nnc.ops.indexing.indexing import INDEX_SELECT, SCATTER, SCATTER_ADD, AxisAttrs, ScatterAttrs, index_select
 from nnc.ops.rules import infer

@@ -13,7 +13,7 @@ from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.products.gemm import MAX_DEPTH, Gemm
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
 SIZES = [(1, 1, 1), (3, 70, 5), (33, 65, 2 * MAX_DEPTH + 9), (29, 1, 17), (100, 100, 100), (64, 10, 128)]

@@ -18,9 +18,9 @@ from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import ByteDots, TargetDescription, describe
 from nnc.codegen.kernels.quantization.integer_sums_writer import IntegerSums
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
-from nnc.core.tensor import Tensor
+from nnc.core.values.tensor import Tensor
 from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import infer
 

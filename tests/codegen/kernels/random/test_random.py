@@ -9,8 +9,8 @@ from nnc import ops
 from nnc.codegen.frame.kernel import words_of
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.dtype import F16, F32, I64
-from nnc.core.spec import TensorSpec, spec
+from nnc.core.values.dtype import F16, F32, I64
+from nnc.core.values.spec import TensorSpec, spec
 from nnc.graph import Op
 from nnc.ops.random.random import (
     DROPOUT,

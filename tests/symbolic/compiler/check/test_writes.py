@@ -11,11 +11,11 @@ import pytest
 from nnc import ops
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.concrete import CountBelow
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Kernel, Specs, Tensors
-from nnc.core.spec import spec
-from nnc.core.storage import ALIGNMENT
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER, Kernel, Specs, Tensors
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import spec
+from nnc.core.values.storage import ALIGNMENT
+from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.symbolic import SymbolicGraph, compile, while_loop
 from nnc.symbolic.compiler.check.reads import check_reads

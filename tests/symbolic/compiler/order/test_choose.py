@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.spec import spec
+from nnc.core.values.command import Command
+from nnc.core.values.spec import spec
 from nnc.ops.movement.copy import COPY
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph

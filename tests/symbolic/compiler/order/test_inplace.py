@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler.order.inplace import choose_pairs, shareable
 

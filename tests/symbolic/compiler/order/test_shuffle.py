@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import ExecKey, SymbolicGraph
 from nnc.symbolic.compiler.order import choose as order_module
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnc import ops
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import ExecKey, SymbolicGraph
 from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes, uses_of
 from nnc.symbolic.compiler.order.window import best_stretch

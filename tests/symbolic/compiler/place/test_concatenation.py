@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.spec import Shape, spec
+from nnc.core.values.spec import Shape, spec
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 
 pytestmark = pytest.mark.usefixtures("debug")

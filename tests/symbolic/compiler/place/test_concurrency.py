@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.symbolic.programs import Program, programs, run
 
 from nnc import ops
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 from nnc.symbolic.compiler.order.uses import uses_of

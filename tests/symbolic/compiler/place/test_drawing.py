@@ -7,7 +7,7 @@ import numpy as np
 import nnc
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, case_of, compile, scope, while_loop
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage
 from nnc.symbolic.passes.simplification import simplify

@@ -12,11 +12,11 @@ import pytest
 from nnc import ops
 from nnc.backends.llvm.backend import Assembly
 from nnc.backends.reference.backend import NumpyKernel, ReferenceBackend
-from nnc.core.command import AnyCommand
-from nnc.core.dispatch import DISPATCHER, Call, Program, Specs, Tensors
-from nnc.core.spec import spec
-from nnc.core.storage import give_back_free_memory
-from nnc.core.tensor import Tensor
+from nnc.core.running.dispatch import DISPATCHER, Call, Program, Specs, Tensors
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import spec
+from nnc.core.values.storage import give_back_free_memory
+from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.ops.convolutions.window import window_of
 from nnc.planning import Plan, Problem, solve

@@ -11,8 +11,8 @@ import pytest
 
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.spec import spec
+from nnc.core.values.tensor import Tensor
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, case_of, compile, while_loop
 from nnc.symbolic.compiler.place.memory import ArenaLayout, MemoryStatement
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tests.symbolic.programs import Program, programs, run
 
 from nnc.concrete import CountBelow
-from nnc.core.dtype import BF16, I64, DType
 from nnc.core.settings import SETTINGS
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import BF16, I64, DType
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.nn import (
     SGD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.ops import layer_norm, reduce_sum, relu, sin
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify
 from nnc.symbolic.passes import Pass, simplify

@@ -8,7 +8,7 @@ import pytest
 from tests.symbolic.compiler.repeat.test_budget import assert_same_bits, repeats, smallest_limit, values
 
 from nnc.concrete import CountBelow
-from nnc.core.spec import spec
+from nnc.core.values.spec import spec
 from nnc.ops import reduce_sum, sigmoid, tanh
 from nnc.ops.indexing.indexing import index_select
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify, while_loop

@@ -9,9 +9,9 @@ import pytest
 from tests.symbolic.compiler.repeat.test_budget import assert_same_bits, smallest_limit, tower, values
 
 from nnc.concrete import CountBelow
-from nnc.core.dtype import I64
-from nnc.core.spec import TensorSpec, spec
-from nnc.core.tensor import Tensor
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum, tanh
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop
 

@@ -25,12 +25,12 @@ from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.codegen.frame.kernel import Generator, NativeKernel
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
-from nnc.core.disk_cache import DiskCache
-from nnc.core.exact import Exact
-from nnc.core.forking import fork_safe_rlock
-from nnc.core.storage import trim
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.exact import Exact
+from nnc.core.values.storage import trim
 
 R = TypeVar("R")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from nnc.backends.llvm.run.interpreter import COUNT, LAUNCH, SCRATCH, STEP_SLOTS, STEPS, WORKERS
 from nnc.codegen.ir.builder import ADDRESS, I8, I16, I32, I64, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.core.dispatch import LoopState
+from nnc.core.running.dispatch import LoopState
 
 SEGMENT, LOOP = "nnc_segment", "nnc_loop"
 # Slots of the state of a loop, in i64. Lists are an address and a length.

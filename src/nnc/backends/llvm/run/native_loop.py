@@ -39,10 +39,10 @@ from nnc.backends.llvm.run.loop_code import (
     WRONG_INDEX,
 )
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, Words, WorkerPool
-from nnc.core.classes import dataclass
-from nnc.core.dispatch import LoopCalls, LoopCell, LoopState
-from nnc.core.tensor import Tensor
-from nnc.core.uncopied import Uncopied
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import LoopCalls, LoopCell, LoopState
+from nnc.core.values.tensor import Tensor
 
 WORD_BYTES = 8
 # Of an operand that may be more tensors than this, all memory from the first to the last counts as touched.

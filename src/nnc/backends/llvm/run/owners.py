@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from nnc.backends.llvm.run.branches import AddressRange
-from nnc.core.dispatch import Call
-from nnc.core.storage import MAX_BYTES, Bytes
+from nnc.core.running.dispatch import Call
+from nnc.core.values.storage import MAX_BYTES, Bytes
 from nnc.errors import VerificationError
 
 

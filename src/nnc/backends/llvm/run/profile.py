@@ -15,8 +15,8 @@ from pathlib import Path
 
 from nnc.backends.llvm.library import VERSION, llvm
 from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
-from nnc.core.classes import dataclass
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import usable_processors
 
 PROCESSORS = Path("/sys/devices/system/cpu")

@@ -15,7 +15,7 @@ from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.codegen.ir.builder import F32, INDEX, Module
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 # Registers that loads are added to, two a cycle of four cycles each.
 CHAINS = 8

@@ -24,9 +24,9 @@ from nnc.backends.llvm.library import VERSION
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
-from nnc.core.classes import dataclass
-from nnc.core.disk_cache import DiskCache
-from nnc.core.exact import exact_text
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.values.exact import exact_text
 
 PACKAGE = Path(__file__).parents[3]
 # What a generator may read; layers above it cannot be imported here. 1.4 MB, in 5 ms.

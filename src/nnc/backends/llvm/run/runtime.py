@@ -27,12 +27,12 @@ from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
 from nnc.codegen.frame.kernel import ALIGNMENT, NativeKernel, aligned
-from nnc.core.classes import dataclass
-from nnc.core.forking import in_children
-from nnc.core.recorder import WorkerTime
+from nnc.core.precautions.classes import dataclass
+from nnc.core.precautions.forking import in_children
+from nnc.core.precautions.shield import Shield
+from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.settings import usable_processors
-from nnc.core.shield import Shield
-from nnc.core.uncopied import Uncopied
+from nnc.core.values.recorder import WorkerTime
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0

@@ -25,7 +25,7 @@ from nnc.backends.llvm.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")

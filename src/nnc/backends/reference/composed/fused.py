@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, widen, write
-from nnc.core.command import AnyCommand
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import TensorSpec
 from nnc.graph import Op
 from nnc.ops.composed.fused import FusedAttrs, evaluate
 from nnc.ops.elementwise.pointwise import CAST

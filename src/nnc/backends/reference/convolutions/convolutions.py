@@ -14,7 +14,7 @@ import numpy as np
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.convolutions.window import interior, pad, padded_shape, positions, windows
 from nnc.backends.reference.products.products import product
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.ops.convolutions import convolutions as ops
 from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
 from nnc.ops.convolutions.window import Window

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.convolutions.window import Index, interior, pad, padded_shape, positions
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.ops.convolutions import pooling as ops
 from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 from nnc.ops.convolutions.window import Window

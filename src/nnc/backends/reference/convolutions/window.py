@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnc.backends.reference.arrays import Array
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.ops.convolutions.window import Window
 
 Index = tuple[slice, ...]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
-from nnc.core.dtype import DType
+from nnc.core.values.dtype import DType
 from nnc.ops.elementwise import pointwise as ops
 from nnc.ops.elementwise.pointwise import BEND, GATE, AffineAttrs, CastAttrs
 from nnc.ops.number import as_float, wrapped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.errors import IndexRangeError
 from nnc.ops.indexing import indexing as ops
 from nnc.ops.indexing.indexing import AxisAttrs, OneHotAttrs, ScatterAttrs

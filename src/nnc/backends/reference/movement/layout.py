@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, write
-from nnc.core.spec import Blocked, Layout
+from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
 
 

@@ -10,7 +10,7 @@ from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, w
 from nnc.backends.reference.convolutions.convolutions import columns_of, filters_of, image_blocks
 from nnc.backends.reference.convolutions.window import pad
 from nnc.backends.reference.products.products import product
-from nnc.core.dtype import U8
+from nnc.core.values.dtype import U8
 from nnc.ops.quantization import quantization as ops
 from nnc.ops.quantization.quantization import QUAD, DynamicQuantizeAttrs, IntegerConvolutionAttrs, IntegerProductAttrs
 from nnc.ops.rules import NoAttrs

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.core.dtype import dtype_of
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import Shape
 from nnc.ops.random.random import (
     DROPOUT,
     RANDOM_NORMAL,

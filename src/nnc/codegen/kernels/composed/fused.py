@@ -18,7 +18,7 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.quantization import integer_products
 from nnc.codegen.kernels.quantization.integer_sums_writer import IntegerSums
 from nnc.codegen.kernels.reduction.reduction import REDUCTIONS, Reduction
-from nnc.core.spec import Blocked, Shape, spec
+from nnc.core.values.spec import Blocked, Shape, spec
 from nnc.graph import OpAttr
 from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTION, FusedAttrs, specs_of
 from nnc.ops.movement.broadcast import ReduceAttrs

@@ -25,8 +25,8 @@ from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS
 from nnc.codegen.kernels.convolutions.winograd_gradient import in_tiles
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, choose
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.core.classes import dataclass
-from nnc.core.spec import Blocked
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.spec import Blocked
 
 Pair = tuple[int, int]
 # About as many pixels as a register tile has.

@@ -21,7 +21,7 @@ from nnc.codegen.frame.tile import Accumulators, column_masks, load_row, nanosec
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 SHORT_DEPTH = 4
 CORE_SLOTS = 5

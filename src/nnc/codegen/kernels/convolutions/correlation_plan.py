@@ -16,7 +16,7 @@ from nnc.codegen.frame.tile import Tile, candidates
 from nnc.codegen.ir.builder import BF16, U16, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.

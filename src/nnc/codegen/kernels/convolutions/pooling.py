@@ -29,7 +29,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.convolutions import pooling as ops
 from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 

@@ -16,7 +16,7 @@ from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemor
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
 from nnc.codegen.ir.builder import ADDRESS, BOOL, F64, INDEX, U8, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.convolutions.resize import UPSAMPLE, UPSAMPLE_GRADIENT, UpsampleAttrs
 
 NANOSECONDS_PER_VECTOR = 1.0

@@ -15,7 +15,7 @@ from nnc.codegen.frame.tile import Accumulators, Tile, candidates, column_masks,
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 Pair = tuple[int, int]
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each

@@ -16,7 +16,7 @@ from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, V
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, WinogradPlan, cost
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.codegen.ir.builder import Builder, Value
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 Matrix = tuple[tuple[float, ...], ...]
 Grid = Sequence[Sequence[Value]]

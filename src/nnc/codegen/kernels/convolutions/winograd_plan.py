@@ -9,7 +9,7 @@ from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Weights
 from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 Pair = tuple[int, int]
 

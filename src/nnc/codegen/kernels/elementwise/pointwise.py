@@ -27,7 +27,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.graph import Op
 from nnc.ops.elementwise import elementary, integers
 from nnc.ops.elementwise import pointwise as ops

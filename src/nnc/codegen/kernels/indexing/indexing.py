@@ -54,7 +54,7 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,

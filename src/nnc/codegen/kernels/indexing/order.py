@@ -31,7 +31,7 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.indexing.order import SEARCHSORTED, SORT, TOP_K, SearchAttrs, SortAttrs, TopAttrs
 
 U32 = Scalar("u32", "i32", "i32", 4, signed=False)

@@ -17,7 +17,7 @@ from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, only
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, F64, I64, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.loss import ctc as ops
 from nnc.ops.loss.ctc import LEAST, NOTHING, CtcAttrs
 

@@ -16,8 +16,8 @@ from nnc.codegen.ir.expression import CONSTANT, Instruction
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.reduction.reduction import Reduction
-from nnc.core.classes import dataclass
-from nnc.core.dtype import dtype_of
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.dtype import dtype_of
 from nnc.ops.loss import loss as ops
 from nnc.ops.loss.loss import (
     LEAST,

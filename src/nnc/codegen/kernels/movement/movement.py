@@ -27,8 +27,8 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.interleaving import Interleaving
 from nnc.codegen.kernels.movement.transposition import Transposition
-from nnc.core.classes import dataclass
-from nnc.core.spec import Blocked, Layout
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.convolutions.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
 from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs
 from nnc.ops.movement.copy import COPY, STOP_GRADIENT

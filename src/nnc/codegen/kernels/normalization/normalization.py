@@ -25,7 +25,7 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.normalization import normalization as ops
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 

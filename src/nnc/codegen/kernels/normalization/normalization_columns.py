@@ -15,7 +15,7 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192

@@ -28,7 +28,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed, sign
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

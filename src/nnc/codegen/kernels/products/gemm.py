@@ -31,8 +31,8 @@ from nnc.codegen.frame.tile import (
 from nnc.codegen.ir.builder import BF16, F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
-from nnc.core.classes import dataclass
-from nnc.core.spec import Blocked
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.spec import Blocked
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128

@@ -16,7 +16,7 @@ from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling,
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 ROWS, ACCUMULATORS = 4, 2
 COLUMN_VECTORS, COLUMN_STEPS = 8, 8

@@ -9,7 +9,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
 from nnc.codegen.kernels.products.product_alternatives import of_product
-from nnc.core.spec import Blocked
+from nnc.core.values.spec import Blocked
 from nnc.ops.products.products import GEMM, GemmAttrs
 
 

@@ -30,7 +30,7 @@ from nnc.codegen.frame.tile import Tile, candidates
 from nnc.codegen.ir.builder import I32, Scalar
 from nnc.codegen.ir.dot_products import DotProduct, dot_product
 from nnc.codegen.ir.target import ByteDots, TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 # Words are read whole, and those of the last pixel reach behind it.

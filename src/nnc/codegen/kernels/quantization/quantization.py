@@ -12,8 +12,8 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import pointwise_row
 from nnc.codegen.kernels.products.gemv import Gemv
-from nnc.core.classes import dataclass
-from nnc.core.dtype import F32
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.dtype import F32
 from nnc.ops.quantization import quantization as ops
 from nnc.ops.quantization.quantization import DynamicQuantizeAttrs
 from nnc.ops.rules import NoAttrs

@@ -25,8 +25,8 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
-from nnc.core.dtype import dtype_of
+from nnc.core.precautions.classes import dataclass
+from nnc.core.values.dtype import dtype_of
 from nnc.ops.random.random import (
     DROPOUT,
     RANDOM_NORMAL,

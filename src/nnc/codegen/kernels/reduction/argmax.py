@@ -22,7 +22,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMAX, ARGMIN
 

@@ -33,7 +33,7 @@ from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.graph import Op
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM

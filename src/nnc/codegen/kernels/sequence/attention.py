@@ -33,7 +33,7 @@ from nnc.codegen.frame.widened import in_f32
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64

@@ -34,7 +34,7 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.recurrent_cells import CELLS, Cell
 from nnc.codegen.kernels.sequence.recurrent_place import CellMemory, CellStep, Place
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 from nnc.ops.sequence.recurrent import (
     GRU,
     GRU_GRADIENT,

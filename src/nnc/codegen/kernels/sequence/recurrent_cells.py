@@ -12,7 +12,7 @@ from dataclasses import field
 from nnc.codegen.ir.builder import Value
 from nnc.codegen.ir.mathematics import sigmoid, tanh
 from nnc.codegen.kernels.sequence.recurrent_place import Place
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 def _through_sigmoid(g: Value, y: Value) -> Value:

@@ -14,7 +14,7 @@ from itertools import product
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.classes import dataclass
+from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

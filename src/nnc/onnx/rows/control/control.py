@@ -11,7 +11,7 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import I64
+from nnc.core.values.dtype import I64
 from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
 from nnc.onnx.node import Array, OnnxNode, Unknown

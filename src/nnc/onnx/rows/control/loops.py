@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from nnc import ops
 from nnc.concrete import CountBelow
-from nnc.core.dtype import BOOL
+from nnc.core.values.dtype import BOOL
 from nnc.errors import ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, OnnxValue
 from nnc.onnx.node import OnnxNode, Unknown

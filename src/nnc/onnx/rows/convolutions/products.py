@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from string import ascii_letters
 
 from nnc import ops
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.window import channels_first, channels_last, pads_of, window_of
 from nnc.ops.convolutions.window import Window

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.core.spec import Shape
+from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results, Unknown
 from nnc.onnx.rows.convolutions.products import matmul
 from nnc.onnx.rows.convolutions.window import channels_first, channels_last, window_of

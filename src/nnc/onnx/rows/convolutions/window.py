@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F32
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 from nnc.ops.convolutions.window import Window, output_sizes
 

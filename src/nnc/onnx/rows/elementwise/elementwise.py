@@ -11,7 +11,7 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import BOOL, dtype_of
+from nnc.core.values.dtype import BOOL, dtype_of
 from nnc.onnx.file import TWINS, dtype_named
 from nnc.onnx.node import Array, Build, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 

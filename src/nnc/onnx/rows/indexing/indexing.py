@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import I64
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import Shape
 from nnc.errors import IndexRangeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 

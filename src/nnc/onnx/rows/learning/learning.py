@@ -6,7 +6,7 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import F32, F64, I64
+from nnc.core.values.dtype import F32, F64, I64
 from nnc.errors import AttributeValueError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 

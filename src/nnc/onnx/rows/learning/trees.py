@@ -9,7 +9,7 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.dtype import F32, F64, I64
+from nnc.core.values.dtype import F32, F64, I64
 from nnc.errors import FormatError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.learning.learning import classified, labels_of, transformed

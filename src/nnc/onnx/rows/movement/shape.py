@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F32
-from nnc.core.spec import Shape, broadcast_shapes
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import Shape, broadcast_shapes
 from nnc.errors import ShapeError
 from nnc.onnx.file import array_of, dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results

@@ -6,9 +6,9 @@ import numpy as np
 
 import onnx
 from nnc import ops
-from nnc.core.command import Command
-from nnc.core.dtype import F32, I8, I16, I32, U8, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import F32, I8, I16, I32, U8, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.onnx.file import dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.products import kernel_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnc import ops
-from nnc.core.dtype import I32, U8
+from nnc.core.values.dtype import I32, U8
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.window import average_pool, channels_first, channels_last
 from nnc.onnx.rows.quantization import quantization

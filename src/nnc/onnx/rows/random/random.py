@@ -9,8 +9,8 @@ from zlib import crc32
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F32, DType
-from nnc.core.spec import TensorSpec
+from nnc.core.values.dtype import F32, DType
+from nnc.core.values.spec import TensorSpec
 from nnc.onnx.file import dtype_named
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 

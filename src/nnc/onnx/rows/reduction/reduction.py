@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F64, I64, U8
-from nnc.core.spec import Shape
+from nnc.core.values.dtype import F64, I64, U8
+from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 
 Reduce = Callable[..., Operand]

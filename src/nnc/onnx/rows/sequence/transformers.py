@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nnc import ops
-from nnc.core.dtype import F32, I32
+from nnc.core.values.dtype import F32, I32
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.products import conv, gemm, matmul
 from nnc.onnx.rows.normalization.normalization import rms_norm

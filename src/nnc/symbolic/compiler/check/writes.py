@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnc.core.storage import Bytes
+from nnc.core.values.storage import Bytes
 from nnc.errors import VerificationError
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, bodies_of

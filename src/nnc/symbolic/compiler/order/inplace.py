@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
-from nnc.core.spec import contiguous_strides
+from nnc.core.values.spec import contiguous_strides
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from nnc.core.spec import contiguous_strides
+from nnc.core.values.spec import contiguous_strides
 from nnc.ops.movement.movement import CONCATENATE, ConcatenateAttrs
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of

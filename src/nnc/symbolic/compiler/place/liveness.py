@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnc.core.device import CPU
+from nnc.core.values.device import CPU
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.inplace import Pair, choose_pairs, shareable
 from nnc.symbolic.compiler.order.uses import Uses

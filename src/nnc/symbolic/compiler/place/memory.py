@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnc.core.storage import ALIGNMENT
+from nnc.core.values.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
 from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
 from nnc.symbolic.compiler.place.liveness import LiveRange

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnc.core.dispatch import DISPATCHER, Kernel
-from nnc.core.spec import contiguous_strides
+from nnc.core.running.dispatch import DISPATCHER, Kernel
+from nnc.core.values.spec import contiguous_strides
 from nnc.errors import UsageError
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import aligned

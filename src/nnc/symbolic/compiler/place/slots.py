@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnc.concrete import CountBelow
-from nnc.core.storage import ALIGNMENT
+from nnc.core.values.storage import ALIGNMENT
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
 from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nnc.concrete import CountBelow
-from nnc.core.command import AnyCommand, Command
-from nnc.core.dtype import I64
-from nnc.core.origin import inherited_origin
-from nnc.core.spec import TensorSpec, contiguous_strides
+from nnc.core.precautions.origin import inherited_origin
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.composed.fused import is_fusable
 from nnc.ops.indexing.indexing import INDEX_SELECT, index_select
 from nnc.ops.rules import infer

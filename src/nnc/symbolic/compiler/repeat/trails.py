@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from time import perf_counter
 
-from nnc.core.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.symbolic.compiler.repeat.recompute import Point, recompute
 from nnc.symbolic.compiler.repeat.schedule import Program

@@ -1,0 +1,1 @@
+"""Precautions: atomic files, caches with limits, interrupts, forks."""

@@ -1,0 +1,182 @@
+"""What took long to make, on disk, by the key of what it was made of: native code, and trails of programs that repeat.
+
+    entry = magic | sha256(key, content) | content
+
+What is loaded from here runs: nobody else may write it. The folder is this user's alone (0700). An entry is used when
+it is a plain file of this user that nobody else can write, no link, and matches its checksum; else it is made again. It
+is written to a temporary file and renamed, so processes may share the folder. A folder that is another user's, or that
+cannot be written, is not used. Entries that nobody used for longest make room for new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnc.core.precautions.shield import Shield
+
+MAGIC = b"NNCOBJ2\n"
+CHECKSUM_BYTES = 32
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+PRIVATE = 0o700
+# A listing of 77,000 entries takes 0.3 s: it is done about once while this share of the limit is written.
+SHARE_BETWEEN_LISTINGS = 64
+# A use that much after the last one is noted: at most one write for each entry and hour.
+NOTED_SECONDS = 3600
+
+
+@dataclass(slots=True)
+class DiskCache:
+    """Entries of one kind by key; `folder` None keeps nothing.
+
+    Where new entries make them more than `most_bytes`, those go that were not used for longest. They are counted about
+    once while a 64th of it is written, by whichever process, so they may be that much more.
+    """
+
+    folder: Path | None
+    kind: str = "object"
+    suffix: str = ".o"
+    most_bytes: int | None = None
+    hits: int = 0
+    misses: int = 0
+    warned: bool = False
+
+    @property
+    def entries(self) -> Path | None:
+        """The folder of the entries."""
+        return self.folder / f"{self.kind}s" if self.folder else None
+
+    def load(self, key: str) -> bytes | None:
+        """The content of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
+        folder = self.entries
+        path = folder / f"{key}{self.suffix}" if folder is not None and self._is_usable(folder) else None
+        content = _read(path) if path is not None else None
+        if path is not None and content is not None:
+            start = len(MAGIC) + CHECKSUM_BYTES
+            if content[:start] == MAGIC + _checksum(key, content[start:]):
+                self.hits += 1
+                _note_use(path)
+                return content[start:]
+            self._warn("damaged or foreign entries are ignored and made again")
+        self.misses += 1
+        return None
+
+    def store(self, key: str, content: bytes) -> None:
+        """Keep it; a folder that cannot be written, or is not ours, is left alone."""
+        folder = self.entries
+        if folder is None:
+            return
+        with suppress(OSError):
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
+            folder.mkdir(exist_ok=True, mode=PRIVATE)
+            if self._is_usable(folder):
+                entry = MAGIC + _checksum(key, content) + content
+                if self._is_turn(entry):
+                    self._make_room(folder, len(entry))
+                _write(folder, f"{key}{self.suffix}", entry)
+
+    def _is_turn(self, entry: bytes) -> bool:
+        """True for one entry, by its checksum, in about a 64th of the limit: no process needs to know of the others."""
+        if self.most_bytes is None:
+            return False
+        draw = int.from_bytes(entry[len(MAGIC) : len(MAGIC) + 4]) / (1 << 32)
+        return draw * self.most_bytes < len(entry) * SHARE_BETWEEN_LISTINGS
+
+    def _make_room(self, folder: Path, nbytes: int) -> None:
+        """Remove what was not used for longest until so many bytes more are not too many."""
+        found = sorted(_ages(folder))
+        total = sum(size for _, size, _ in found) + nbytes
+        for _, size, path in found:
+            if self.most_bytes is None or total <= self.most_bytes:
+                return
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                total -= size
+
+    def _is_usable(self, folder: Path) -> bool:
+        """Whether the folder is there and this user's alone; one that is ours, but open to others, is closed."""
+        try:
+            found = folder.lstat()
+        except OSError:
+            return False
+        if stat.S_ISDIR(found.st_mode) and _is_own(found):
+            if os.name == "posix" and stat.S_IMODE(found.st_mode) != PRIVATE:
+                # What others may have put there meanwhile fails the checks of an entry.
+                with suppress(OSError):
+                    folder.chmod(PRIVATE)
+            return True
+        self._warn("the folder is another user's or a link, and is not used")
+        return False
+
+    def _warn(self, reason: str) -> None:
+        if not self.warned:
+            self.warned = True
+            warnings.warn(f"nnc: {self.kind} cache {self.folder}: {reason}", RuntimeWarning, stacklevel=3)
+
+
+def can_write(folder: Path) -> bool:
+    """Whether files can be made in `folder`, which is made itself when it is first needed."""
+    nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
+    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def _ages(folder: Path) -> Iterator[tuple[int, int, Path]]:
+    """(last use in ns, bytes, path) of each entry; other processes may remove some meanwhile."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            found = path.lstat()
+            yield found.st_mtime_ns, found.st_size, path
+
+
+def _note_use(path: Path) -> None:
+    with suppress(OSError):
+        if time.time() - path.lstat().st_mtime > NOTED_SECONDS:
+            os.utime(path)
+
+
+def _checksum(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + content).digest()
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """True for what belongs to this user; where users have no numbers, folders of a profile are closed to others."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def _read(path: Path) -> bytes | None:
+    """The content of a file that nobody else can have written; nothing (b"") of any other; None without a file."""
+    with Shield():
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return b""
+        try:
+            found = os.fstat(handle)
+            closed = os.name != "posix" or not found.st_mode & OTHERS_WRITE
+            if not (stat.S_ISREG(found.st_mode) and _is_own(found) and closed):
+                return b""
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    with Shield():
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, folder / name)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Running commands: dispatch and streams."""

@@ -1,0 +1,422 @@
+"""Dispatch: which backend runs a command on tensors of these specs.
+
+A backend *claims* a command by returning a kernel for the specs at hand; the first claim in the order of
+preference wins. A backend may have other kernels for the command, its variants, which nothing but a measurement
+prefers. Only `nnc/__init__.py` puts backends into the table, so no upper layer knows their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, Protocol, runtime_checkable
+
+from nnc.core.precautions.recent import TwoGenerations
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.settings import SETTINGS
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import CPU
+from nnc.core.values.recorder import Labelled, Traced, WorkerTime
+from nnc.core.values.spec import Blocked, TensorSpec
+from nnc.core.values.tensor import Tensor
+from nnc.errors import BackendError
+
+Specs = tuple[TensorSpec | None, ...]
+Tensors = tuple[Tensor | None, ...]
+
+
+class Kernel(Protocol):
+    """A command made ready for fixed specs.
+
+    `workspace_bytes` is scratch memory that each run needs, `worker_bytes` what each worker keeps for it.
+    """
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch memory, planned by the caller."""
+
+    @property
+    def worker_bytes(self) -> int:
+        """Bytes of scratch memory for each worker, which the backend has."""
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Bytes of scratch memory beyond that when operands at these positions have gaps, for copies without."""
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether a run may raise: custom commands, indices out of range, Ctrl-C between commands of Python."""
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""
+
+
+class WithoutWorkspace:
+    """What kernels of Python's say that want no memory of the caller, for whatever operands."""
+
+    __slots__ = ()
+
+    @property
+    def breaks_off(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Always 0."""
+        return 0
+
+    @property
+    def worker_bytes(self) -> int:
+        """Always 0."""
+        return 0
+
+    def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
+        """Always 0."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One kernel with the tensors it runs on, and what it is made for."""
+
+    kernel: Kernel
+    inputs: Tensors
+    outputs: Tensors
+    workspace: Tensor | None = None
+    source: Labelled | None = None
+
+
+Program = Callable[[], None]
+# Says where spans of memory begin from now on.
+Relocation = Callable[[Sequence[int]], None]
+
+
+@runtime_checkable
+class Relocatable(Protocol):
+    """A program that can go to other memory, between two runs, at the price of a few stores."""
+
+    def relocation(self, spans: Sequence[tuple[int, int]]) -> Relocation:
+        """What moves these spans of addresses [begin, end), which have nothing in common."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopCell:
+    """An operand of a loop that is another tensor in another iteration: one of `tensors`, the first at the beginning.
+
+    Calls name it by its stand-in, whose memory nobody touches; None where no call does. With `views` it is
+    `views[count]` in each iteration, and behind the last one `views[once]` and those behind it again and again.
+    """
+
+    standin: Tensor | None
+    tensors: tuple[Tensor, ...]
+    views: tuple[Tensor, ...] = ()
+    once: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopCalls:
+    """A loop as data: before; leave unless the test holds; rest; all moves at once; count + 1; again.
+
+    It goes on while count < limit, or while the single element of `tested` is not zero. A move (source, target) of
+    cells by number makes the target what the source is.
+    """
+
+    cells: tuple[LoopCell, ...]
+    moves: tuple[tuple[int, int], ...]
+    before: tuple[Call, ...]
+    rest: tuple[Call, ...]
+    count: Tensor
+    limit: int | None
+    tested: Tensor | None
+    at_most: int | None
+
+
+class LoopState(Enum):
+    """Where a loop stands: it may go on, its test has failed, or its test has held at `at_most`."""
+
+    RUNNING = 0
+    ENDED = 1
+    BEYOND = 2
+
+
+class LoopProgram(Protocol):
+    """A loop that a backend runs by itself."""
+
+    def begin(self) -> None:
+        """Go back to the first iteration."""
+
+    def run(self, iterations: int) -> LoopState:
+        """Run at most so many iterations."""
+
+    def place(self) -> tuple[int, tuple[Tensor, ...]]:
+        """The count, and what each cell is."""
+
+
+class Backend(Protocol):
+    """A family of kernels."""
+
+    @property
+    def name(self) -> str:
+        """Short name for options and reports, such as `llvm`."""
+
+    def absence(self) -> str:
+        """Why this backend cannot be used on this machine; empty when it can."""
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why this backend does not claim the command on these specs; empty when it does."""
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel for a command that `refusal` did not refuse."""
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """Other kernels for it by name: results within `nnc.core.values.dtype.TOLERANCE`, in another time."""
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One callable that runs `calls` (all of this backend) in order."""
+
+
+@runtime_checkable
+class LoopBackend(Protocol):
+    """A backend that may run loops of its own calls by itself."""
+
+    def loop(self, calls: LoopCalls) -> LoopProgram | None:
+        """The loop as one program; None where it does not run this one by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutWish:
+    """A kernel would rather read the operand at this place in `layout`, which saves this share of its time."""
+
+    place: int
+    layout: Blocked
+    share: float
+
+
+@runtime_checkable
+class WishingBackend(Protocol):
+    """A backend with kernels that arrange operands before they read them, and claim those that are so arranged."""
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """The operands that the kernel of a command on plain operands, which `refusal` did not refuse, arranges."""
+
+
+@runtime_checkable
+class TracedBackend(Protocol):
+    """A backend that knows what each worker does, and how fast it can be."""
+
+    def traced(self, calls: Sequence[Call]) -> Traced:
+        """`program`, with the times of workers."""
+
+    def peak(self, workers: int = 1) -> float:
+        """Floating-point operations (f32) per second of workers that do nothing else, all at once, measured."""
+
+
+@dataclass(slots=True, eq=False)
+class DeferredBackend:
+    """A backend that is made, its modules imported, when it is first asked something."""
+
+    name: str
+    make: Callable[[], Backend]
+    _made: Backend | None = None
+
+    def absence(self) -> str:
+        """Why this backend cannot be used on this machine; empty when it can."""
+        return self._backend().absence()
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why this backend does not claim the command on these specs; empty when it does."""
+        return self._backend().refusal(command, inputs, outputs)
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel for a command that `refusal` did not refuse."""
+        return self._backend().kernel(command, inputs, outputs)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """Other kernels for it by name: results within `nnc.core.values.dtype.TOLERANCE`, in another time."""
+        return self._backend().variants(command, inputs, outputs)
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One callable that runs `calls` (all of this backend) in order."""
+        return self._backend().program(calls)
+
+    def loop(self, calls: LoopCalls) -> LoopProgram | None:
+        """The loop as one program; None where it does not run this one by itself."""
+        made = self._backend()
+        return made.loop(calls) if isinstance(made, LoopBackend) else None
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """The operands that its kernel arranges; none where it does not tell."""
+        made = self._backend()
+        return made.wishes(command, inputs, outputs) if isinstance(made, WishingBackend) else ()
+
+    def traced(self, calls: Sequence[Call]) -> Traced:
+        """`program`, with the times of workers where the backend knows them."""
+        made = self._backend()
+        if isinstance(made, TracedBackend):
+            return made.traced(calls)
+        program = made.program(calls)
+
+        def run() -> tuple[WorkerTime, ...]:
+            program()
+            return ()
+
+        return run
+
+    def peak(self, workers: int = 1) -> float:
+        """Operations per second of so many workers; 0 where the backend does not know."""
+        made = self._backend()
+        return made.peak(workers) if isinstance(made, TracedBackend) and not made.absence() else 0.0
+
+    def _backend(self) -> Backend:
+        if self._made is None:
+            # Two threads may both make one; they are alike, and which of them is kept does not matter.
+            self._made = self.make()
+        return self._made
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A backend and the kernel it offers: the variant of this name, or its first choice."""
+
+    backend: Backend
+    kernel: Kernel
+    variant: str = ""
+
+    def __str__(self) -> str:
+        """`llvm`, or `llvm:winograd-4` for a variant."""
+        return f"{self.backend.name}:{self.variant}" if self.variant else self.backend.name
+
+
+Key = tuple[AnyCommand, Specs, Specs, str]
+
+
+# What a kernel of eager code takes: objects, and a library of its own (docs/design/0018).
+KERNEL_BYTES = 52 << 10
+
+
+def kept_kernels() -> int:
+    """How many kernels the process keeps for commands to come."""
+    return SETTINGS.kept_kernel_bytes // KERNEL_BYTES
+
+
+@dataclass(slots=True)
+class Dispatcher(Uncopied):
+    """The table of backends in order of preference, and the kernels made last: `SETTINGS.kept_kernel_bytes` of them."""
+
+    instead: ClassVar[str] = "make a dispatcher and add() the backends"
+
+    backends: dict[str, Backend] = field(default_factory=dict)
+    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(kept_kernels))
+    _unmeasured: set[str] = field(default_factory=set)
+    _packages: list[str] = field(default_factory=list)
+
+    def add(self, backend: Backend, *, measured: bool = True, packages: Sequence[str] = ()) -> None:
+        """Append a backend; earlier ones are preferred. `packages` are those whose versions its kernels depend on.
+
+        One that is not `measured` is no candidate of autotune; the first of them is the oracle.
+        """
+        if backend.name in self.backends:
+            raise BackendError("dispatch", got=f"a second backend named {backend.name}", need="unique names")
+        self.backends[backend.name] = backend
+        self._packages.extend(packages)
+        if not measured:
+            self._unmeasured.add(backend.name)
+
+    @property
+    def oracle(self) -> str:
+        """The name of the backend whose values the others are compared with; empty where there is none."""
+        return next((name for name in self.backends if name in self._unmeasured), "")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the kernels of all backends depend on."""
+        return tuple(self._packages)
+
+    def backend(self, name: str) -> Backend:
+        """The usable backend called `name`; BackendError with the reason otherwise."""
+        found = self.backends.get(name)
+        if found is None:
+            raise BackendError("backend", got=name, need="one of " + " ".join(self.backends))
+        if reason := found.absence():
+            raise BackendError("backend", got=name, need="a backend present on this machine", fix=reason)
+        return found
+
+    def candidates(self, prefer: str = "") -> list[Backend]:
+        """Usable backends, `prefer` (checked) first."""
+        return list(self.usable(prefer))
+
+    def usable(self, prefer: str = "") -> Iterator[Backend]:
+        """The same one by one: a backend is looked for when those before it do not do."""
+        first = self.backend(prefer) if prefer else None
+        if first is not None:
+            yield first
+        yield from (one for one in self.backends.values() if one is not first and not one.absence())
+
+    def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
+        """The first backend that claims the command, with its kernel (made once per command and specs)."""
+        key = (command, inputs, outputs, prefer)
+        found = self._claims.get(key)
+        if found is not None:
+            return found
+        reasons = []
+        for backend in self.usable(prefer):
+            if reason := backend.refusal(command, inputs, outputs):
+                reasons.append(f"{backend.name}: {reason}")
+                continue
+            return self._claims.put(key, Claim(backend, backend.kernel(command, inputs, outputs)))
+        shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
+        raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
+
+    def server(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> str:
+        """The name of the first backend that claims the command; empty for none."""
+        serving = (one.name for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        return next(serving, "")
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> tuple[LayoutWish, ...]:
+        """The operands that the first backend that claims the command would rather read in another layout."""
+        serving = (one for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        first = next(serving, None)
+        return first.wishes(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
+
+    def claims(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> list[Claim]:
+        """All claims to measure, in order of preference, variants behind the first choice of their backend.
+
+        Those of backends that are not measured count where there are no others, or the caller prefers them.
+        """
+        found = []
+        for backend in self.usable(prefer):
+            if not backend.refusal(command, inputs, outputs):
+                found.append(Claim(backend, backend.kernel(command, inputs, outputs)))
+                others = backend.variants(command, inputs, outputs)
+                found.extend(Claim(backend, kernel, name) for name, kernel in others.items())
+        unmeasured = self._unmeasured - {prefer}
+        return [claim for claim in found if claim.backend.name not in unmeasured] or found
+
+
+def outside_host(*specs: TensorSpec | None) -> str:
+    """Why a backend whose kernels work in host memory refuses these; empty when it need not."""
+    return "tensors outside host memory" if any(map(_is_outside, specs)) else ""
+
+
+def _is_outside(spec: TensorSpec | None) -> bool:
+    return spec is not None and spec.device.kind != CPU.kind
+
+
+def in_blocks(*specs: TensorSpec | None) -> str:
+    """Why a backend that reads axes in order refuses these; empty when it need not."""
+    return "an operand in blocks" if any(spec is not None and spec.plain is not spec for spec in specs) else ""
+
+
+def one_by_one(calls: Sequence[Call]) -> Program:
+    """The program of a backend that joins nothing: its kernels one after another."""
+    fixed = tuple(calls)
+
+    def run() -> None:
+        for call in fixed:
+            call.kernel.run(call.inputs, call.outputs, call.workspace)
+
+    return run
+
+
+DISPATCHER = Dispatcher()

@@ -1,0 +1,110 @@
+"""A pool: memory of tensors that are gone, for new ones.
+
+    allocate(n) = the smallest piece of n to 2 n bytes that was given back, of equal ones the last; else fresh memory
+
+A piece comes back when nobody holds its bytes any more, be it a tensor, a view of one or an array of NumPy's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+
+from nnc.core.precautions.forking import fork_safe_lock
+from nnc.core.values.storage import ALIGNMENT, Storage
+
+KEPT = 1 << 26
+
+
+class _Lent:
+    """What arrays over a piece hold on to; with the last of them the piece goes back."""
+
+    __slots__ = ("nbytes", "piece", "returned")
+
+    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage]) -> None:
+        self.piece = piece
+        self.nbytes = nbytes
+        self.returned = returned
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        """The bytes, as NumPy asks for them."""
+        return {"version": 3, "typestr": "|u1", "shape": (self.nbytes,), "data": (self.piece.address, False)}
+
+    def __del__(self) -> None:
+        # Nothing but an append, which needs no lock: the last holder may go at any moment, on any thread.
+        self.returned.append(self.piece)
+
+
+class Pool:
+    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.kept = kept
+        self._lock = fork_safe_lock()
+        self._returned: deque[Storage] = deque()
+        self._pieces: dict[int, list[Storage]] = {}
+        self._sizes: list[int] = []
+        self._waiting = 0
+        self._lent = 0
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait."""
+        with self._lock:
+            self._take_back()
+            return self._waiting
+
+    @property
+    def lent(self) -> int:
+        """Bytes that somebody holds."""
+        with self._lock:
+            self._take_back()
+            return self._lent
+
+    def allocate(self, nbytes: int, label: str = "") -> Storage:
+        """Memory, not initialized. MemoryLimitError when the system has not that much."""
+        size = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        with self._lock:
+            piece = self._just_returned(size) if len(self._returned) == 1 else None
+            if piece is None:
+                self._take_back()
+                piece = self._fitting(size)
+                self._lent += 0 if piece is None else piece.nbytes
+        if piece is None:
+            piece = Storage.allocate(size)
+            with self._lock:
+                self._lent += piece.nbytes
+        return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
+
+    def _just_returned(self, size: int) -> Storage | None:
+        """The one piece that came back since the last time, if it is just so large, as in a loop it is."""
+        piece = self._returned.pop()
+        if piece.nbytes == size:
+            return piece
+        self._returned.append(piece)
+        return None
+
+    def _fitting(self, size: int) -> Storage | None:
+        place = bisect_left(self._sizes, size)
+        if place == len(self._sizes) or self._sizes[place] > 2 * size:
+            return None
+        found = self._sizes[place]
+        pieces = self._pieces[found]
+        self._waiting -= found
+        piece = pieces.pop()
+        if not pieces:
+            del self._pieces[found], self._sizes[place]
+        return piece
+
+    def _take_back(self) -> None:
+        while self._returned:
+            piece = self._returned.popleft()
+            self._lent -= piece.nbytes
+            if piece.nbytes not in self._pieces:
+                self._pieces[piece.nbytes] = []
+                insort(self._sizes, piece.nbytes)
+            self._pieces[piece.nbytes].append(piece)
+            self._waiting += piece.nbytes
+        if self._waiting > self.kept:
+            self._pieces, self._sizes, self._waiting = {}, [], 0

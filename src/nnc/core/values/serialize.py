@@ -1,0 +1,183 @@
+"""Safetensors files: tensors by name, written whole or not at all, read without a copy.
+
+    file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
+
+A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Reading maps the file into memory; nothing
+in it is executed, and every offset is checked against the shapes and the file's size before use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nnc.arguments import checked
+from nnc.core.precautions.replacement import Chunk, reason_of, write_atomically
+from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.storage import MAX_BYTES, Storage
+from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError, UsageError
+
+# A header of so many tensors is read in 4 s, and there are models of 60,000 tensors in one file.
+MAX_TENSORS = 100_000
+MAX_HEADER_BYTES = 1 << 25
+ALIGNMENT = 8
+METADATA = "__metadata__"
+
+_NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in (*DTYPES, U64, U32, U16, C64)}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_LIMITS = f"at most {MAX_TENSORS:,} tensors and {MAX_HEADER_BYTES:,} bytes of header"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """What a file holds: tensors (views of the mapped file, read-only) and its text metadata."""
+
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+
+@checked
+def save_tensors(
+    path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, keep: int = 1
+) -> None:
+    """Write all tensors, in order of name, and the metadata. The same content gives the same bytes.
+
+    With `keep` older files are kept too (`write_atomically`). UsageError for more than a reader takes.
+    """
+    header: dict[str, object] = {}
+    if METADATA in tensors:
+        raise UsageError("save", got=f"a tensor named {METADATA}", need="another name: the format keeps this one")
+    if metadata:
+        header[METADATA] = dict(sorted(metadata.items()))
+    start = 0
+    for name, tensor in sorted(tensors.items()):
+        if tensor.dtype not in _NAMES:
+            raise UsageError("save", got=f"{name}: {tensor.spec}", need="an element type of safetensors", fix="cast it")
+        stop = start + tensor.spec.nbytes
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % ALIGNMENT)
+    if len(tensors) > MAX_TENSORS or len(text) > MAX_HEADER_BYTES:
+        got, need = f"{len(tensors)} tensors in a header of {len(text)} bytes", f"{_LIMITS} in one file"
+        raise UsageError("save", got=got, need=need, fix="write several files")
+    chunks: list[Chunk] = [len(text).to_bytes(8, "little"), text]
+    chunks += [_bytes_of(tensor) for _, tensor in sorted(tensors.items())]
+    write_atomically(Path(path), chunks, keep=keep)
+
+
+@checked
+def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
+    """sha256 of what is said of the tensors, their names, specs and elements."""
+    digest = hashlib.sha256(facts.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.spec)]).encode())
+        digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The elements, one behind the other."""
+    return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
+
+
+@checked
+def load_tensors(path: Path | str) -> TensorFile:
+    """Map a safetensors file. FormatError says what is wrong with it; nothing is copied."""
+    place = Path(path)
+    try:
+        data = np.memmap(place, dtype=np.uint8, mode="r") if place.stat().st_size else np.empty(0, np.uint8)
+    except OSError as error:
+        raise FormatError(str(place), got=reason_of(error), need="a readable safetensors file") from None
+    header, start = _header(place, data)
+    metadata = header.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise _malformed(place, "metadata that is not text")
+    body = Storage(data[start:], "file")
+    tensors: dict[str, Tensor] = {}
+    ranges: list[tuple[int, int]] = []
+    for name, entry in header.items():
+        spec, begin, end = _entry(place, name, entry, body.nbytes)
+        ranges.append((begin, end))
+        tensors[name] = Tensor(spec, body, begin)
+    _check_ranges(place, ranges, body.nbytes)
+    return TensorFile(tensors, metadata)
+
+
+def _header(place: Path, data: np.ndarray) -> tuple[dict[str, object], int]:
+    if len(data) < 8:
+        raise _malformed(place, f"{len(data)} bytes")
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if length > len(data) - 8:
+        raise _malformed(place, f"a header of {length} bytes in a file of {len(data)}")
+    if length > MAX_HEADER_BYTES:
+        raise _too_large(place, f"a header of {length:,} bytes")
+    try:
+        header = json.loads(data[8 : 8 + length].tobytes().decode(), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(place, f"a header that is not JSON ({type(error).__name__})") from None
+    if not isinstance(header, dict):
+        raise _malformed(place, "a header that is not an object")
+    if len(header) > MAX_TENSORS + 1:
+        raise _too_large(place, f"{len(header):,} tensors")
+    return header, 8 + length
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("duplicate key")
+    return result
+
+
+def _entry(place: Path, name: str, entry: object, available: int) -> tuple[TensorSpec, int, int]:
+    """The spec and byte range of one tensor, checked against each other and against the file."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise _malformed(place, f"an entry for {name!r} without dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    known = isinstance(dtype, str) and dtype in _DTYPES
+    if not (known and _are_counts(shape) and _are_counts(offsets) and len(offsets) == 2):
+        raise _malformed(place, f"dtype {dtype!r}, shape {shape!r} or offsets {offsets!r} of {name!r}")
+    try:
+        spec = TensorSpec(tuple(shape), _DTYPES[dtype])
+    except UsageError as error:
+        raise _malformed(place, f"the shape of {name!r}: {error}") from None
+    begin, end = offsets
+    if math.prod(max(size, 1) for size in shape) > MAX_BYTES:
+        raise _malformed(place, f"the shape {shape} of {name!r}")
+    if end - begin != spec.nbytes or end > available:
+        raise _malformed(place, f"bytes {begin}..{end} for {name!r} ({spec}) in {available} bytes of data")
+    return spec, begin, end
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+
+
+def _check_ranges(place: Path, ranges: list[tuple[int, int]], available: int) -> None:
+    """The tensors follow each other without holes or overlaps and fill the file."""
+    position = 0
+    for begin, end in sorted(ranges):
+        if begin != position:
+            raise _malformed(place, f"a hole or an overlap at byte {position} of the data")
+        position = end
+    if position != available:
+        raise _malformed(place, f"{available - position} bytes behind the last tensor")
+
+
+def _too_large(place: Path, got: str) -> FormatError:
+    return FormatError(str(place), got=got, need=_LIMITS, fix="split the file")
+
+
+def _malformed(place: Path, got: str) -> FormatError:
+    return FormatError(
+        str(place), got=got, need="a whole safetensors file", fix="write the file again, or name another"
+    )

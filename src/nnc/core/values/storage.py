@@ -1,0 +1,110 @@
+"""Memory: a run of bytes, aligned for vector loads, shared by the tensors that view it."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import explained
+from nnc.core.values.recorder import PROFILER, Allocated, now
+from nnc.core.values.watch import WatchedMemory
+from nnc.errors import MemoryLimitError
+
+ALIGNMENT = 64
+MAX_BYTES = 2**62
+
+Bytes = NDArray[np.uint8]
+Content = bytes
+
+
+class Storage:
+    """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns.
+
+    `watch` is set where somebody outside may write them while a gradient needs them.
+    """
+
+    __slots__ = ("__weakref__", "_bytes", "address", "label", "nbytes", "owner", "read_only", "watch")
+
+    def __init__(self, data: Bytes, label: str = "") -> None:
+        self._bytes: Bytes | None = data
+        self.owner: object = data
+        # Kept, because asking NumPy for it takes longer than a small kernel.
+        self.address = int(data.ctypes.data)
+        self.nbytes = int(data.nbytes)
+        self.label = label
+        self.read_only = not data.flags.writeable
+        self.watch: WatchedMemory | None = None
+
+    @classmethod
+    def owned(cls, owner: object, address: int, nbytes: int, label: str = "") -> Storage:
+        """Bytes that live as long as `owner`, which is an array of them in NumPy's eyes; made one when asked for."""
+        made = cls.__new__(cls)
+        made._bytes, made.owner, made.watch = None, owner, None
+        made.address, made.nbytes, made.label, made.read_only = address, nbytes, label, False
+        return made
+
+    @property
+    def bytes(self) -> Bytes:
+        """The bytes as NumPy's."""
+        if self._bytes is None:
+            self._bytes = np.asarray(self.owner)
+        return self._bytes
+
+    @classmethod
+    @explained
+    def allocate(cls, nbytes: int, label: str = "") -> Storage:
+        """Fresh memory, not initialized. MemoryLimitError when the system has not that much."""
+        if not 0 <= nbytes <= MAX_BYTES:
+            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
+        try:
+            raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
+        except MemoryError:
+            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
+        if PROFILER.recorders:
+            PROFILER.note(Allocated(label, nbytes, now()))
+        begin = int(raw.ctypes.data)
+        skip = -begin % ALIGNMENT
+        return cls.owned(raw[skip : skip + nbytes], begin + skip, nbytes, label)
+
+    @classmethod
+    def holding(cls, content: Content, label: str = "") -> Storage:
+        """Fresh memory that holds `content`."""
+        storage = cls.allocate(len(content), label)
+        storage.bytes[:] = np.frombuffer(content, np.uint8)
+        return storage
+
+    def __copy__(self) -> Storage:
+        copy = Storage.allocate(self.nbytes, "copy")
+        copy.bytes[:] = self.bytes
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Storage:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Callable[[Content, str], Storage], tuple[Content, str]]:
+        # By value: an address means nothing in another process, and not the same memory in this one.
+        return Storage.holding, (self.bytes.tobytes(), "copy")
+
+    def __repr__(self) -> str:
+        return f"Storage({self.nbytes} bytes{f', {self.label}' if self.label else ''})"
+
+
+def give_back_free_memory() -> None:
+    """Let the system have the memory that Python and the C library hold and nobody uses, where glibc can be asked.
+
+    Planning and code generation leave such memory behind. A process that then fills an arena would have both.
+    """
+    gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """The same for memory that nobody in Python holds."""
+    give = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if give is not None:
+        give(0)
