@@ -46,6 +46,7 @@ from nnc import ops
 from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
 from nnc.onnx import load
+from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import QuantizationMode
 
@@ -153,7 +154,7 @@ def products() -> Iterator[tuple[str, dict[str, Callable[[], object]]]]:
                     "floats": program(lambda x, w, s: ops.gemm(x, w, s), x, w, scale),
                     "bytes": program(lambda x, q, s: ops.dequantized_product(x, q, s, s), x, q, scale),
                     "dequantized": program(
-                        lambda x, q, s: ops.gemm(x, ops.dequantize(q, s, ops.fill.scalar_like(q, 0)), s), x, q, scale
+                        lambda x, q, s: ops.gemm(x, ops.dequantize(q, s, scalar_like(q, 0)), s), x, q, scale
                     ),
                 },
             )

@@ -30,8 +30,8 @@ The names that a user lives with stand here, and their modules are imported when
     with nnc.profile() as p: …               where the time goes
 
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
-`nnc.core.running.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so where
-NumPy is not installed nothing is wired and those two still work.
+`nnc.core.running.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so
+where NumPy is not installed nothing is wired and those two still work.
 """
 
 from importlib import import_module

@@ -33,7 +33,7 @@ GRAPH = SymbolicGraph()
 X = GRAPH.input(spec((3, 4)), "x")
 DYNAMIC = DynamicGraph(backend="reference")
 V = DYNAMIC.variable(np.ones((3, 4), np.float32))
-ADD = Command(ops.pointwise.ADD, NoAttrs())
+ADD = Command(ops.elementwise.pointwise.ADD, NoAttrs())
 COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
 TENSOR = Tensor.zeros(spec((2, 3)))
 CALLS: dict[str, Callable[[], object]] = {

@@ -1,11 +1,9 @@
 """L1: element types, shapes, devices, tensors, commands, dispatch, streams, files.
 
-dtype  device  spec     what a tensor is, without memory
-storage  tensor         memory and typed views of it
-command  dispatch       an operator with its attributes, and who runs it
-stream                  ordered execution on real threads, signals between streams
-serialize               safetensors files, written whole or not at all
-settings  origin        what the environment says; where the user's line is
+values/       what a tensor is without its memory, memory and typed views of it, commands, safetensors files
+running/      who runs a command on given specs; streams on threads, signals between them
+precautions/  files replaced whole, caches with limits, work kept from Ctrl-C, forks
+settings.py   what the environment and the caller ask of the process
 """
 
 from time import time as _time

@@ -70,6 +70,7 @@ from nnc.nn.layers import (
     Tanh,
     TransformerBlock,
     Upsample,
+    initializers,
 )
 from nnc.nn.layers.combine import Concatenate, Parallel, Residual, Sequential
 from nnc.nn.layers.functional import Functional, Lambda
@@ -80,6 +81,7 @@ from nnc.nn.layers.recomputed import Recomputed
 from nnc.nn.model.evaluation import dynamic_evaluate
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Evaluation, Model
+from nnc.nn.optimization import metrics
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.losses import (
     CTC,
@@ -249,6 +251,8 @@ __all__ = [
     "LayerValue",
     "LoadReport",
     "METRICS",
+    "initializers",
+    "metrics",
     "Metric",
     "MultiLayer",
     "Progress",

@@ -129,7 +129,8 @@ def test_other_threads_have_nothing_to_keep_out() -> None:
 
 
 def test_an_uncaught_interrupt_ends_the_process_as_ever() -> None:
-    code = "import signal\nfrom nnc.core.precautions.shield import Shield\nwith Shield():\n    signal.raise_signal(signal.SIGINT)\n"
+    shield = "from nnc.core.precautions.shield import Shield"
+    code = f"import signal\n{shield}\nwith Shield():\n    signal.raise_signal(signal.SIGINT)\n"
     environment = {"PYTHONPATH": ":".join(sys.path)}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=environment)
     assert ran.returncode == -signal.SIGINT

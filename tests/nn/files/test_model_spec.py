@@ -14,6 +14,7 @@ from nnc import nn, ops
 from nnc.core.values.dtype import BF16, I32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import FormatError, UsageError
+from nnc.nn.files import checkpoint
 from nnc.nn.files.model_spec import FACT, _parts, _read, _written
 from nnc.nn.layers.layer import Layer
 from nnc.nn.zoo import NETWORKS, network
@@ -63,7 +64,7 @@ def test_a_model_is_read_without_its_code(tmp_path: Path) -> None:
     found = again(model, tmp_path)
     np.testing.assert_array_equal(found.predict(X), model.predict(X))
     assert _parts(found).keys() == _parts(model).keys()
-    assert nn.checkpoint.describe(found) == nn.checkpoint.describe(model)
+    assert checkpoint.describe(found) == checkpoint.describe(model)
     labels = np.array([0, 1, 0, 1, 0, 1])
     for one in (model, found):
         one.train_on_batch(X, labels)
@@ -87,7 +88,7 @@ def test_every_network_of_the_zoo_has_a_description(name: str) -> None:
     model = network(name)
     text = json.dumps(_written(_parts(model), "model"))
     found = _read(json.loads(text), {})
-    assert nn.checkpoint.text_of(found["layer"]) == nn.checkpoint.text_of(model.layer)
+    assert checkpoint.text_of(found["layer"]) == checkpoint.text_of(model.layer)
 
 
 @pytest.mark.parametrize("layer", [Doubled(5.0), Tripled()], ids=["dataclass", "class"])

@@ -19,7 +19,7 @@ from nnc.graph import Op
 Array = NDArray[Any]
 Inputs = Sequence[Array | None]
 Outputs = Sequence[Array]
-# `Any`: the table holds kernels of all operators; `nnc.core.values.command.Command` checks attributes against the operator.
+# `Any`: the table holds kernels of all operators; `Command` checks attributes against the operator.
 ReferenceKernel = Callable[[Any, Inputs, Outputs], None]
 # `Any`: operators of all attribute types.
 Rows = Mapping[Op[Any], ReferenceKernel]

@@ -55,7 +55,7 @@ class View:
 
 Views = Sequence[View]
 Specs = Sequence[TensorSpec]
-# `Any`: the table holds rows of all operators; `nnc.core.values.command.Command` checks attributes against the operator.
+# `Any`: the table holds rows of all operators; `Command` checks attributes against the operator.
 Refuse = Callable[[Any, Specs, Specs], str]
 Generate = Callable[[Any, Views, Views], Generator]
 Variations = Mapping[str, Generator]

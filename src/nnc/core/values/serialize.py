@@ -2,8 +2,8 @@
 
     file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
 
-A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Reading maps the file into memory; nothing
-in it is executed, and every offset is checked against the shapes and the file's size before use.
+A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Reading maps the file into
+memory; nothing in it is executed, and every offset is checked against the shapes and the file's size before use.
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ from nnc.nn.optimization.schedules import RateSchedule
 from nnc.symbolic.passes import Pass
 
 VERSION, FACT = 1, "nnc.model"
+PUBLIC = "nnc.nn"
 # What a file may make objects of, and where functions may come from.
 VALUES = (Layer, Loss, Optimizer, RateSchedule, Input, UpTo, LayerCall, Pass, TuneOptions)
-MODULES = ("nnc.nn.layers.initializers", "nnc.nn.optimization.loss_scale", "nnc.ops.loss")
+MODULES = ("nnc.nn.layers.initializers", "nnc.nn.optimization.loss_scale", "nnc.ops.loss.loss")
 FUNCTIONS = ("nnc.nn.layers.initializers.", "nnc.ops.")
 # What a model takes by name, and has by the same name; losses alone are kept under another.
 OPTIONS = tuple(
@@ -198,4 +199,6 @@ def _found(name: str) -> object:
 
 
 def _name(value: type | FunctionType) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
+    """By what everybody calls it where it is public: files outlive the modules that it is written in."""
+    public = getattr(import_module(PUBLIC), value.__qualname__, None) is value
+    return f"{PUBLIC if public else value.__module__}.{value.__qualname__}"

@@ -738,7 +738,7 @@ class Model:
         that was begun counts as one.
 
         After each epoch rows hold `loss` and `score` and, of `validation_data`, `val_loss` and `val_score`; `metrics`
-        (`nnc.nn.optimization.metrics`) of both, of the first output. Each update is by the mean gradient of `accumulate` batches.
+        (`nnc.nn.metrics`) of both, of the first output. Each update is by the mean gradient of `accumulate` batches.
 
         `callbacks` are told what happens, functions after each update. `stop` is asked after each update; when it says
         so, training ends there and can be taken up again from `batches.state()` with the same result as without the
