@@ -17,9 +17,10 @@ from tests.fuzz.graphs.campaign import run_campaign as run_graph_campaign
 from tests.fuzz.graphs.checks import CHECKS
 from tests.fuzz.interleavings.campaign import run_campaign as run_interleaving_campaign
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
+from tests.fuzz.loops import run_campaign as run_loop_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
 
-OF_ALL = ("calls", "files", "interrupts", "interleavings", "threads", *CAMPAIGNS)
+OF_ALL = ("calls", "files", "interrupts", "interleavings", "loops", "threads", *CAMPAIGNS)
 
 
 def main() -> int:
@@ -45,6 +46,8 @@ def main() -> int:
         return _files(options)
     if options.campaign == "interleavings":
         return _interleavings(options)
+    if options.campaign == "loops":
+        return _loops(options)
     if options.campaign == "threads":
         return _threads(options)
     return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
@@ -74,6 +77,12 @@ def _interrupts(options: argparse.Namespace) -> int:
 
 def _interleavings(options: argparse.Namespace) -> int:
     report = run_interleaving_campaign(options.first, options.count, options.workers)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _loops(options: argparse.Namespace) -> int:
+    report = run_loop_campaign(options.first, options.count, options.workers)
     print(report)
     return 1 if report.failures else 0
 

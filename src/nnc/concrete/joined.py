@@ -233,17 +233,22 @@ class _Binding:
         return LoopCell(self.standins[place], tuple(self.options[place]), views, once)
 
     def _check(self) -> None:
-        """What no node may do with the memory of its operands, none does in any iteration."""
+        """What no node may do with the memory of its operands, none does in any iteration that there is.
+
+        Behind the last iteration of a counted loop places have moved on to memory that others may use: only what
+        stands in front of the test runs there.
+        """
         loop, seen = self.loop, set[tuple[int, ...]]()
-        calls = [call for call in (*loop.before, *loop.rest) if self._may_share(call)]
+        before, rest = ([call for call in part if self._may_share(call)] for part in (loop.before, loop.rest))
         views = [place for place in loop.moving if isinstance(place, Multiview)]
         now: dict[Place, Tensor] = {place: next(iter(options)) for place, options in self.options.items()}
-        for turn in range(CHECKED_ITERATIONS if calls else 0):
+        last = loop.test.limit if isinstance(loop.test, CountBelow) else CHECKED_ITERATIONS
+        for turn in range(min(last + 1, CHECKED_ITERATIONS) if before or rest else 0):
             now |= {place: self.tensor(place.select(turn)) for place in views}
             state = tuple(map(id, now.values()))
             if state not in seen:
                 seen.add(state)
-                for call in calls:
+                for call in (*before, *(rest if turn < last else ())):
                     bound = call.on(partial(self.tensor, now=now))
                     check_memory(call.command, bound.inputs, bound.outputs)
             elif not views:
