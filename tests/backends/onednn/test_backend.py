@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
 
@@ -142,3 +144,18 @@ def test_strides_that_the_library_cannot_read(recorder: Recorder) -> None:
     mirrored = square[0].view(spec((2, 2)), 1, (2, -1))
     with pytest.raises(LayoutError, match=r"got strides \[2, -1\]; need strides above 0"):
         OnednnKernel(GemmAttrs(), library.OnednnLibrary()).run((mirrored, square[0], None), (square[1],), None)
+
+
+def test_the_library_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[object] = []
+
+    def load() -> object:
+        time.sleep(0.02)
+        loaded.append(object())
+        return loaded[-1]
+
+    monkeypatch.setattr("nnc.backends.onednn.backend.OnednnLibrary", load)
+    backend = OnednnBackend()
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: backend.absence(), range(8))) == {""}
+    assert len(loaded) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -165,6 +166,29 @@ def test_a_deferred_backend_is_made_once_when_it_is_first_asked() -> None:
     assert claim.backend.name == "fast"
     claim.backend.program([])()
     assert [backend.made for backend in made] == [[COMMAND]]
+
+
+def test_a_deferred_backend_is_made_once_for_all_threads() -> None:
+    """Of an engine that a process has once there may not be two: whoever asks first makes it, the others wait."""
+    made: list[Picky] = []
+
+    def make() -> Picky:
+        time.sleep(0.02)
+        made.append(Picky("fast"))
+        return made[-1]
+
+    backend, start = DeferredBackend("fast", make), threading.Barrier(8)
+
+    def ask() -> None:
+        start.wait()
+        backend.kernel(COMMAND, F32S, F32S)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(backend.made) for backend in made] == [8]
 
 
 def test_importing_the_package_imports_no_backend() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
+from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
@@ -74,11 +75,17 @@ class OnednnBackend:
     def absence(self) -> str:
         """Why the library cannot be used here: it is not installed, or cannot be loaded."""
         if self._reason is None:
-            try:
-                self._library, self._reason = OnednnLibrary(), ""
-            except BackendError as error:
-                self._reason = str(error)
+            # An engine of the library, and its number of threads, are there once.
+            with FORK_GUARD:
+                self._reason = self._loaded() if self._reason is None else self._reason
         return self._reason
+
+    def _loaded(self) -> str:
+        try:
+            self._library = OnednnLibrary()
+        except BackendError as error:
+            return str(error)
+        return ""
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
         """Why the command is not claimed: another operator, other elements, or tensors outside host memory."""

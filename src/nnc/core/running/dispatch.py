@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
+from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.recent import TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.settings import SETTINGS
@@ -270,8 +271,10 @@ class DeferredBackend:
 
     def _backend(self) -> Backend:
         if self._made is None:
-            # Two threads may both make one; they are alike, and which of them is kept does not matter.
-            self._made = self.make()
+            # A backend may own what its process has once, such as a library's engine: whoever asks first makes it.
+            with FORK_GUARD:
+                if self._made is None:
+                    self._made = self.make()
         return self._made
 
 

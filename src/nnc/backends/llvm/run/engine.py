@@ -49,7 +49,13 @@ def engine() -> Engine:
 def traced_pool() -> WorkerPool:
     """Workers that note their times: of their own, so that those of everybody else do not have to ask."""
     with undisturbed(), _MAKING:
-        return make_pool(made().jit, CLOCK)
+        return made_traced_pool()
+
+
+@lru_cache(maxsize=1)
+def made_traced_pool() -> WorkerPool:
+    """The same, for one thread at a time."""
+    return make_pool(made().jit, CLOCK)
 
 
 @lru_cache(maxsize=1)
