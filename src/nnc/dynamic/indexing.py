@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,8 @@ class At(Generic[A]):
     """`x.at[index]`: places of an array, for a new one with other elements there."""
 
     x: A
+    # Any index gives places: Python would ask for one more for ever.
+    __iter__: ClassVar[None] = None
 
     def __getitem__(self, index: object) -> IndexedPlaces[A]:
         return IndexedPlaces(self.x, index)

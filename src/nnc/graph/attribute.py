@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from nnc.arguments import explained
@@ -36,6 +36,8 @@ class OpColumn(AttributeKey, Generic[T]):
     """`column[op]`: values by operator, which holds them; the base of OpAttr and OpRule."""
 
     __slots__ = ("_registries",)
+    # Keys are operators, which `ops` gives: Python would ask for numbers.
+    __iter__: ClassVar[None] = None
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

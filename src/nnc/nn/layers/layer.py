@@ -173,6 +173,8 @@ class LayerValue:
     name: str = ""
     index: int = 0
     of: LayerValue | None = None
+    # How many outputs there are is known when the network is built: Python would ask for one more for ever.
+    __iter__: ClassVar[None] = None
 
     def __getitem__(self, index: int) -> LayerValue:
         """One of several outputs."""
