@@ -1,10 +1,11 @@
-"""`list(x)` of whatever the public packages hold ends: what takes any number as an index says that it is no sequence."""
+"""`list(x)` of whatever the public packages hold ends: what takes any number as an index is no sequence."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from collections.abc import Callable
+from contextlib import suppress
 from enum import EnumMeta
 from itertools import islice
 from typing import Any
@@ -42,10 +43,8 @@ INSIDE = {
 
 @pytest.mark.parametrize("what", INDEXED)
 def test_iterating_ends(what: str) -> None:
-    try:
+    with suppress(TypeError, LookupError):
         assert len(list(islice(iter(INDEXED[what]()), MANY))) < MANY
-    except (TypeError, LookupError, nnc.errors.NncError) as error:
-        assert str(error)
 
 
 def test_what_a_layer_gives_and_places_are_no_sequences() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.precautions.disk_cache import DiskCache, can_write
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="users and permissions of another kind")
 CODE = b"object code"
@@ -144,3 +147,59 @@ def test_what_another_process_removed_meanwhile_is_room(small: DiskCache, monkey
     small.store("d", b"x" * 10)
     monkeypatch.undo()
     assert kept(small) == "cd"
+
+
+REASONS = ("EACCES", "EDQUOT", "EIO", "ELOOP", "ENAMETOOLONG", "ENOSPC", "ENOTDIR", "ENOTSUP", "EPERM", "EROFS")
+OPERATIONS = ("os.stat", "os.mkdir", "os.open", "os.replace", "os.fdopen", "os.fstat", "tempfile.mkstemp")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("name", REASONS)
+def test_whatever_the_system_refuses_only_the_cache_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, operation: str
+) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise OSError(getattr(errno, name), os.strerror(getattr(errno, name)))
+
+    cache = DiskCache(tmp_path / "cache", warned=True)
+    cache.store("key", CODE)
+    with monkeypatch.context() as patched:
+        patched.setattr(operation, refuse)
+        cache.store("other", CODE)
+        assert cache.load("other") in (CODE, None)
+        assert cache.load("key") in (CODE, None)
+        assert can_write(tmp_path / "cache" / "made") in (True, False)
+    assert cache.load("key") == CODE
+    assert [path.name for path in (tmp_path / "cache" / "objects").iterdir() if path.suffix == ".o"] in (
+        ["key.o"],
+        ["key.o", "other.o"],
+        ["other.o", "key.o"],
+    )
+
+
+def test_a_name_that_no_folder_can_have_keeps_nothing(tmp_path: Path) -> None:
+    for folder in (tmp_path / ("a" * 300), tmp_path / "a\0b"):
+        DiskCache(folder).store("key", CODE)
+        assert DiskCache(folder).load("key") is None
+    assert not can_write(tmp_path / ("a" * 300))
+
+
+def test_code_is_native_without_a_cache_too(tmp_path: Path) -> None:
+    """A name that is too long for the system once turned the backend off, and gave other bits."""
+    program = (
+        "import numpy as np, nnc; from nnc.core.running.dispatch import DISPATCHER;"
+        "print(nnc.ops.exp(nnc.tensor(np.linspace(0, 1, 5, dtype=np.float32))).numpy().tobytes().hex(),"
+        " [backend.name for backend in DISPATCHER.usable()])"
+    )
+    ran = [
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NNC_CACHE_DIR": folder},
+        ).stdout
+        for folder in (str(tmp_path / ("a" * 300)), "")
+    ]
+    assert ran[0] == ran[1]
+    assert "llvm" in ran[0]

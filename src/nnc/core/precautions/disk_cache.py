@@ -74,7 +74,7 @@ class DiskCache:
         folder = self.entries
         if folder is None:
             return
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             folder.mkdir(exist_ok=True, mode=PRIVATE)
             if self._is_usable(folder):
@@ -105,7 +105,7 @@ class DiskCache:
         """Whether the folder is there and this user's alone; one that is ours, but open to others, is closed."""
         try:
             found = folder.lstat()
-        except OSError:
+        except (OSError, ValueError):
             return False
         if stat.S_ISDIR(found.st_mode) and _is_own(found):
             if os.name == "posix" and stat.S_IMODE(found.st_mode) != PRIVATE:
@@ -124,8 +124,12 @@ class DiskCache:
 
 def can_write(folder: Path) -> bool:
     """Whether files can be made in `folder`, which is made itself when it is first needed."""
-    nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
-    return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    try:
+        nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
+        return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    except (OSError, ValueError):
+        # Of a name that is too long, or that no file can have, the system does not even say that nothing is there.
+        return False
 
 
 def _ages(folder: Path) -> Iterator[tuple[int, int, Path]]:
@@ -167,6 +171,8 @@ def _read(path: Path) -> bytes | None:
                 return b""
             with os.fdopen(handle, "rb", closefd=False) as file:
                 return file.read()
+        except OSError:
+            return b""
         finally:
             os.close(handle)
 
@@ -179,4 +185,6 @@ def _write(folder: Path, name: str, content: bytes) -> None:
                 file.write(content)
             os.replace(temporary, folder / name)
         except OSError:
-            Path(temporary).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+            raise
