@@ -200,6 +200,24 @@ def fitting(random: Random, folder: Path) -> Case:
     return Case(lambda: model.fit(batches, epochs=EPOCHS), lambda: _trained(model, batches))
 
 
+def accumulating(random: Random, folder: Path) -> Case:
+    """Windows of several batches: statistics, draws and the loss's scale go back with the position, or forward."""
+    layer = nn.Sequential(nn.Dense(random.randint(3, 20)), nn.BatchNorm(), nn.Dropout(0.2), nn.Dense(2))
+    options = {"loss_scale": nn.LossScale(interval=3)} if random.random() < 0.5 else {}
+    model = nn.Model(layer, (3,), optimizer=nn.Adam(0.05), backend=_backend(random), **options)
+    batches, window = _batches(), random.choice((2, 3))
+
+    def work() -> None:
+        model.fit(batches, epochs=EPOCHS - batches.state().epoch, accumulate=window)
+
+    def answer() -> Answer:
+        work()
+        passes = {"draws": str(model.draws).encode(), "scaling": str(model.scaling).encode()}
+        return _state(model) | passes | {"batches": str(batches.state()).encode()}
+
+    return Case(work, answer)
+
+
 def streaming(random: Random, folder: Path) -> Case:
     """A graph on several streams, and tasks on a stream of one's own."""
     backend = _backend(random)
@@ -241,5 +259,6 @@ PHASES: Mapping[str, Phase] = {
     "eager": eager,
     "saving": saving,
     "fit": fitting,
+    "accumulate": accumulating,
     "streams": streaming,
 }

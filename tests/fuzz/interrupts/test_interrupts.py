@@ -15,7 +15,7 @@ from tests.fuzz.interrupts.injection import chosen, interrupted, interrupted_by_
 from tests.fuzz.interrupts.phases import PHASES, Case
 
 ROOT = Path(__file__).resolve().parents[3]
-SLICE = 8
+SLICE = 9
 
 
 def test_the_same_objects_go_on_after_an_interrupt() -> None:

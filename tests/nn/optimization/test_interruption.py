@@ -202,3 +202,63 @@ def test_a_run_of_native_commands_alone_is_not_cut() -> None:
     compiled.run()
     assert compiled.begun
     assert len(compiled.allocate().body.execs) == 1
+
+
+# ---- windows of accumulation
+
+
+def windowed(**options: Any) -> tuple[nn.Model, Calling]:
+    """A model whose passes change all that passes can: running statistics, the count of draws, the loss's scale."""
+    calling = Calling()
+    layer = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.25), calling, nn.Dense(2))
+    scale = nn.LossScale(interval=3)
+    return nn.Model(layer, (4,), loss=nn.MeanSquaredError(), seed=3, loss_scale=scale, **options), calling
+
+
+def counted(way: Callable[[], object], when: int) -> Callable[[], None]:
+    """Nothing, but at the call `when` of all."""
+    calls = iter(range(1, 1_000))
+
+    def call() -> None:
+        if next(calls) == when:
+            way()
+
+    return call
+
+
+def everything(net: nn.Model) -> tuple[object, ...]:
+    return bits(net), net.updates, net.draws, net.scaling
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("side", ["forward", "backward"])
+@pytest.mark.parametrize("when", [1, 2, 4, 6, 8])
+def test_a_window_that_breaks_off_has_not_begun(backend: str, side: str, when: int) -> None:
+    """Two windows of four batches an epoch: whichever pass breaks, going on gives the bits of nothing having broken."""
+    (net, calling), (other, _) = windowed(backend=backend), windowed(backend=backend)
+    data, same = (Batches(Examples("all", X, Y), 1, seed=5) for _ in range(2))
+    setattr(calling, side, counted(press, when))
+    with pytest.raises(KeyboardInterrupt):
+        net.fit(data, epochs=1, accumulate=4)
+    begun = data.state().position // 4
+    assert net.updates == begun
+    fresh, _ = windowed(backend=backend)
+    if begun:
+        fresh.fit(Batches(Examples("all", X, Y), 1, seed=5), epochs=1, accumulate=4, stop=lambda: True)
+    assert everything(net) == everything(fresh)
+    setattr(calling, side, lambda: None)
+    net.fit(data, epochs=1, accumulate=4)
+    other.fit(same, epochs=1, accumulate=4)
+    assert everything(net) == everything(other)
+
+
+def test_a_window_goes_back_to_the_gradients_that_waited() -> None:
+    net, calling = windowed()
+    net.backward(X, Y)
+    waiting = {path: one.numpy().copy() for path, one in net.gradients.items()}
+    calling.forward = counted(fail, 2)
+    with pytest.raises(OSError, match="no answer"):
+        net.fit(X, Y, batch_size=2, accumulate=2)
+    for path, one in net.gradients.items():
+        np.testing.assert_array_equal(one.numpy(), waiting[path])
+    assert any(values.any() for values in waiting.values())

@@ -40,7 +40,7 @@ from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, ParameterSpec, Randomness, Scope, UpTo
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.summary import LayerSummary, summarize
-from nnc.nn.optimization.interruption import UpdateMark
+from nnc.nn.optimization.interruption import PassState, UpdateMark
 from nnc.nn.optimization.loss_scale import LossScale, Scaling
 from nnc.nn.optimization.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
@@ -71,7 +71,9 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-KINDS = ("train", "evaluate", "predict", "freeze", "backward", "apply", GENERATE)
+# What a pass without an update is called.
+BACKWARD = "backward"
+KINDS = ("train", "evaluate", "predict", "freeze", BACKWARD, "apply", GENERATE)
 
 
 @explained
@@ -626,7 +628,7 @@ class Model:
         outputs: bool = False,
     ) -> tuple[float, float, tuple[NDArray[np.generic], ...]]:
         """`train_on_batch`, or `backward` without the update; with `outputs` the model's outputs are given too."""
-        subject = "train_on_batch" if update else "backward"
+        subject = "train_on_batch" if update else BACKWARD
         rules, length = self._sizes.rules_for(subject, inputs)
         examples = rules.checked_inputs(subject, inputs)
         count = len(examples[0])
@@ -680,7 +682,8 @@ class Model:
 
         def turn() -> R:
             with Shield(breakable=True):
-                return self._mark.during(self.updates + 1, step.compiled, run, done)
+                of_weights = subject != BACKWARD
+                return self._mark.during(self.updates + 1, step.compiled, run, done, of_weights=of_weights)
 
         return self.between_updates(subject, turn)
 
@@ -693,6 +696,32 @@ class Model:
                 tensor.numpy()[...] = 0
 
         self.exclusively(zero)
+
+    def pass_state(self) -> PassState:
+        """What passes without an update change: statistics, sums of gradients, the count of draws, the loss's scale."""
+
+        def copies(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[np.generic]]:
+            return {path: np.array(one.numpy()) for path, one in tensors.items()}
+
+        def take() -> PassState:
+            gradients = copies(self.gradients) if self._summed else {}
+            return PassState(copies(self.statistics), gradients, self._summed, self.draws, self.scaling)
+
+        return self.between_updates(BACKWARD, take)
+
+    def take_back_passes(self, state: PassState) -> None:
+        """Nothing of the passes since then has happened, be it that one of them broke off while it wrote."""
+
+        def restore() -> None:
+            for path, values in state.statistics.items():
+                self.statistics[path].copy_from(values)
+            for path, tensor in self.gradients.items():
+                tensor.copy_from(state.gradients.get(path, 0))
+            self._summed, self.draws, self.scaling = state.summed, state.draws, state.scaling
+            if not self._mark.of_weights:
+                self.accept_interrupted_update()
+
+        self.exclusively(restore)
 
     def _steer(self) -> None:
         """Write the scalars of the next update."""

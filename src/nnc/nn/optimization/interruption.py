@@ -5,14 +5,33 @@ Nothing keeps the old values, so nothing can be put back. What may be half renew
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.errors import InterruptedUpdateError, NotFiniteError
+from nnc.nn.optimization.loss_scale import Scaling
 from nnc.symbolic import Compiled
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassState:
+    """What passes without an update change, as it was before them: so much of it as is not zero.
+
+    Statistics and gradients are copies by path, `summed` the examples in the gradients, `draws` the count that random
+    layers draw by, and `scaling` the scale of the loss.
+    """
+
+    statistics: Mapping[str, NDArray[np.generic]]
+    gradients: Mapping[str, NDArray[np.generic]]
+    summed: int
+    draws: int
+    scaling: Scaling
 
 
 @dataclass(slots=True, eq=False)
@@ -21,6 +40,8 @@ class UpdateMark:
 
     underway: int = 0
     running: bool = False
+    # True where what is under way is an update, which writes weights; a pass without one writes sums and statistics.
+    of_weights: bool = True
 
     def check(self, subject: str) -> None:
         """InterruptedUpdateError where an update broke off; one at work in a sharing model is the caller's to guard."""
@@ -31,11 +52,19 @@ class UpdateMark:
             error.step = self.underway
             raise error
 
-    def during(self, number: int, compiled: Compiled, update: Callable[[], R], done: Callable[[], object]) -> R:
+    def during(
+        self,
+        number: int,
+        compiled: Compiled,
+        update: Callable[[], R],
+        done: Callable[[], object],
+        *,
+        of_weights: bool = True,
+    ) -> R:
         """What the update with this number gives, which runs `compiled`; `done` is called when it is whole."""
         compiled.begun = False
         try:
-            self.underway, self.running = number, True
+            self.underway, self.running, self.of_weights = number, True, of_weights
             try:
                 result = update()
             except BaseException as error:

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked, shown
+from nnc.core.precautions.shield import Shield
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState
+from nnc.nn.optimization.interruption import PassState
 from nnc.nn.optimization.metrics import Tally
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.html import table_of, text_table
@@ -38,8 +40,12 @@ class Trainable(Protocol):
         """The update by the gradients of passes without one, and a call of `done`."""
         ...
 
-    def zero_gradients(self) -> None:
-        """Forget the gradients of passes without an update."""
+    def pass_state(self) -> PassState:
+        """What passes without an update change."""
+        ...
+
+    def take_back_passes(self, state: PassState) -> None:
+        """Nothing of the passes since then has happened."""
         ...
 
 
@@ -274,7 +280,7 @@ class Run:
         """
         if self.accumulate == 1:
             return [self._pass(update=True)]
-        began, found = self.source.state(), list[tuple[float, float, int]]()
+        began, state, found = self.source.state(), self.model.pass_state(), list[tuple[float, float, int]]()
         applied: list[bool] = []
         try:
             while len(found) < self.accumulate and self.epoch == epoch:
@@ -282,8 +288,9 @@ class Run:
             self.model.apply_gradients(done=lambda: applied.append(True))
         except BaseException:
             if not applied:
-                self.model.zero_gradients()
-                self.source.restore(began)
+                with Shield():
+                    self.model.take_back_passes(state)
+                    self.source.restore(began)
             raise
         return found
 
