@@ -55,7 +55,7 @@ def _network(source: Path, target: Path, name: str, *, external: bool) -> None:
     if not name:
         raise UsageError("convert", got="tensors without a network", need="--network", fix="--network digits")
     model = network(name)
-    found = load_tensors(source).tensors
+    found = load_tensors(source, mapped=True).tensors
     own = {path: found.get(PREFIX + path, found.get(path)) for path in model.specs}
     model.load_state_dict({path: one.numpy() for path, one in own.items() if one is not None})
     extra().save(model, target, external=external)

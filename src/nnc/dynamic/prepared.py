@@ -30,6 +30,9 @@ class PreparedCommand:
 
     def run(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """Outputs in memory that others have left, but for those that are written over an input."""
+        for given in inputs:
+            if given is not None and given.storage.file is not None:
+                given.storage.file.check()
         made = []
         for spec, nbytes, strides, source in self.places:
             old = None if source is None else inputs[source]

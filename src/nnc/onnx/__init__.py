@@ -1,6 +1,6 @@
 """ONNX: files of the field's exchange format as symbolic graphs of ours. Needs the extra `onnx`.
 
-file.py       a file, bytes or a ModelProto, read and bounded; external data mapped
+file.py       a file, bytes or a ModelProto, read and bounded; external data too
 node.py       nodes and what a row of the table is given
 importer.py   a graph of the file as a symbolic graph, for fixed sizes; what only computes shapes is folded
 rows/         one row per operator, in a file per family

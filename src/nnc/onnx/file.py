@@ -1,4 +1,4 @@
-"""ONNX files: read and bounded before anything is built. Tensors kept outside the file are mapped, not read.
+"""ONNX files: read and bounded before anything is built, tensors kept outside of the file among them.
 
 Nothing outside the folder of the file is opened: a location is relative, has no `..`, and no link on its way.
 """
@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
+from nnc.core.precautions.reading import fill, opened, read_file
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.errors import DTypeError, FormatError
@@ -27,6 +28,8 @@ Array = NDArray[Any]
 # The element types of NumPy that are ours too.
 TWINS = {dtype.numpy for dtype in DTYPES}
 MOST_BYTES = 1 << 40
+# More is no message of protobuf.
+MOST_MESSAGE_BYTES = 1 << 31
 MOST_NODES = 1_000_000
 OLDEST_OPSET = 7
 
@@ -86,10 +89,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
         data = source
         if not isinstance(data, bytes):
             folder = Path(data).absolute().parent
-            try:
-                data = Path(data).read_bytes()
-            except OSError as error:
-                raise FormatError("onnx", got=f"{os.fspath(source)!r}: {error.strerror}", need="a file") from None
+            data = bytes(read_file(os.fspath(data), "an ONNX model", MOST_MESSAGE_BYTES))
         model, nbytes = onnx.ModelProto(), len(data)
         try:
             model.ParseFromString(data)
@@ -222,7 +222,7 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
 
 
 def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | None) -> Array:
-    """Bytes of another file of the folder, mapped."""
+    """Bytes of another file of the folder, read into memory of their own."""
     subject = f"tensor {tensor.name}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     twin = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -236,12 +236,14 @@ def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | N
     if folder is None:
         raise FormatError(subject, got="external data of a model without a folder", need="a file", fix="load a path")
     path = _inside(subject, folder, entries.get("location", ""))
-    if path.stat().st_size < offset + length:
-        raise FormatError(subject, got=f"{path.name} of {path.stat().st_size} bytes", need=f"{offset + length} bytes")
-    if not length:
-        return np.empty(shape, twin)
-    mapped = np.memmap(path, np.uint8, "r", offset, (length,))
-    return np.asarray(mapped.view(twin).reshape(shape))
+    with opened(path) as (handle, size):
+        if os.fstat(handle).st_nlink != 1:
+            raise FormatError(subject, got=f"{path.name}, a file of several names", need="a file of the model alone")
+        if size < offset + length:
+            raise FormatError(subject, got=f"{path.name} of {size} bytes", need=f"{offset + length} bytes")
+        elements = np.empty(shape, twin)
+        fill(path, handle, memoryview(elements.reshape(-1).view(np.uint8).data), offset)
+    return elements
 
 
 def _inside(subject: str, folder: Path, location: str) -> Path:

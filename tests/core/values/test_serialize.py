@@ -80,21 +80,45 @@ def test_the_same_content_is_the_same_bytes_in_any_order(tmp_path: Path) -> None
     assert int.from_bytes(data[:8], "little") % 8 == 0
 
 
-def test_what_is_read_is_mapped_and_read_only(tmp_path: Path) -> None:
+def test_what_is_mapped_is_read_only(tmp_path: Path) -> None:
     save_tensors(tmp_path / "f", {"x": tensor_of(BF16, (3,)), "y": tensor_of(BF16, (3,))})
-    one, two = load_tensors(tmp_path / "f").tensors.values()
+    one, two = load_tensors(tmp_path / "f", mapped=True).tensors.values()
     assert one.storage is two.storage
     assert one.storage.read_only
     with pytest.raises(UsageError, match="read-only"):
         one.copy_from(np.zeros(3, BF16.numpy))
 
 
-def test_a_file_may_be_replaced_while_it_is_mapped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_may_be_replaced_while_its_tensors_are_used(tmp_path: Path, mapped: bool) -> None:
     save_tensors(tmp_path / "f", {"x": Tensor.from_numpy(np.arange(3.0))})
-    old = load_tensors(tmp_path / "f").tensors["x"]
+    old = load_tensors(tmp_path / "f", mapped=mapped).tensors["x"]
     save_tensors(tmp_path / "f", {"x": Tensor.from_numpy(np.arange(3.0) + 10)})
     np.testing.assert_array_equal(old.numpy(), np.arange(3.0))
     np.testing.assert_array_equal(load_tensors(tmp_path / "f").tensors["x"].numpy(), np.arange(3.0) + 10)
+
+
+def test_what_is_read_is_nobody_else_s(tmp_path: Path) -> None:
+    """Of a mapped file somebody's writes were seen, and a shortened one ended the process."""
+    path = tmp_path / "f"
+    save_tensors(path, {"x": Tensor.from_numpy(np.arange(2048.0))})
+    read = load_tensors(path).tensors["x"]
+    with path.open("r+b") as file:
+        file.seek(-8 * 2048, 2)
+        file.write(bytes(8 * 2048))
+    np.testing.assert_array_equal(read.numpy(), np.arange(2048.0))
+    os.truncate(path, 100)
+    np.testing.assert_array_equal(read.numpy(), np.arange(2048.0))
+
+
+def test_a_mapped_file_that_was_shortened_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    save_tensors(path, {"x": Tensor.from_numpy(np.arange(2048.0))})
+    whole = load_tensors(path, mapped=True).tensors["x"]
+    np.testing.assert_array_equal(whole.numpy(), np.arange(2048.0))
+    os.truncate(path, 100)
+    with pytest.raises(FormatError, match="100 bytes of the .* that were mapped: it became shorter.* without mapped="):
+        whole.numpy()
 
 
 # ---- with the safetensors library

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nnc
-from nnc import nn
+from nnc import nn, ops
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
+from nnc.symbolic import SymbolicGraph, compile
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -50,3 +52,22 @@ def test_values_without_names_are_refused(tmp_path: Path) -> None:
         nnc.save(tmp_path / "a", {"a.b": ARRAY, "a": {"b": ARRAY}})
     with pytest.raises(FormatError):
         nnc.load(tmp_path / "a")
+
+
+def test_what_is_loaded_is_nobody_else_s_unless_it_is_mapped(tmp_path: Path) -> None:
+    path, ones = tmp_path / "w.safetensors", np.ones((64, 64), np.float32)
+    nnc.save(path, {"w": ones})
+    read, mapped = nnc.load(path)["w"], nnc.load(path, mapped=True)["w"]
+    row = nnc.tensor(ones[:1])
+    graph = SymbolicGraph()
+    x, w = graph.input(row.spec), graph.input(mapped.spec)
+    y = ops.matmul(x, w)
+    compiled = compile(graph, [y], given={w: mapped.tensor})
+    for each in (read, mapped):
+        np.testing.assert_array_equal((row @ each).numpy(), np.full((1, 64), 64.0))
+    compiled({x: ones[:1]}, y)
+    os.truncate(path, 4096)
+    np.testing.assert_array_equal((row @ read).numpy(), np.full((1, 64), 64.0))
+    for use in (lambda: row @ mapped, mapped.numpy, lambda: compiled({x: ones[:1]}, y), lambda: mapped.sum()):
+        with pytest.raises(FormatError, match="it became shorter meanwhile"):
+            use()

@@ -7,7 +7,6 @@ ulp_distance  the number of floating-point numbers between two values
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
+from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
-from nnc.errors import DTypeError, FormatError, ShapeError
+from nnc.errors import DTypeError, ShapeError
 
 
 class SupportsDLPack(Protocol):
@@ -50,17 +50,10 @@ def from_dlpack(array: SupportsDLPack) -> Tensor:
 @checked
 def map_file(path: Path | str, spec: TensorSpec, offset: int = 0, *, writable: bool = False) -> Tensor:
     """The bytes of a file from `offset` on as a tensor; pages are read when they are touched."""
-    place = Path(path)
-    try:
-        size = place.stat().st_size
-        with place.open("r+b" if writable else "rb") as file:
-            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-            mapped = mmap.mmap(file.fileno(), 0, access=access) if size else b""
-    except OSError as error:
-        raise FormatError(str(place), got=(error.strerror or str(error)).lower(), need="a readable file") from None
-    if offset < 0 or offset + spec.nbytes > size:
-        raise ShapeError("map_file", got=f"{spec} at byte {offset} of {size}", need="bytes inside the file")
-    return Tensor(spec, Storage(np.frombuffer(mapped, np.uint8), "file"), offset)
+    file = MappedFile(path, writable=writable)
+    if offset < 0 or offset + spec.nbytes > file.size:
+        raise ShapeError("map_file", got=f"{spec} at byte {offset} of {file.size}", need="bytes inside the file")
+    return Tensor(spec, Storage.mapping(file), offset)
 
 
 @checked

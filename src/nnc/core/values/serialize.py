@@ -2,8 +2,9 @@
 
     file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
 
-A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Reading maps the file into
-memory; nothing in it is executed, and every offset is checked against the shapes and the file's size before use.
+A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Nothing in a file is executed,
+and every offset is checked against the shapes and the file's size before use. Files are read, and mapped where that is
+asked for: then their bytes are those on the disk, whoever changes them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.core.precautions.replacement import Chunk, reason_of, write_atomically
+from nnc.core.precautions.reading import MappedFile, fill, opened
+from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import MAX_BYTES, Storage
@@ -38,7 +40,7 @@ _LIMITS = f"at most {MAX_TENSORS:,} tensors and {MAX_HEADER_BYTES:,} bytes of he
 
 @dataclass(frozen=True, slots=True)
 class TensorFile:
-    """What a file holds: tensors (views of the mapped file, read-only) and its text metadata."""
+    """What a file holds: tensors, which are views of one memory, and its text metadata."""
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
@@ -90,18 +92,32 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 @checked
-def load_tensors(path: Path | str) -> TensorFile:
-    """Map a safetensors file. FormatError says what is wrong with it; nothing is copied."""
-    place = Path(path)
-    try:
-        data = np.memmap(place, dtype=np.uint8, mode="r") if place.stat().st_size else np.empty(0, np.uint8)
-    except OSError as error:
-        raise FormatError(str(place), got=reason_of(error), need="a readable safetensors file") from None
-    header, start = _header(place, data)
+def load_tensors(path: Path | str, *, mapped: bool = False) -> TensorFile:
+    """Read a safetensors file, straight into the memory of its tensors. FormatError says what is wrong with it.
+
+    With `mapped` nothing is read before it is touched, and the tensors are read-only: for files larger than memory, and
+    for those that are copied at once. Nobody may change such a file meanwhile: what is written into it is seen, and
+    where it was shortened the next use of a tensor is a FormatError.
+    """
+    place, need = Path(path), "a readable safetensors file"
+    if mapped:
+        file = MappedFile(place, need)
+        data = np.frombuffer(file.content, np.uint8)
+        header, start = _header(place, data, len(data))
+        body = Storage.mapping(file, start)
+    else:
+        with opened(place, need) as (handle, size):
+            front = np.empty(min(size, 8), np.uint8)
+            fill(place, handle, front.data, 0)
+            length = min(int.from_bytes(front.tobytes(), "little"), MAX_HEADER_BYTES, max(size - 8, 0))
+            text = np.empty(length, np.uint8)
+            fill(place, handle, text.data, 8)
+            header, start = _header(place, np.concatenate([front, text]), size)
+            body = Storage.allocate(size - start, "file")
+            fill(place, handle, body.bytes.data, start)
     metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise _malformed(place, "metadata that is not text")
-    body = Storage(data[start:], "file")
     tensors: dict[str, Tensor] = {}
     ranges: list[tuple[int, int]] = []
     for name, entry in header.items():
@@ -112,12 +128,13 @@ def load_tensors(path: Path | str) -> TensorFile:
     return TensorFile(tensors, metadata)
 
 
-def _header(place: Path, data: np.ndarray) -> tuple[dict[str, object], int]:
+def _header(place: Path, data: np.ndarray, size: int) -> tuple[dict[str, object], int]:
+    """The header and where it ends, from the beginning of a file of `size` bytes."""
     if len(data) < 8:
         raise _malformed(place, f"{len(data)} bytes")
     length = int.from_bytes(data[:8].tobytes(), "little")
-    if length > len(data) - 8:
-        raise _malformed(place, f"a header of {length} bytes in a file of {len(data)}")
+    if length > size - 8:
+        raise _malformed(place, f"a header of {length} bytes in a file of {size}")
     if length > MAX_HEADER_BYTES:
         raise _too_large(place, f"a header of {length:,} bytes")
     try:

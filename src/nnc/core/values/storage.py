@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import explained
+from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.recorder import PROFILER, Allocated, now
 from nnc.core.values.watch import WatchedMemory
 from nnc.errors import MemoryLimitError
@@ -25,10 +26,11 @@ Content = bytes
 class Storage:
     """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns.
 
-    `watch` is set where somebody outside may write them while a gradient needs them.
+    `watch` is set where somebody outside may write them while a gradient needs them, `file` where they are those of a
+    file on the disk.
     """
 
-    __slots__ = ("__weakref__", "_bytes", "address", "label", "nbytes", "owner", "read_only", "watch")
+    __slots__ = ("__weakref__", "_bytes", "address", "file", "label", "nbytes", "owner", "read_only", "watch")
 
     def __init__(self, data: Bytes, label: str = "") -> None:
         self._bytes: Bytes | None = data
@@ -39,12 +41,20 @@ class Storage:
         self.label = label
         self.read_only = not data.flags.writeable
         self.watch: WatchedMemory | None = None
+        self.file: MappedFile | None = None
+
+    @classmethod
+    def mapping(cls, file: MappedFile, offset: int = 0) -> Storage:
+        """The bytes of a file from `offset` on, read-only."""
+        storage = cls(np.frombuffer(file.content, np.uint8)[offset:], "file")
+        storage.file = file
+        return storage
 
     @classmethod
     def owned(cls, owner: object, address: int, nbytes: int, label: str = "") -> Storage:
         """Bytes that live as long as `owner`, which is an array of them in NumPy's eyes; made one when asked for."""
         made = cls.__new__(cls)
-        made._bytes, made.owner, made.watch = None, owner, None
+        made._bytes, made.owner, made.watch, made.file = None, owner, None, None
         made.address, made.nbytes, made.label, made.read_only = address, nbytes, label, False
         return made
 

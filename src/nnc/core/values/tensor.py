@@ -168,6 +168,8 @@ class Tensor:
 
     def numpy(self) -> Array:
         """The elements as a NumPy array over the same memory (no copy)."""
+        if self.storage.file is not None:
+            self.storage.file.check()
         return self._array
 
     def reshape(self, shape: Iterable[int]) -> Tensor:

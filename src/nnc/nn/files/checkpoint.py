@@ -108,7 +108,7 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
     With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
     only the rate differs; else the optimizer begins anew.
     """
-    file = load_tensors(path)
+    file = load_tensors(path, mapped=True)
     position = _position(path, file.metadata, model, another_optimizer)
     wanted = _tensors(model)
     if another_optimizer:
@@ -209,13 +209,13 @@ def _tensors(model: Model) -> dict[str, Tensor]:
 @checked
 def read_position(path: Path | str) -> Position:
     """How far the training in the file has come, without a model to load it into."""
-    return _facts(path, load_tensors(path).metadata)[1]
+    return _facts(path, load_tensors(path, mapped=True).metadata)[1]
 
 
 @checked
 def read_notes(path: Path | str) -> dict[str, object]:
     """The notes in the file; empty where there are none."""
-    file = load_tensors(path)
+    file = load_tensors(path, mapped=True)
     _facts(path, file.metadata)
     _check_whole(path, file)
     notes = json.loads(file.metadata["nnc"]).get("notes", {})

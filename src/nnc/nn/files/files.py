@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import overload
 
 from nnc.arguments import checked
-from nnc.core.precautions.replacement import reason_of
+from nnc.core.precautions.reading import read_file
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
@@ -18,6 +18,8 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import FormatError, UsageError
 from nnc.nn.model.model import Model
 
+# Of 100,000 tensors in many files.
+MOST_INDEX_BYTES = 1 << 25
 # What such files are called in their folders.
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -39,20 +41,27 @@ def save(path: Path | str, values: Model | Tree) -> None:
 
 
 @overload
-def load(path: Path | str) -> dict[str, Variable]: ...
+def load(path: Path | str, *, mapped: bool = ...) -> dict[str, Variable]: ...
 @overload
 def load(path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ...) -> Model: ...
 def load(
-    path: Path | str, model: Model | None = None, *, strict: bool = True, rename: Mapping[str, str] | None = None
+    path: Path | str,
+    model: Model | None = None,
+    *,
+    strict: bool = True,
+    rename: Mapping[str, str] | None = None,
+    mapped: bool = False,
 ) -> dict[str, Variable] | Model:
-    """The tensors of a file by path, mapped into memory; or the model, with its tensors set to those of the file.
+    """The tensors of a file by path; or the model, with its tensors set to those of the file.
 
-    The file may be an index of several (`model.safetensors.index.json`), or the folder of either.
+    The file may be an index of several (`model.safetensors.index.json`), or the folder of either. Tensors are read into
+    memory of their own, unless they are to be `mapped`: then they are read-only, and pages of the file that are read
+    when they are touched. Nobody may change the file meanwhile; where it was shortened, a use is a FormatError.
 
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
     """
-    found = mapped_tensors(path)
+    found = stored_tensors(path, mapped=mapped or model is not None)
     if model is None:
         return {name: tensor(one, share=True) for name, one in found.items()}
     model.load_state_dict({name: one.numpy() for name, one in found.items()}, strict=strict, rename=rename)
@@ -60,19 +69,19 @@ def load(
 
 
 @checked
-def mapped_tensors(path: Path | str) -> Mapping[str, Tensor]:
+def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Tensor]:
     """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
     place = Path(path)
     if place.is_dir():
         place = next((place / name for name in (WHOLE, INDEX) if (place / name).exists()), place / WHOLE)
     if place.suffix != ".json":
-        return load_tensors(place).tensors
+        return load_tensors(place, mapped=mapped).tensors
     files: dict[str, list[str]] = {}
     for name, file in _index(place).items():
         files.setdefault(file, []).append(name)
     found: dict[str, Tensor] = {}
     for file, names in files.items():
-        tensors = load_tensors(place.parent / file).tensors
+        tensors = load_tensors(place.parent / file, mapped=mapped).tensors
         missing = [name for name in names if name not in tensors]
         if missing:
             raise FormatError(str(place.parent / file), got=f"no {missing[0]}", need="the tensors that the index names")
@@ -83,14 +92,12 @@ def mapped_tensors(path: Path | str) -> Mapping[str, Tensor]:
 def _index(place: Path) -> dict[str, str]:
     """The file of each tensor, all of them beside the index."""
     try:
-        match json.loads(place.read_text(encoding="utf-8")):
+        match json.loads(read_file(place, "an index of safetensors files", MOST_INDEX_BYTES).decode()):
             case {"weight_map": dict(files)} if all(isinstance(one, str) for one in files.values()):
                 outside = next((file for file in files.values() if Path(file).name != file), None)
                 if outside is None:
                     return files
                 raise FormatError(str(place), got=f"the file {outside!r}", need="names of files beside the index")
-    except OSError as error:
-        raise FormatError(str(place), got=reason_of(error), need="an index of safetensors files") from None
     except (ValueError, RecursionError):
         pass
     raise FormatError(str(place), got="no map of weights", need="an index of safetensors files")

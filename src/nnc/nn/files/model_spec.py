@@ -63,7 +63,7 @@ def load_model(path: Path | str, *, classes: Iterable[type] = ()) -> Model:
 
     FormatError for a file that is none, that names anything else, or whose tensors are not those of its layers.
     """
-    file = load_tensors(path)
+    file = load_tensors(path, mapped=True)
     known = {_name(one): one for one in classes}
     try:
         facts = json.loads(file.metadata[FACT])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.errors import FormatError, UsageError
-from nnc.nn.files.files import mapped_tensors
+from nnc.nn.files.files import stored_tensors
 from nnc.nn.files.torch_names import load_torch_state_dict
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model
@@ -182,7 +182,7 @@ def load_pretrained(
     """
     rules = _rules(model, names)
     found: dict[str, NDArray[np.generic]] = {}
-    for name, tensor in mapped_tensors(path).items():
+    for name, tensor in stored_tensors(path, mapped=True).items():
         for given, array in _applied(rules, name, tensor.numpy()).items():
             if given in found:
                 raise FormatError(str(path), got=f"two tensors for {given}", need="one", fix="look at the rules")

@@ -18,6 +18,7 @@ from nnc.arguments import checked, explained, shown
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
 from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.stream import Signal, Stream
@@ -165,6 +166,7 @@ class Compiled(Uncopied):
     _written: dict[TensorKey, int] = field(default_factory=dict)
     _targets: dict[TensorKey, tuple[TensorKey, Tensor | None]] = field(default_factory=dict)
     _announced: bool = False
+    _files: tuple[MappedFile, ...] = ()
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
@@ -392,6 +394,8 @@ class Compiled(Uncopied):
 
         An input that is also an output keeps its value as long as no other program runs.
         """
+        for file in self._files:
+            file.check()
         arena, written = self._arena, self._written
         turn, missing = arena.turn, []
         for root in self._inputs:
@@ -438,6 +442,8 @@ class Compiled(Uncopied):
                 )
             tensors[root] = tensor
         places: dict[TensorKey, Place] = {**tensors}
+        files = (tensor.storage.file for tensor in self.bindings.tensors.values() if tensor is not None)
+        self._files = tuple(dict.fromkeys(file for file in files if file is not None))
         concrete = ConcreteGraph(
             backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
         )

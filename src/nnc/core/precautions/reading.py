@@ -1,0 +1,115 @@
+"""Files of unknown origin: opened without waiting, plain files alone, read whole up to a limit or mapped when asked.
+
+A device has no end, a pipe has no writer yet, and a folder is no file: all three are refused before a byte is read.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nnc.core.precautions.replacement import reason_of
+from nnc.core.precautions.shield import Shield
+from nnc.errors import FormatError, MemoryLimitError
+
+# Bytes in one go, so that Ctrl-C is seen and a file that grows is noticed.
+PART = 1 << 26
+KINDS = (
+    (stat.S_ISDIR, "is a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@contextmanager
+def opened(path: Path | str, need: str = "a readable file", *, writable: bool = False) -> Iterator[tuple[int, int]]:
+    """The handle and the size of a plain file; FormatError for anything else. Links are followed."""
+    place = Path(path)
+    flags = (
+        (os.O_RDWR if writable else os.O_RDONLY)
+        | getattr(os, "O_NONBLOCK", 0)
+        | getattr(os, "O_CLOEXEC", 0)
+        | getattr(os, "O_BINARY", 0)
+    )
+    with Shield():
+        try:
+            handle = os.open(place, flags)
+        except (OSError, ValueError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            raise FormatError(str(place), got=reason, need=need) from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            kind = next((name for is_kind, name in KINDS if is_kind(found.st_mode)), "no plain file")
+            raise FormatError(str(place), got=kind, need=need)
+        yield handle, found.st_size
+    finally:
+        os.close(handle)
+
+
+def read_file(path: Path | str, need: str = "a readable file", most_bytes: int | None = None) -> bytearray:
+    """The whole content of a plain file; FormatError for anything else, and for more than `most_bytes`."""
+    with opened(path, need) as (handle, size):
+        if most_bytes is not None and size > most_bytes:
+            raise FormatError(str(path), got=f"{size:,} bytes", need=f"{need} of at most {most_bytes:,}")
+        try:
+            content = bytearray(size)
+        except MemoryError:
+            raise MemoryLimitError(str(path), got=f"{size:,} bytes", need="memory that this machine has") from None
+        fill(path, handle, memoryview(content), 0)
+        return content
+
+
+def fill(path: Path | str, handle: int, target: memoryview, offset: int) -> None:
+    """Read a file from `offset` on until the target is full; FormatError where the file has no more."""
+    file, done = io.FileIO(handle, closefd=False), 0
+    file.seek(offset)
+    while done < len(target):
+        try:
+            taken = file.readinto(target[done : done + PART])
+        except OSError as error:
+            raise FormatError(str(path), got=reason_of(error), need="a readable file") from None
+        if not taken:
+            got = f"{offset + done:,} bytes: it became shorter while it was read"
+            raise FormatError(str(path), got=got, need=f"{offset + len(target):,} bytes", fix="read it again")
+        done += taken
+
+
+class MappedFile:
+    """The bytes of a plain file as they are on the disk, read where they are touched. `check` before each use.
+
+    What somebody writes into the file is seen; of one that became shorter a touch beyond its end would end the
+    process (SIGBUS), so `check` says so before.
+    """
+
+    __slots__ = ("__weakref__", "_handle", "content", "path", "size")
+
+    def __init__(self, path: Path | str, need: str = "a readable file", *, writable: bool = False) -> None:
+        self.path = str(path)
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        with opened(path, need, writable=writable) as (handle, size):
+            self.size = size
+            self._handle = os.dup(handle)
+            try:
+                self.content = mmap.mmap(handle, 0, access=access) if size else b""
+            except OSError as error:
+                raise FormatError(self.path, got=reason_of(error), need=need) from None
+
+    def check(self) -> None:
+        """FormatError where the file has become shorter than it was when it was mapped."""
+        size = os.fstat(self._handle).st_size
+        if size < self.size:
+            got = f"{size:,} bytes of the {self.size:,} that were mapped: it became shorter meanwhile"
+            raise FormatError(self.path, got=got, need="a file that nobody shortens", fix="load it without mapped=True")
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            os.close(handle)
