@@ -3,8 +3,8 @@
     python benchmarks/page.py [--only TEXT]       digits, resnet50 (steps of training), 100,000 blocks
 
 `paint_ms` is from the beginning of the navigation to the end of the first frame with the map on it, the least of three;
-`requests` are those beside the page itself, `errors` what the console says. It needs playwright and the system's
-chromium: `scripts/docs --install-browser`.
+`requests` are those beside the page itself, `errors` what the console says. It needs the extra `test` and the
+system's chromium: `scripts/docs --install-browser`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+from tests.skipped import told
+
 # Tests make tens of thousands of kernels that nobody else asks for: they stay with the environment, for the next run.
 # Before anything of the package is imported, which reads this once.
 if sys.prefix != sys.base_prefix:
@@ -27,3 +30,11 @@ def pytest_collection_finish() -> None:
     """No later look for garbage sees it again, for half a second each time."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Behind pytest's own last line: what did not run here, and why. Workers have no terminal and say nothing."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(told(reporter.stats.get("skipped", ())))

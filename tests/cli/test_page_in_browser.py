@@ -1,19 +1,19 @@
 """The page as people see it, in Debian's chromium: nothing complains, nothing is asked for, and what is shown is right.
 
-Skipped where there is no browser: `pip install playwright` and the package `chromium` of the system. With NNC_PICTURES
-set to a folder the screenshots of the documentation are written there.
+Skipped where the system has no browser: `apt install chromium`. With NNC_PICTURES set to a folder the screenshots of
+the documentation are written there.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.browser import opened_browser
 
 from nnc import ops
 from nnc.concrete import CountBelow
@@ -29,14 +29,8 @@ EVIL = '</script><script>document.title = "taken"</script><img src=x onerror="do
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no chromium on this machine")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    with opened_browser() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser import opened_browser
 
 from nnc.errors import PlanningError
 from nnc.planning import Block, BlockText, Problem, StepText, memory_map, solve
@@ -73,15 +74,9 @@ def test_texts_must_be_as_many_as_blocks() -> None:
 
 
 @pytest.fixture
-def browser() -> Any:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no chromium on this machine")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+def browser() -> Iterator[Any]:
+    with opened_browser() as browser:
+        yield browser
 
 
 def test_a_browser_shows_searches_and_tells(browser: Any, tmp_path: Path) -> None:

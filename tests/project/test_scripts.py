@@ -123,7 +123,7 @@ def test_the_browser_s_commands_are_told_without_an_environment() -> None:
         ["sh", ROOT / "scripts" / "docs", "--install-browser"], capture_output=True, text=True, check=True
     )
     assert "apt install chromium\n" in told.stdout
-    assert "pip install playwright\n" in told.stdout
+    assert "scripts/test tests/cli/test_page_in_browser.py" in told.stdout
     assert told.stderr == ""
 
 

@@ -1,32 +1,27 @@
 """The site as people read it from a folder: it is built without a warning, asks nobody, and what is searched is found.
 
-Skipped where Sphinx (the extra `docs`) or a browser is missing: `scripts/docs --install-browser`.
+Skipped where Sphinx (the extra `docs`) is not installed or the system has no browser: `scripts/docs --install-browser`.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.browser import opened_browser
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_names_of_errors_and_options_are_found_without_a_network(tmp_path: Path) -> None:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     for package in ("furo", "myst_parser", "sphinx"):
         pytest.importorskip(package, reason=f"{package} is not installed")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no chromium on this machine")
-    subprocess.run([sys.executable, ROOT / "docs" / "site" / "build.py", tmp_path], check=True)
     said: list[str] = []
     asked: list[str] = []
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with opened_browser() as browser:
+        subprocess.run([sys.executable, ROOT / "docs" / "site" / "build.py", tmp_path], check=True)
         page = browser.new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -41,6 +36,5 @@ def test_names_of_errors_and_options_are_found_without_a_network(tmp_path: Path)
         page.goto((tmp_path / "docs" / "tour.html").as_uri())
         page.click('article a[href="memory.html"]')
         assert page.locator("article h1").text_content().startswith("Memory")
-        browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
