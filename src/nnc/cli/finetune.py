@@ -13,6 +13,7 @@ import typer
 from nnc.cli.onnx_model import Array, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, bytes_of
 from nnc.cli.terminal import plain, write_json
+from nnc.core.precautions.reading import check_plain
 from nnc.errors import DataError, FormatError
 from nnc.nn import Adam, Cosine, Dense, Flatten, Model, Progress, Sequential
 
@@ -103,6 +104,7 @@ def examples(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def _archive(path: Path) -> tuple[Array, Array]:
+    check_plain(path, "a .npz file")
     try:
         with np.load(path, allow_pickle=False) as found:
             return found["x"], found["y"]
@@ -111,6 +113,7 @@ def _archive(path: Path) -> tuple[Array, Array]:
 
 
 def _rows(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    check_plain(path, "a CSV file")
     with path.open(newline="", encoding="utf-8") as file:
         try:
             table = np.array([[float(cell) for cell in row] for row in csv.reader(file) if row])

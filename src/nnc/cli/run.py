@@ -13,6 +13,7 @@ import typer
 from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, output, table, write_json
+from nnc.core.precautions.reading import check_plain
 from nnc.errors import FormatError, UsageError
 
 Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="The elements of an input.")]
@@ -59,6 +60,7 @@ def run(
 
 
 def _array(path: str) -> Array:
+    check_plain(path, "a .npy file")
     try:
         array: Array = np.load(path, allow_pickle=False)
     except ValueError as error:

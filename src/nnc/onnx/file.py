@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -30,7 +30,9 @@ TWINS = {dtype.numpy for dtype in DTYPES}
 MOST_BYTES = 1 << 40
 # More is no message of protobuf.
 MOST_MESSAGE_BYTES = 1 << 31
-MOST_NODES = 1_000_000
+# Nodes that a file need not write out, those of functions and of loops that are unrolled, and one more for so many
+# bytes of it. A node takes 0.25 ms to be built, rewritten and planned: a file of 1 MB is done in 5 s.
+MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
 OLDEST_OPSET = 7
 
 
@@ -95,10 +97,10 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
             model.ParseFromString(data)
         except (DecodeError, ValueError, UnicodeDecodeError):
             raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
-    return replace(_checked(model, folder), nbytes=nbytes)
+    return _checked(model, folder, nbytes)
 
 
-def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
+def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFile:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FormatError("onnx", got="a model without a graph", need="nodes and outputs")
     opsets = {_domain(one.domain): one.version for one in model.opset_import} or {"": 1}
@@ -113,7 +115,8 @@ def _checked(model: onnx.ModelProto, folder: Path | None) -> OnnxFile:
         )
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
     weights = SharedWeights({id(one): one for one in model.graph.initializer})
-    file = OnnxFile(model.graph, opsets, functions, folder, model.ir_version or onnx.IR_VERSION, weights=weights)
+    version = model.ir_version or onnx.IR_VERSION
+    file = OnnxFile(model.graph, opsets, functions, folder, version, nbytes, weights=weights)
     _check_size(file)
     return file
 
@@ -157,9 +160,15 @@ def _check_size(file: OnnxFile) -> None:
             raise FormatError("onnx", got=f"function {key[1]} that calls itself", need="functions without a circle")
         open_calls.add(key)
         stack.extend(waiting)
-    total = sum(sizes.get((_domain(node.domain), node.op_type), 1) for node in file.graph.node)
-    if total > MOST_NODES:
-        raise FormatError("onnx", got=f"{total} nodes once functions are expanded", need=f"at most {MOST_NODES}")
+    check_expanded(sum(sizes.get((_domain(node.domain), node.op_type), 0) for node in file.graph.node), file)
+
+
+def check_expanded(count: int, file: OnnxFile) -> None:
+    """FormatError where so many nodes are more than a file of its size may stand for without writing them out."""
+    most = MOST_EXPANDED + (file.nbytes or file.graph.ByteSize()) // BYTES_A_NODE
+    if count > most:
+        got = f"{count:,} nodes or more once functions and loops are written out"
+        raise FormatError("onnx", got=got, need=f"at most {most:,} in a file of its size", fix="write the nodes out")
 
 
 class Schema(Protocol):

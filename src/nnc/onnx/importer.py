@@ -20,7 +20,7 @@ from nnc.core.values.dtype import DTYPES, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
-from nnc.onnx.file import MOST_NODES, TWINS, GraphPart, OnnxFile, schema_of
+from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
 
@@ -29,6 +29,8 @@ FOLDED_ELEMENTS = 1 << 16
 # What stays in the graph for passes has more.
 LATE_ELEMENTS = 256
 FOLDED_RESULT = 1 << 20
+# Bytes of all that is folded: a file of a few bytes has nodes that each make eight million.
+MOST_FOLDED = 1 << 28
 BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
 STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
@@ -72,7 +74,8 @@ Special: TypeAlias = (
 class OnnxImporter:
     """Builds `graph`. `weights` are the initializers that became inputs, `constants` all others that did.
 
-    `branches` counts those around the node at hand.
+    `branches` counts those around the node at hand, `again` the nodes that are not written out in the file: those of
+    functions, and of bodies after the first time. `folded` are bytes that were computed while building.
     """
 
     file: OnnxFile
@@ -82,8 +85,10 @@ class OnnxImporter:
     source: Source | None = None
     weights: dict[str, tuple[Symbol, Array]] = field(default_factory=dict)
     constants: dict[Symbol, Array] = field(default_factory=dict)
-    nodes: int = 0
+    again: int = 0
+    folded: int = 0
     branches: int = 0
+    _run: set[int] = field(default_factory=set)
     _tensors: dict[int, tuple[onnx.TensorProto, OnnxValue]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     outermost: SymbolicGraph = field(init=False)
@@ -127,6 +132,9 @@ class OnnxImporter:
             scope[tensor.name] = self.tensor(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
             raise FormatError("onnx", got=f"sparse tensor {sparse.values.name}", need="dense tensors")
+        if id(graph) in self._run:
+            self._count_again(len(graph.node))
+        self._run.add(id(graph))
         for place, node in enumerate(ordered(graph.node)):
             try:
                 self.execute((decode(node, self.file.opsets),), scope)
@@ -151,12 +159,14 @@ class OnnxImporter:
     def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
         """Node after node; what they write goes into `scope`."""
         for node in nodes:
-            self.nodes += 1
-            if self.nodes > MOST_NODES:
-                raise FormatError("onnx", got=f"more than {MOST_NODES} nodes", need="fewer")
             for name, value in zip(node.outputs, self.apply(node, scope)):
                 if name:
                     scope[name] = value
+
+    def _count_again(self, count: int) -> None:
+        """FormatError where what a file does not write out becomes more than a file of its size may."""
+        self.again += count
+        check_expanded(self.again, self.file)
 
     def apply(self, node: OnnxNode, scope: Mapping[str, OnnxValue]) -> Sequence[OnnxValue]:
         """What a node writes, known or as symbols."""
@@ -200,6 +210,10 @@ class OnnxImporter:
         if is_known and (forced or every or (self._is_small(known) and not (row.late and self._is_weight(known)))):
             folded = self._fold(node, row, known)
             if folded is not None:
+                self.folded += 0 if every else sum(one.nbytes for one in folded)
+                if self.folded > MOST_FOLDED:
+                    got = f"{self.folded:,} bytes of constants that nodes compute from others"
+                    raise MemoryLimitError(node.label, got=got, need=f"at most {MOST_FOLDED:,}")
                 return [OnnxValue(array, sources=every) for array in folded]
         if any(one is not None and one.array is not None and one.spec is None for one in inputs):
             raise self._strange(node, [one for one in inputs if one is not None])
@@ -293,6 +307,7 @@ class OnnxImporter:
         own = {("" if one.domain == "ai.onnx" else one.domain): one.version for one in function.opset_import}
         opsets = {**self.file.opsets, **own}
         opsets.setdefault("", onnx.defs.onnx_opset_version())
+        self._count_again(len(function.node))
         inner = (bind(decode(one, opsets), one, given, scope) for one in function.node)
         self.execute(inner, scope)
         return [scope.get(name, OnnxValue()) for name in function.output]

@@ -24,6 +24,9 @@ def read_csv(path: str | Path) -> Problem:
     Raises `FormatError`, with file and line, for a file that cannot be read, a missing column or one that stands
     twice, a line with more fields than the header, a field that is not an integer, or a block that cannot be.
     """
+    place = Path(path)
+    if place.exists() and not (place.is_file() or place.is_dir()):
+        raise FormatError(str(path), got="a pipe or a device", need="a CSV file")
     try:
         return _read(path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:

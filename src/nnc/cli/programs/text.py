@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.cli.recipe import Arguments, Blueprint, Facts, Ink, Measure, Questions, Recipe, TrainingTask
 from nnc.cli.terminal import Json
+from nnc.core.precautions.reading import read_file
 from nnc.core.values.dtype import I32
 from nnc.errors import DataError, FormatError, UsageError
 from nnc.nn import Evaluation, Model, UpTo
@@ -91,7 +91,7 @@ def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[TextAn
 def text_of(path: str) -> str:
     """The file's text; DataError where it is none."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_file(path, "a text file").decode()
     except UnicodeDecodeError as error:
         raise DataError(path, got=f"byte {error.start} that is no UTF-8", need="a text file in UTF-8") from None
 

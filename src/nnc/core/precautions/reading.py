@@ -19,6 +19,16 @@ from nnc.errors import FormatError, MemoryLimitError
 
 # Bytes in one go, so that Ctrl-C is seen and a file that grows is noticed.
 PART = 1 << 26
+FIRST_BYTES = (
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"PK\3\4", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x93NUMPY", "an array of NumPy"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"SQLite", "a database"),
+)
 KINDS = (
     (stat.S_ISDIR, "is a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -52,6 +62,20 @@ def opened(path: Path | str, need: str = "a readable file", *, writable: bool = 
         yield handle, found.st_size
     finally:
         os.close(handle)
+
+
+def check_plain(path: Path | str, need: str = "a readable file") -> None:
+    """FormatError for what is no plain file, before another library opens it."""
+    with opened(path, need):
+        pass
+
+
+def kind_of(path: Path | str) -> str:
+    """What the first bytes of a file say that it is; nothing where they say nothing."""
+    with opened(path) as (handle, size):
+        first = bytearray(min(size, 8))
+        fill(path, handle, memoryview(first), 0)
+    return next((name for start, name in FIRST_BYTES if first.startswith(start)), "")
 
 
 def read_file(path: Path | str, need: str = "a readable file", most_bytes: int | None = None) -> bytearray:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.core.precautions.reading import check_plain, kind_of
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import BackendError, DataError, FormatError
 
@@ -44,10 +45,13 @@ def parquet_columns(path: Path, columns: tuple[str, ...]) -> dict[str, NDArray[A
 
 def _columns(path: Path, wanted: Sequence[str], read: Callable[[], ArrowValue], *, rows: bool = True) -> dict[str, Any]:
     arrow = extra_module("pyarrow")
+    check_plain(path, "a table")
     try:
         table = read()
     except (arrow.ArrowInvalid, arrow.ArrowKeyError, UnicodeDecodeError) as error:
-        raise FormatError(str(path), got=str(error).splitlines()[0], need=f"a {path.suffix or 'table'} file") from None
+        kind = kind_of(path)
+        got = f"{kind}: {str(error).splitlines()[0]}" if kind else str(error).splitlines()[0]
+        raise FormatError(str(path), got=got, need="a whole file of that kind") from None
     except OSError as error:
         raise FormatError(str(path), got=reason_of(error), need="a file that can be read") from None
     names = list(table.column_names)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Probability, Rate, Size, checked
+from nnc.core.precautions.reading import check_plain
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError, ShapeError
 from nnc.nn.data.arrow import extra_module
@@ -77,6 +78,7 @@ class ImageFolder:
 def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, channels: Count = 3) -> Image:
     """[height, width, channels] in 0..1, scaled to `size` (height, width); DataError where it cannot be read."""
     pillow = extra_module("PIL.Image")
+    check_plain(path, "an image")
     try:
         with pillow.open(path) as file:
             wide = file.mode[0] in "IF"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
+from nnc.core.precautions.reading import check_plain, kind_of
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError
 from nnc.nn.data.data_set import Examples
@@ -112,11 +113,14 @@ def _inputs(path: str, scheme: TableScheme, cells: Mapping[str, Sequence[str]]) 
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    check_plain(path, "a CSV file")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = [[cell.strip() for cell in row] for row in csv.reader(file)]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise FormatError(str(path), got=str(error), need="a CSV file in UTF-8") from None
+        kind = kind_of(path)
+        fix = "read it by DataFrame.from_parquet" if "Parquet" in kind else ""
+        raise FormatError(str(path), got=kind or str(error), need="a CSV file in UTF-8", fix=fix) from None
     except OSError as error:
         raise FormatError(str(path), got=reason_of(error), need="a file that can be read") from None
     head = lines[0] if lines else []

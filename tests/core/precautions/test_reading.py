@@ -1,0 +1,120 @@
+"""What is no plain file is refused at every door before a byte is taken, and a file that shrinks is noticed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import nn, onnx
+from nnc.core.precautions.reading import MappedFile, check_plain, kind_of, opened, read_file
+from nnc.core.values.serialize import load_tensors
+from nnc.errors import DataError, FormatError
+from nnc.nn.data import DataFrame, read_image, read_table
+from nnc.nn.files.model_spec import load_model
+from nnc.planning import read_csv
+
+MODEL = nn.Model(nn.Dense(2), (3,))
+DOORS: dict[str, Callable[[Path], object]] = {
+    "a file": read_file,
+    "mapped": MappedFile,
+    "tensors": load_tensors,
+    "mapped tensors": lambda path: load_tensors(path, mapped=True),
+    "load": nnc.load,
+    "load into a model": lambda path: nnc.load(path, MODEL),
+    "checkpoint": lambda path: nn.load_checkpoint(path, MODEL),
+    "position": nn.read_position,
+    "model": load_model,
+    "pretrained": lambda path: nn.load_pretrained(MODEL, path, "gpt2"),
+    "onnx": onnx.load,
+    "table": lambda path: read_table(path, "y"),
+    "csv": lambda path: DataFrame.from_csv(path),
+    "parquet": lambda path: DataFrame.from_parquet(path),
+    "image": read_image,
+    "plan": read_csv,
+}
+
+
+def pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of another kind")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("make", [lambda folder: Path("/dev/zero"), pipe], ids=["device", "pipe"])
+def test_what_never_ends_is_refused(tmp_path: Path, door: str, make: Callable[[Path], Path]) -> None:
+    """A pipe without a writer was waited for, and a device read until there was no memory."""
+    with pytest.raises((FormatError, DataError), match="device|pipe"):
+        DOORS[door](make(tmp_path))
+
+
+@pytest.mark.parametrize("door", [name for name in DOORS if "load" not in name and name != "pretrained"])
+def test_a_folder_is_no_file(tmp_path: Path, door: str) -> None:
+    with pytest.raises((FormatError, DataError), match="is a directory"):
+        DOORS[door](tmp_path)
+
+
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(200)))
+    assert read_file(path) == bytes(range(200))
+    with pytest.raises(FormatError, match="got 200 bytes; need a text of at most 100"):
+        read_file(path, "a text", 100)
+    monkeypatch.setattr("nnc.core.precautions.reading.PART", 64)
+    monkeypatch.setattr("nnc.core.precautions.reading.opened", _shrinking)
+    with pytest.raises(FormatError, match="64 bytes: it became shorter while it was read; need 200 bytes"):
+        read_file(path)
+
+
+class _Shrinking:
+    """A file that loses its end while it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.opened = opened(path)
+        self.path = path
+
+    def __enter__(self) -> tuple[int, int]:
+        found = self.opened.__enter__()
+        os.truncate(self.path, 64)
+        return found
+
+    def __exit__(self, *told: object) -> None:
+        self.opened.__exit__(None, None, None)
+
+
+def _shrinking(path: Path, need: str) -> _Shrinking:
+    return _Shrinking(path)
+
+
+def test_first_bytes_name_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    for content, kind in ((b"PAR1" + bytes(9), "a Parquet file"), (b"id,x", ""), (b"", "")):
+        path.write_bytes(content)
+        assert kind_of(path) == kind
+    path.write_bytes(b"PAR1\xff\xfe")
+    with pytest.raises(FormatError, match="got a Parquet file; need a CSV file in UTF-8. Fix: .*from_parquet"):
+        read_table(path, "y")
+
+
+def test_handles_are_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    np.arange(8.0).tofile(path)
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    for _ in range(20):
+        check_plain(path)
+        MappedFile(path).check()
+        with pytest.raises(FormatError):
+            load_tensors(path)
+    threads = [threading.Thread(target=read_file, args=(path,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
