@@ -34,6 +34,8 @@ MOST_MESSAGE_BYTES = 1 << 31
 # bytes of it. A node takes 0.25 ms to be built, rewritten and planned: a file of 1 MB is done in 5 s.
 MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
 OLDEST_OPSET = 7
+# What some exporters write for a size that is open.
+OPEN = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +115,10 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
             need=f"{OLDEST_OPSET}..{newest}",
             fix="convert it with onnx.version_converter, or install a newer onnx",
         )
+    for value in model.graph.input:
+        sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if any(size < OPEN for size in sizes):
+            raise FormatError(f"input {value.name}", got=f"sizes {sizes}", need=f"sizes ≥ 0, or {OPEN} for an open one")
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
     weights = SharedWeights({id(one): one for one in model.graph.initializer})
     version = model.ir_version or onnx.IR_VERSION

@@ -20,6 +20,7 @@ from nnc.core.values.dtype import DTYPES, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
+from nnc.onnx.attributes import check_attributes
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
@@ -173,6 +174,8 @@ class OnnxImporter:
         inputs = [self._named(name, scope) if name else None for name in node.inputs]
         special = self.specials.get(node.op if not node.domain else f"{node.domain}.{node.op}")
         try:
+            if (node.domain, node.op) not in self.file.functions:
+                check_attributes(node)
             if special is not None:
                 return special(self, node, inputs, scope)
             row = self.rows.get(node.op if not node.domain else f"{node.domain}.{node.op}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import onnx
 from nnc.core.values.spec import Shape, TensorSpec
-from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError
+from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError, IndexRangeError
 from nnc.ops.arithmetic import ArithmeticOperand
 
 Array: TypeAlias = NDArray[Any]
@@ -123,6 +123,12 @@ class NodeCall:
     def integer(self, name: str, default: int | None = None) -> int:
         """An attribute of one integer."""
         return self._attribute(name, default, int)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the first, or from the last where it is below 0; IndexRangeError for one beyond."""
+        if not -rank <= axis < max(rank, 1):
+            raise IndexRangeError(self.node.label, got=f"axis {axis}", need=f"{-rank} ≤ axis < {rank}")
+        return axis % max(rank, 1)
 
     def real(self, name: str, default: float | None = None) -> float:
         """An attribute of one number."""

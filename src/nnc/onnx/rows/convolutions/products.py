@@ -8,7 +8,7 @@ from string import ascii_letters
 from nnc import ops
 from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
-from nnc.onnx.rows.convolutions.window import channels_first, channels_last, pads_of, window_of
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, pads_of, window_of
 from nnc.ops.convolutions.window import Window
 
 
@@ -83,7 +83,7 @@ def kernel_of(w: Operand) -> Operand:
 def conv(call: NodeCall) -> Operand:
     """The convolution of operand 0 with operand 1, channels on axis 1, with the bias that is operand 2."""
     x, w, bias = call[0], call[1], call.maybe(2)
-    kernel = call.integers("kernel_shape", w.shape[2:])
+    kernel = kernel_sizes(call, w.shape)
     window = window_of(call, x.shape[2:], kernel)
     y = ops.convolution(channels_last(x), kernel_of(w), bias, window=window, groups=call.integer("group", 1))
     return channels_first(y)
@@ -92,7 +92,7 @@ def conv(call: NodeCall) -> Operand:
 def _conv_transpose(call: NodeCall) -> Results:
     x, w, bias = call[0], call[1], call.maybe(2)
     rank = x.spec.rank - 2
-    kernel = call.integers("kernel_shape", w.shape[2:])
+    kernel = kernel_sizes(call, w.shape)
     strides, dilations = call.integers("strides", (1,) * rank), call.integers("dilations", (1,) * rank)
     extra = call.integers("output_padding", (0,) * rank)
     pads, extra = _transposed_pads(call, x.shape[2:], kernel, strides, dilations, extra)

@@ -10,7 +10,7 @@ from nnc import ops
 from nnc.core.values.spec import Shape
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results, Unknown
 from nnc.onnx.rows.convolutions.products import matmul
-from nnc.onnx.rows.convolutions.window import channels_first, channels_last, window_of
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, window_of
 from nnc.ops.convolutions.window import Window, output_sizes
 
 # Larger determinants are computed from elements: without divisions their terms cancel.
@@ -55,7 +55,7 @@ def _running_product(call: NodeCall) -> Results:
     """x[0] · … · x[k]; exclusive, without x[k]."""
     x, given = call[0], call.integers_at(1)
     assert given is not None
-    axis = given[0] % x.spec.rank
+    axis = call.axis(given[0], x.spec.rank)
     backward = bool(call.integer("reverse", 0))
     y = ops.flip(x, axis) if backward else x
     if call.integer("exclusive", 0):
@@ -91,7 +91,7 @@ def _deformed(call: NodeCall) -> Results:
     The places between elements are sampled linearly, and are 0 outside (Zhu et al. 2019).
     """
     x, w, offset, bias, mask = call[0], call[1], call[2], call.maybe(3), call.maybe(4)
-    sizes, kernel = x.shape[2:], call.integers("kernel_shape", w.shape[2:])
+    sizes, kernel = x.shape[2:], kernel_sizes(call, w.shape)
     rank, groups, parts = len(sizes), call.integer("group", 1), call.integer("offset_group", 1)
     window = window_of(call, sizes, kernel)
     outputs, taps = output_sizes("deform_conv", sizes, kernel, window), math.prod(kernel)

@@ -10,6 +10,7 @@ import numpy as np
 from nnc import ops
 from nnc.core.values.dtype import F32
 from nnc.core.values.spec import Shape
+from nnc.errors import ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 from nnc.ops.convolutions.window import Window, output_sizes
 
@@ -30,6 +31,15 @@ def pads_of(call: NodeCall, rank: int) -> list[tuple[int, int]]:
     if len(flat) != 2 * rank:
         raise call.refuse(f"{len(flat)} pads for {rank} spatial axes")
     return list(zip(flat[:rank], flat[rank:], strict=True))
+
+
+def kernel_sizes(call: NodeCall, weight: Shape) -> Shape:
+    """The sizes of a kernel [f, c, k…]; ShapeError where the attribute says others than the weight has."""
+    given = call.integers("kernel_shape", weight[2:])
+    if given != weight[2:]:
+        got = f"kernel_shape {list(given)} and a weight of {list(weight)}"
+        raise ShapeError(call.node.label, got=got, need=f"kernel_shape {list(weight[2:])}, or none")
+    return given
 
 
 def window_of(call: NodeCall, sizes: Shape, kernel: Shape) -> Window:

@@ -21,7 +21,7 @@ def positive(index: Operand, size: int) -> Operand:
 
 def _gather(call: NodeCall) -> Results:
     x = call[0]
-    axis = call.integer("axis", 0) % x.spec.rank
+    axis = call.axis(call.integer("axis", 0), x.spec.rank)
     index, known = call[1], call.known[1]
     # One slice of the outermost axis is read where it lies.
     if known is not None and known.size == 1 and math.prod(x.shape[:axis]) == 1:
@@ -34,7 +34,7 @@ def _gather(call: NodeCall) -> Results:
 
 def _gather_elements(call: NodeCall) -> Results:
     x = call[0]
-    axis = call.integer("axis", 0) % x.spec.rank
+    axis = call.axis(call.integer("axis", 0), x.spec.rank)
     return ops.gather(_cut(x, call[1], axis), positive(call[1], x.shape[axis]), axis)
 
 
@@ -104,7 +104,7 @@ def _merged(mode: object, old: Array, new: Array) -> Array:
 def _scatter(call: NodeCall) -> Results:
     """x with `updates` at the places that the index names."""
     x, index, updates = call[0], call[1], call[2]
-    axis = call.integer("axis", 0) % x.spec.rank
+    axis = call.axis(call.integer("axis", 0), x.spec.rank)
     mode = call.text("reduction", "none")
     places = positive(index, x.shape[axis])
     if any(size != x.shape[other] for other, size in enumerate(index.shape) if other != axis):
@@ -249,7 +249,7 @@ def _overlaps(one: Array, boxes: Array) -> Array:
 def _written(call: NodeCall) -> Results:
     """The update written into each row of a cache from where `start` says, or round and round."""
     cache, update, start = call[0], call[1], call.maybe(2)
-    axis = call.integer("axis", -2) % cache.spec.rank
+    axis = call.axis(call.integer("axis", -2), cache.spec.rank)
     shape = [1] * cache.spec.rank
     shape[axis] = update.shape[axis]
     places = call.constant(np.arange(update.shape[axis], dtype=np.int64).reshape(shape))

@@ -36,7 +36,7 @@ def _batch_norm(call: NodeCall) -> Results:
 def _layer_norm(call: NodeCall) -> Results:
     """Over all axes from `axis` on, in f32 for narrow types; the mean and 1 / deviation are outputs too."""
     x, scale, bias = call[0], call[1], call.maybe(2)
-    axis = call.integer("axis", -1) % x.spec.rank
+    axis = call.axis(call.integer("axis", -1), x.spec.rank)
     axes = tuple(range(axis, x.spec.rank))
     epsilon = call.real("epsilon", 1e-5)
     if (
@@ -55,7 +55,7 @@ def _layer_norm(call: NodeCall) -> Results:
 def rms_norm(call: NodeCall) -> Results:
     """Over all axes from `axis` on."""
     x, scale = call[0], call[1]
-    axis = call.integer("axis", -1) % x.spec.rank
+    axis = call.axis(call.integer("axis", -1), x.spec.rank)
     axes = tuple(range(axis, x.spec.rank))
     if scale.shape == x.shape[axis:]:
         return ops.rms_norm(x, scale, axes=axes, epsilon=call.real("epsilon", 1e-5))
@@ -106,7 +106,7 @@ def _power(x: Operand, exponent: float) -> Operand:
 
 
 def _lp_norm(call: NodeCall) -> Results:
-    x, axis = call[0], (call.integer("axis", -1) % call[0].spec.rank,)
+    x, axis = call[0], (call.axis(call.integer("axis", -1), call[0].spec.rank),)
     if call.integer("p", 2) == 1:
         norm = ops.reduce_sum(abs(x), axis, keepdims=True)
     else:

@@ -43,10 +43,10 @@ def _dft(call: NodeCall) -> Results:
     inverse, one_sided = bool(call.integer("inverse", 0)), bool(call.integer("onesided", 0))
     given = call.integers_at(1) if len(call) > 1 else None
     if call.node.opset < 20:
-        axis = call.integer("axis", 1) % x.spec.rank
+        axis = call.axis(call.integer("axis", 1), x.spec.rank)
     else:
         asked = call.integers_at(2) if len(call) > 2 else None
-        axis = (asked[0] if asked else -2) % x.spec.rank
+        axis = call.axis(asked[0] if asked else -2, x.spec.rank)
     natural = 2 * (x.shape[axis] - 1) if inverse and one_sided else x.shape[axis]
     return transform(call, x, axis, given[0] if given else natural, inverse=inverse, one_sided=one_sided)
 

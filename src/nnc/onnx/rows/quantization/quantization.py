@@ -12,7 +12,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.onnx.file import dtype_named
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.products import kernel_of
-from nnc.onnx.rows.convolutions.window import channels_first, channels_last, window_of
+from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, window_of
 from nnc.ops.movement.fill import FILL, FillAttrs
 
 LIMITS = {
@@ -118,7 +118,7 @@ def scalar(scale: Operand) -> Operand:
 
 def _sums(call: NodeCall, x: int, w: int, x_zero: int, w_zero: int) -> Operand:
     """The node's convolution of bytes, with channels last."""
-    window = window_of(call, call[x].shape[2:], call.integers("kernel_shape", call[w].shape[2:]))
+    window = window_of(call, call[x].shape[2:], kernel_sizes(call, call[w].shape))
     return ops.integer_convolution(
         channels_last(call[x]),
         kernel_of(call[w]),

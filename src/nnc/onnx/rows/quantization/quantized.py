@@ -44,7 +44,7 @@ def _each(function: Callable[[NodeCall, Operand], Operand]) -> OnnxRow:
 
 def _softmax(call: NodeCall, x: Operand) -> Operand:
     """Over one axis; before operator set 13 over all from the axis on."""
-    axis, rank = call.integer("axis", -1) % x.spec.rank, x.spec.rank
+    axis, rank = call.axis(call.integer("axis", -1), x.spec.rank), x.spec.rank
     if call.integer("opset", 13) < 13:
         return ops.reshape(ops.softmax(ops.reshape(x, (*x.shape[:axis], -1))), x.shape)
     order = (*(one for one in range(rank) if one != axis), axis)

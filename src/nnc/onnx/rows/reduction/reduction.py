@@ -20,7 +20,7 @@ def _axes(call: NodeCall, newest: int) -> Shape | None:
     axes = call.optional("axes") if call.node.opset < newest else call.integers_at(1)
     if not axes:
         return () if call.integer("noop_with_empty_axes", 0) else None
-    return tuple(axis % call[0].spec.rank for axis in axes)
+    return tuple(call.axis(axis, call[0].spec.rank) for axis in axes)
 
 
 def _reduction(
@@ -123,7 +123,7 @@ def _arg(largest: bool) -> OnnxRow:
 
     def build(call: NodeCall) -> Results:
         x, keep = call[0], bool(call.integer("keepdims", 1))
-        axis = call.integer("axis", 0) % max(x.spec.rank, 1)
+        axis = call.axis(call.integer("axis", 0), x.spec.rank)
         find = ops.argmax if largest else ops.argmin
         if not call.integer("select_last_index", 0):
             return ops.cast(find(x, axis, keepdims=keep), I64)
@@ -136,7 +136,7 @@ def _arg(largest: bool) -> OnnxRow:
 def _flattened(call: NodeCall, function: Callable[[Operand], Operand]) -> Results:
     """Along one axis; before operator set 13 over all axes from it on."""
     x, old = call[0], call.node.opset < 13
-    axis = call.integer("axis", 1 if old else -1) % max(x.spec.rank, 1)
+    axis = call.axis(call.integer("axis", 1 if old else -1), x.spec.rank)
     if old:
         rows = 1
         for size in x.shape[:axis]:
@@ -157,7 +157,10 @@ def _cumsum(call: NodeCall) -> Results:
     x, axis = call[0], call.integers_at(1)
     assert axis is not None
     return ops.cumsum(
-        x, axis[0] % x.spec.rank, exclusive=bool(call.integer("exclusive", 0)), reverse=bool(call.integer("reverse", 0))
+        x,
+        call.axis(axis[0], x.spec.rank),
+        exclusive=bool(call.integer("exclusive", 0)),
+        reverse=bool(call.integer("reverse", 0)),
     )  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def _top_k(call: NodeCall) -> Results:
     count = call.integers_at(1) if call.node.opset >= 10 else (call.integer("k"),)
     assert count is not None
     largest = bool(call.integer("largest", 1))
-    axis = call.integer("axis", -1) % x.spec.rank
+    axis = call.axis(call.integer("axis", -1), x.spec.rank)
     values, places = ops.top_k(x, count[0], axis, largest=largest)
     return values, ops.cast(places, I64)
 

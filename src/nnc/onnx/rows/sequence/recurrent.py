@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnc import ops
+from nnc.errors import ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.ops import Activation, RecurrentWeights
 
@@ -67,8 +68,8 @@ class _Direction:
         one, two = (self.reordered(bias, gates) for bias in self.biases)
         return RecurrentWeights(w, u, one, two) if apart else RecurrentWeights(w, u, one + two)
 
-    def function(self, place: int, usual: Sequence[str]) -> Callable[[Operand], Operand]:
-        """The activation at a place, with its numbers."""
+    def function(self, place: int, usual: Sequence[str], *, clips: bool = True) -> Callable[[Operand], Operand]:
+        """The activation at a place, with its numbers; what goes into it is clipped where the node says so."""
         names = _activations(self.call, usual)
         name = names[self.number * len(usual) + place]
         defaults = {"leakyrelu": 0.01, "thresholdedrelu": 1.0, "hardsigmoid": 0.2, "elu": 1.0, "affine": 1.0}
@@ -78,7 +79,7 @@ class _Direction:
         )
         if name not in ACTIVATIONS:
             raise self.call.refuse(f"activation {name}")
-        return lambda x: ACTIVATIONS[name](_clipped(self.call, x), a, b)
+        return lambda x: ACTIVATIONS[name](_clipped(self.call, x) if clips else x, a, b)
 
 
 def _number(call: NodeCall, name: str, place: int, default: float) -> float:
@@ -112,12 +113,24 @@ def _lengths(call: NodeCall, x: Operand) -> Array | None:
 Cell = Callable[[_Direction, Operand], tuple[Operand, ...]]
 
 
+def _check_sizes(call: NodeCall, direction: str) -> None:
+    """ShapeError where attributes say another number of units or of directions than the weights have."""
+    directions, _, units = call[2].shape
+    if call.integer("hidden_size", units) != units:
+        got = f"hidden_size {call.integer('hidden_size')} and weights of {units} units"
+        raise ShapeError(call.node.label, got=got, need="one number of units")
+    if directions != (2 if direction == "bidirectional" else 1):
+        got = f"direction {direction} and weights of {directions} directions"
+        raise ShapeError(call.node.label, got=got, need="weights of one direction, or of two if bidirectional")
+
+
 def _layer(call: NodeCall, gates: int, states: int, cell: Cell) -> Results:
     """The directions side by side: y[steps, directions, batch, units], and last states[directions, batch, units]."""
     x, batch_first = call[0], bool(call.integer("layout", 0))
     if batch_first:
         x = ops.transpose(x, (1, 0, 2))
     direction = call.text("direction", "forward")
+    _check_sizes(call, direction)
     results = []
     for number in range(call[1].shape[0]):
         w, r = (_row(call[place], number) for place in (1, 2))
@@ -165,7 +178,8 @@ def _lstm(part: _Direction, x: Operand) -> tuple[Operand, ...]:
     if part.peepholes is None and _is_usual(part.call, LSTM_USUAL, x):
         h, c = part.states
         return ops.lstm(x, part.weights(LSTM_GATES, apart=False), h, c, reverse=part.reverse)
-    f, g, h_of = (part.function(place, LSTM_USUAL) for place in range(3))
+    # onnxruntime clips what goes into the gates, and leaves the cell: files are checked there.
+    f, g, h_of = (part.function(place, LSTM_USUAL, clips=place < 2) for place in range(3))
     peep = None if part.peepholes is None else [part.gate(part.peepholes, gate) for gate in range(3)]
 
     def step(z: Sequence[Operand], states: tuple[Operand, ...]) -> tuple[Operand, ...]:
