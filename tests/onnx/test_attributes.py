@@ -1,4 +1,4 @@
-"""Attributes that the standard does not have are refused by name; where it leaves something open, onnxruntime agrees."""
+"""Attributes that the standard does not have are refused by name; what it leaves open is read as by onnxruntime."""
 
 from __future__ import annotations
 
