@@ -32,6 +32,8 @@ Test = Callable[[Any], bool]
 # What Python itself says of an argument that does not fit.
 BUILTIN = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
 SHOWN = 40
+# Integers of more bits are larger than any float, and Python refuses to print very long ones.
+FLOAT_BITS = 1024
 _FREQUENT: list[object] = []
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -206,6 +208,8 @@ def _fault(subject: str, rules: Rules, args: tuple[object, ...], kwargs: Mapping
 
 def shown(value: object) -> str:
     """`value` where it is a number, a short text or None, else what it is: contents are never printed."""
+    if isinstance(value, int) and value.bit_length() > FLOAT_BITS:
+        return f"an integer of {value.bit_length()} bits, more than a float holds"
     if value is None or isinstance(value, str | bool | Real):
         text = repr(value)
         return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
@@ -277,7 +281,20 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return not isinstance(value, bool) and (isinstance(value, Real) or _is_integer(value))
+    if isinstance(value, float):
+        return True
+    return not isinstance(value, bool) and (isinstance(value, Real) or _is_integer(value)) and not _overflows(value)
+
+
+def _overflows(value: object) -> bool:
+    """Whether it is a number larger than any float."""
+    try:
+        float(value)  # type: ignore[arg-type]  # what is no number at all is no larger one
+    except OverflowError:
+        return True
+    except (TypeError, ValueError):
+        return False
+    return False
 
 
 def _is_truth(value: object) -> bool:

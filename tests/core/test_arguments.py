@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -124,6 +125,24 @@ def test_contents_and_long_texts_are_not_printed() -> None:
     with pytest.raises(ArgumentError) as caught:
         Zoo("x" * 1000)
     assert len(caught.value.got) < 60
+
+
+@pytest.mark.parametrize("annotation", [float, Finite, Positive, Rate], ids=str)
+def test_a_number_is_one_that_a_float_holds(annotation: object) -> None:
+    rule = rule_of(annotation)
+    assert rule.test(10**300)
+    assert rule.test(Fraction(1, 3))
+    assert rule.test(np.float32(2.0))
+    assert not any(map(rule.test, (10**400, Fraction(10**400), True, "1", np.ones(2))))
+    with pytest.raises(
+        ArgumentError, match="rate=an integer of 16610 bits, more than a float holds; need a number ≥ 0"
+    ):
+        checked_rate(10**5000)
+
+
+@checked
+def checked_rate(rate: Rate) -> float:
+    return float(rate)
 
 
 @explained

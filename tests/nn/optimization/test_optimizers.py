@@ -212,14 +212,48 @@ def test_what_is_missing_for_an_update_is_named() -> None:
         optimizer.update({"a": one, "b": one}, {"a": one, "b": one}, optimizer.init({"a": one}))
 
 
-def test_a_schedule_needs_the_step_or_gives_its_rate_from_outside() -> None:
-    schedule, one = nn.Cosine(0.5, 10), np.float32([1.0])
-    optimizer = nn.SGD(schedule, momentum=0.0)
+SCHEDULES = (
+    nn.Constant(0.25),
+    nn.Cosine(0.5, 5, 0.1),
+    nn.Exponential(0.5, 5, 0.01),
+    nn.Linear(0.5, 5, 0.1),
+    nn.Polynomial(0.5, 5, 0.1, 1.5),
+    nn.StepDecay(0.5, 3, 0.3),
+    nn.Milestones(0.5, (2, 2, 5, 10**400), 0.3),
+    nn.Milestones(0.5, ()),
+    nn.CosineRestarts(0.5, 3, 0.1),
+    nn.CosineRestarts(0.5, 1, growth=2),
+    nn.Warmup(3, nn.Cosine(0.5, 5), 0.25),
+    nn.Joined(((2, nn.Linear(0.1, 2, 0.5)), (3, nn.StepDecay(0.5, 1, 0.5))), nn.CosineRestarts(0.25, 2)),
+    nn.Joined((), nn.Warmup(10**400, nn.Constant(0.5), 0.5)),
+)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_one_compiled_program_serves_all_steps_of_a_schedule(schedule: nn.RateSchedule) -> None:
+    optimizer, slope = nn.SGD(schedule, momentum=0.0), np.float32([1.0, -3.0])
+    step = nnc.compile(optimizer.update)
+    eager, compiled = (slope, optimizer.init(slope)), (slope, optimizer.init(slope))
+    for _ in range(14):
+        eager = optimizer.update(eager[0], slope, eager[1])
+        compiled = step(compiled[0], slope, compiled[1])
+        np.testing.assert_array_equal(compiled[0], eager[0])
+    assert step.recorded == 1
+
+
+class Thirds(nn.RateSchedule):
+    def rate(self, step: int) -> float:
+        return 1.0 / 3.0 if step % 2 else 0.0
+
+
+def test_a_schedule_of_another_class_gives_its_rate_from_outside_or_says_it_of_an_array() -> None:
+    one = np.float32([1.0])
+    optimizer = nn.SGD(Thirds(), momentum=0.0)
     state = optimizer.init(one)
-    with pytest.raises(AttributeValueError, match="rate="):
+    with pytest.raises(AttributeValueError, match="the schedule Thirds, which has no rate_array.*rate="):
         nnc.compile(optimizer.update)(one, one, state)
     step = nnc.compile(lambda *given, rate: optimizer.update(*given, rate=rate))
-    new, state = step(one, one, state, rate=np.float32(schedule.rate(1)))
+    new, state = step(one, one, state, rate=np.float32(0.5))
     assert new.item() == 0.5
     assert step.recorded == 1
 

@@ -12,13 +12,15 @@ from typing import Self, TypeAlias
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.dtype import F64
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, ArityError, AttributeValueError
+from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.schedules import Constant, RateSchedule
+from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
 from nnc.ops.optimizer import optimizer as ops
 from nnc.symbolic.minimization import steering_dtype
@@ -88,7 +90,8 @@ class Optimizer(ABC):
 
         Parameters and gradients are arrays or variables, nested alike in tuples, lists and dictionaries; paths are the
         keys and positions that lead to them. What is computed is not recorded, and a leaf follows a leaf. `rate` takes
-        the place of the optimizer's own, as where a schedule's value comes into a compiled function as an array.
+        the place of the optimizer's own. In a compiled function a schedule is a part of the program, which is one for
+        all steps (`RateSchedule.rate_array`).
         """
         olds, slopes = _by_path(parameters), _by_path(gradients)
         states = {path: self._state_of(path) for path in olds}
@@ -120,18 +123,15 @@ class Optimizer(ABC):
         self, parameter: ArrayOperand, step: ArrayOperand, rate: float | ArrayOperand | None
     ) -> list[ArrayOperand]:
         """The scalar inputs of the command."""
-        if rate is None and isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
-            raise AttributeValueError(
-                "update",
-                got=f"the schedule {self.rate} in a compiled function",
-                need="a rate that does not depend on the step, which only a run knows",
-                fix="give rate= as an array argument",
-                origin=caller_origin(),
-            )
-        number = 1 if not isinstance(step, Variable) else int(step)
-        chosen = self.scalars(number)["rate"] if rate is None else rate
+        chosen = self._rate_at(step) if rate is None else rate
         values = {"rate": chosen, "step": step}
         return [_number(parameter, values[name]) for name in ops.SCALAR_NAMES[self.command().op]]
+
+    def _rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
+        """The rate; of a schedule as a part of the program where only a run knows the step."""
+        if isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
+            return self.rate.rate_array(cast(step, F64))
+        return self.scalars(int(step) if isinstance(step, Variable) else 1)["rate"]
 
 
 @checked

@@ -1,12 +1,31 @@
-"""Learning-rate schedules: the rate of update `step`, which is 1 at the first."""
+"""Learning-rate schedules: the rate of update `step`, which is 1 at the first.
+
+`rate` is of a step that is known, `rate_array` the same formula in f64 of one that only a run knows: a compiled
+function has it in its program, and one program serves all steps.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.arguments import Count, Positive, Probability, Rate, checked
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.array import ArrayOperand
+from nnc.errors import AttributeValueError
+from nnc.ops.elementwise.integers import remainder
+from nnc.ops.elementwise.pointwise import cast, clamp, cos, floor, where
+from nnc.ops.movement.broadcast import reduce_sum
+from nnc.ops.movement.fill import fill_like
+from nnc.ops.reduction.reduction import reduce_max
+
+# Beyond, not all whole numbers are numbers of f64.
+MOST_STEPS = 2**53
 
 
 class RateSchedule(ABC):
@@ -17,6 +36,16 @@ class RateSchedule(ABC):
     @abstractmethod
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """The same of a scalar of f64; schedules that do not say it are refused in compiled functions."""
+        raise AttributeValueError(
+            "update",
+            got=f"the schedule {type(self).__name__}, which has no rate_array, in a compiled function",
+            need="the rate as a function of an array: only a run knows the step",
+            fix="define rate_array(self, step), or give rate= as an array argument",
+            origin=caller_origin(),
+        )
 
 
 @checked
@@ -29,6 +58,10 @@ class Constant(RateSchedule):
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
         return self.value
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        return fill_like(step, self.value)
 
 
 @checked
@@ -45,6 +78,11 @@ class Cosine(RateSchedule):
         progress = min(step - 1, self.steps) / self.steps
         return self.end + (self.start - self.end) * (1.0 + math.cos(math.pi * progress)) / 2.0
 
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        wave = cos(_progress(step, self.steps) * math.pi)
+        return (wave + 1.0) * (self.start - self.end) / 2.0 + self.end
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -59,6 +97,10 @@ class Exponential(RateSchedule):
         """The rate of update `step`."""
         return float(self.start * (self.end / self.start) ** (min(step - 1, self.steps) / self.steps))
 
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        return fill_like(step, self.end / self.start) ** _progress(step, self.steps) * self.start
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -71,7 +113,11 @@ class Linear(RateSchedule):
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
-        return float(self.start + (self.end - self.start) * min(step - 1, self.steps) / self.steps)
+        return float(self.start + (self.end - self.start) * (min(step - 1, self.steps) / self.steps))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        return _progress(step, self.steps) * (self.end - self.start) + self.start
 
 
 @checked
@@ -89,6 +135,11 @@ class Polynomial(RateSchedule):
         left = 1.0 - min(step - 1, self.steps) / self.steps
         return float(self.end + (self.start - self.end) * left**self.power)
 
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        left = 1.0 - _progress(step, self.steps)
+        return left ** fill_like(step, self.power) * (self.start - self.end) + self.end
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -101,7 +152,11 @@ class StepDecay(RateSchedule):
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
-        return float(self.start * self.factor ** ((step - 1) // self.every))
+        return float(self.start * _power(self.factor, (step - 1) // self.every))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        return fill_like(step, self.factor) ** floor((step - 1) / float(_bounded((self.every,))[0])) * self.start
 
 
 @checked
@@ -115,7 +170,12 @@ class Milestones(RateSchedule):
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
-        return float(self.start * self.factor ** sum(step - 1 >= one for one in self.milestones))
+        return float(self.start * _power(self.factor, sum(step - 1 >= one for one in self.milestones)))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        passed = reduce_sum(cast(step - 1 >= _bounded(self.milestones), step.dtype))
+        return fill_like(step, self.factor) ** passed * self.start
 
 
 @checked
@@ -137,6 +197,24 @@ class CosineRestarts(RateSchedule):
             place, length = place - length, length * self.growth
         return self.end + (self.start - self.end) * (1.0 + math.cos(math.pi * place / length)) / 2.0
 
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        starts, lengths = self._periods()
+        begun = cast(step - 1 >= starts, step.dtype)
+        place = step - 1 - reduce_max(begun * starts)
+        if self.growth == 1:
+            place = remainder(place, fill_like(place, float(lengths[0])))
+        wave = cos(place / reduce_max(begun * lengths) * math.pi)
+        return (wave + 1.0) * (self.start - self.end) / 2.0 + self.end
+
+    def _periods(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where each period begins, and its length; of equal periods the first."""
+        starts, lengths = [0], [min(self.steps, MOST_STEPS)]
+        while self.growth > 1 and starts[-1] + lengths[-1] < MOST_STEPS:
+            starts.append(starts[-1] + lengths[-1])
+            lengths.append(lengths[-1] * self.growth)
+        return np.array(starts, np.float64), _bounded(lengths)
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -151,7 +229,13 @@ class Warmup(RateSchedule):
         """The rate of update `step`."""
         if step > self.steps:
             return self.after.rate(step - self.steps)
-        return self.after.rate(1) * (self.first + (1.0 - self.first) * (step - 1) / self.steps)
+        return self.after.rate(1) * (self.first + (1.0 - self.first) * ((step - 1) / self.steps))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        steps = float(_bounded((self.steps,))[0])
+        rising = (_progress(step, self.steps) * (1.0 - self.first) + self.first) * self.after.rate(1)
+        return where(step > steps, self.after.rate_array(step - steps), rising)
 
 
 @checked
@@ -169,3 +253,31 @@ class Joined(RateSchedule):
                 return schedule.rate(step)
             step -= length
         return self.last.rate(step)
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        lengths = _bounded([length for length, _ in self.parts])
+        begins = [0.0, *np.cumsum(lengths).tolist()]
+        found = self.last.rate_array(step - begins[-1])
+        for (_, schedule), begin, end in reversed([*zip(self.parts, begins, begins[1:], strict=False)]):
+            found = where(step <= end, schedule.rate_array(step - begin), found)
+        return found
+
+
+def _power(base: float, exponent: int) -> float:
+    """base^exponent, infinite where no float holds it."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
+
+
+def _progress(step: ArrayOperand, steps: int) -> ArrayOperand:
+    """min(step - 1, steps) / steps"""
+    most = float(_bounded((steps,))[0])
+    return clamp(step - 1, None, most) / most
+
+
+def _bounded(steps: Sequence[int]) -> NDArray[np.float64]:
+    """Counts of steps in f64: more than there can be are as many as there can be."""
+    return np.array([min(one, MOST_STEPS) for one in steps], np.float64)
