@@ -43,8 +43,8 @@ def rows() -> Iterator[Case]:
                 scan = ScanAttrs(axis, exclusive, flag)
                 yield Case(CUMULATIVE_SUM, scan, (Argument(shape),), NUMBERS, f"{note}{'-exclusive' * exclusive}")
     for flag in (False, True):
-        for shape in ((5,), (2, 3), (0,)):
-            in_order = Argument((7,), lambda generator, shape, earlier: np.sort(ties(generator, shape, earlier)))
+        for row, shape in (((7,), (5,)), ((7,), (2, 3)), ((7,), (0,)), ((2, 3, 7), (2, 3, 5)), ((2, 0), (2, 3))):
+            in_order = Argument(row, lambda generator, shape, earlier: np.sort(ties(generator, shape, earlier)))
             note = f"{'right' if flag else 'left'}"
             yield Case(SEARCHSORTED, SearchAttrs(flag), (in_order, Argument(shape, ties)), NUMBERS, note, smooth=False)
     for flag in (False, True):

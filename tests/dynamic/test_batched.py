@@ -255,3 +255,15 @@ def test_what_one_example_refuses_is_refused_under_a_batch() -> None:
     for a, b in ((x, x), (x, y)):
         with pytest.raises(ShapeError, match="mean_squared_error: .*need equal shapes"):
             nnc.vmap(ops.mean_squared_error)(nnc.tensor(a), nnc.tensor(b))
+
+
+@pytest.mark.parametrize("shapes", [((4,), (2, 3)), ((2, 4), (2, 3)), ((4,), ())], ids=str)
+def test_rows_of_each_example_are_searched(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    generator = np.random.default_rng(0)
+    rows = np.sort(generator.integers(0, 9, (EXAMPLES, *shapes[0])), -1).astype(np.float32)
+    values = generator.integers(0, 9, (EXAMPLES, *shapes[1])).astype(np.float32)
+    for axes in ((0, 0), (None, 0), (0, None)):
+        pairs = [(rows[0 if axes[0] is None else k], values[0 if axes[1] is None else k]) for k in range(EXAMPLES)]
+        wanted = np.stack([nnc.ops.searchsorted(*map(nnc.tensor, pair)).numpy() for pair in pairs])
+        given = [nnc.tensor(one if axis == 0 else one[0]) for one, axis in zip((rows, values), axes, strict=True)]
+        np.testing.assert_array_equal(nnc.vmap(nnc.ops.searchsorted, in_axes=axes)(*given), wanted)

@@ -2,7 +2,8 @@
 
     sort:            values[…, k, …] = k-th smallest (or largest) of x along `axis`, index = where it was
     top_k:           the first `count` of the sorted elements
-    searchsorted:    y = how many elements of a row in order are less than each value (with `right`: not larger)
+    searchsorted:    y[…, k] = how many elements of the row x[…] in order are less than values[…, k] (with `right`: not
+                     larger); one row x[:] is for values of any shape
     cumulative_sum:  y[k] = x[0] + … + x[k] along `axis` (exclusive: up to k - 1; reverse: from the end)
 
 Equal elements keep their order, in both directions; nan counts as larger than all numbers.
@@ -10,6 +11,7 @@ Equal elements keep their order, in both directions; nan counts as larger than a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from nnc.core.values.command import Command
@@ -17,10 +19,9 @@ from nnc.core.values.dtype import I64
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
-from nnc.ops.elementwise.pointwise import cast, is_nan, less, less_equal, logical_and, logical_not, logical_or
 from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.indexing.indexing import scatter_along
-from nnc.ops.movement.broadcast import reduce_sum, reshape
+from nnc.ops.movement.broadcast import reshape
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.rules import (
     ARITHMETIC,
@@ -98,25 +99,21 @@ def _infer_scan(attrs: ScanAttrs, specs: Specs) -> Specs:
 
 def _infer_search(attrs: SearchAttrs, specs: Specs) -> Specs:
     x, values = specs
-    if x.rank != 1 or x.dtype is not values.dtype:
-        raise ShapeError("searchsorted", got=f"{x}, {values}", need="a row, and values of its element type")
+    if x.dtype is not values.dtype or not x.rank or (x.rank > 1 and x.shape[:-1] != values.shape[:-1]):
+        need = "a row, or rows of the axes that values have before their last one, and values of its element type"
+        raise ShapeError("searchsorted", got=f"{x}, {values}", need=need)
     return (replace(values, dtype=I64),)
 
 
 def _batched_search(call: BatchedCall[SearchAttrs]) -> tuple[Operand, ...]:
-    """One row for all examples, or a row of each, whose elements in front of a value are counted."""
-    if not call.batched[0]:
+    """One row for all examples, or rows of each."""
+    if call.spec(0).rank == 1 and not call.batched[0]:
         return call.apply([call.plain(0), call.spread(1)])
-    return call.composed(lambda inputs: (_counted(inputs[0], inputs[1], right=call.attrs.right),))
-
-
-def _counted(x: T, values: T, *, right: bool) -> T:
-    """How many elements stand in front of each value: those that are less, or not larger; nan is the largest."""
-    column = reshape(values, (*values.shape, 1))
-    before = logical_or(less_equal(x, column), is_nan(column))
-    if not right:
-        before = logical_or(less(x, column), logical_and(is_nan(column), logical_not(is_nan(x))))
-    return reduce_sum(cast(before, I64), -1)
+    rows, values = call.spread(0), call.spread(1)
+    if call.spec(0).rank > 1:
+        return call.apply([rows, values])
+    (found,) = call.apply([rows, reshape(values, (call.size, math.prod(call.spec(1).shape)))])
+    return (reshape(found, values.shape),)
 
 
 def _sort_gradient(call: Applied[SortAttrs], gradients: Gradients) -> Gradients:
@@ -166,7 +163,7 @@ SEARCHSORTED = operator(
     gradient=NotDifferentiable("a position does not change smoothly"),
     batched=_batched_search,
     example=Example(SearchAttrs(), (ROW, MATRIX)),
-    doc="y = where each value belongs in the row x, which is in order",
+    doc="y = where each value belongs in the row x, which is in order; of rows x[…, n] in that of its place",
 )
 CUMULATIVE_SUM = operator(
     "cumulative_sum",
@@ -196,7 +193,10 @@ def top_k(x: T, count: int, axis: int = -1, *, largest: bool = True) -> tuple[T,
 
 
 def searchsorted(x: T, values: T, *, right: bool = False) -> T:
-    """y = how many elements of the row x, which is in order, are less than each value; with `right` not larger."""
+    """y = how many elements of the row x, which is in order, are less than each value; with `right` not larger.
+
+    Rows x[…, n] are for values[…, m], each row for those of its own place, as in PyTorch.
+    """
     return apply(SEARCHSORTED, SearchAttrs(right), x, values)
 
 

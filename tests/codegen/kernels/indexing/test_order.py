@@ -67,3 +67,10 @@ def test_places_in_a_row_are_those_of_numpy(right: bool) -> None:
         values = np.append(np.round(random((300,), seed=1), 1), [np.nan, np.inf, -np.inf]).astype(np.float32)
         wanted = np.searchsorted(x, values, side)
         check(SearchedRow(scalar_of(x), x.size, values.size, right), [x, values], [wanted])
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_rows_are_searched_by_the_values_of_their_places(right: bool) -> None:
+    x, values = np.sort(random((3, 9)), -1), random((3, 200), seed=1)
+    wanted = np.stack([np.searchsorted(*pair, "right" if right else "left") for pair in zip(x, values, strict=True)])
+    check(SearchedRow(scalar_of(x), 9, values.size, right, 200), [x, values], [wanted])

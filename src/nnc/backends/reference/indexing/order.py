@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, accumulator, widen, write
@@ -44,8 +46,16 @@ def top_k(attrs: TopAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 def searchsorted(attrs: SearchAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """Where each value belongs in the row."""
-    write(outputs[0], np.searchsorted(widen(inputs[0]), widen(inputs[1]), "right" if attrs.right else "left"))
+    """Where each value belongs in the row, or in that of its place."""
+    x, values = widen(inputs[0]), widen(inputs[1])
+    side: Literal["left", "right"] = "right" if attrs.right else "left"
+    if x.ndim == 1:
+        write(outputs[0], np.searchsorted(x, values, side))
+        return
+    found = np.empty(values.shape, np.int64)
+    for place in np.ndindex(x.shape[:-1]):
+        found[place] = np.searchsorted(x[place], values[place], side)
+    write(outputs[0], found)
 
 
 def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:

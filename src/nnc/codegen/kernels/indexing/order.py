@@ -270,12 +270,16 @@ class _RankWriter:
 
 @dataclass(frozen=True, slots=True)
 class SearchedRow(WithoutMemory):
-    """y[k] = how many of the `size` sorted elements x are less than values[k]; with `right`, not larger."""
+    """y[k] = how many of the `size` sorted elements x[k // each] are less than values[k]; with `right`, not larger.
+
+    All values search in one row where `each` is 0.
+    """
 
     scalar: Scalar
     size: int
     count: int
     right: bool
+    each: int = 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is VALUES values."""
@@ -284,11 +288,12 @@ class SearchedRow(WithoutMemory):
             x, values, y = (w.argument(place) for place in range(3))
             with b.loop(w.begin * VALUES, b.least(w.end * VALUES, self.count)) as index:
                 wanted = key_of(b, b.load(values, index, kind))
+                row = b.offset(x, index // self.each * self.size, self.scalar) if self.each else x
                 low, high = b.variable(b.constant(0, INDEX)), b.variable(b.constant(self.size, INDEX))
                 with b.repeat() as search:
                     search.until(b.compare(">=", low.get(), high.get()))
                     middle = (low.get() + high.get()) // 2
-                    before = b.compare("<=" if self.right else "<", key_of(b, b.load(x, middle, kind)), wanted)
+                    before = b.compare("<=" if self.right else "<", key_of(b, b.load(row, middle, kind)), wanted)
                     low.set(b.choose(before, middle + 1, low.get()))
                     high.set(b.choose(before, high.get(), middle))
                 b.store(low.get(), y, index)
@@ -310,7 +315,9 @@ def _top(attrs: TopAttrs, inputs: Views, outputs: Views) -> Generator:
 
 
 def _search(attrs: SearchAttrs, inputs: Views, outputs: Views) -> Generator:
-    return SearchedRow(inputs[0].scalar, inputs[0].elements, inputs[1].elements, attrs.right)
+    x, values = inputs
+    each = values.shape[-1] if len(x.shape) > 1 else 0
+    return SearchedRow(x.scalar, x.shape[-1], values.elements, attrs.right, each)
 
 
 def _short(attrs: object, inputs: Specs, outputs: Specs) -> str:
