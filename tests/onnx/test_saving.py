@@ -93,11 +93,20 @@ def test_views_are_read_as_they_lie(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again(source, tmp_path / "view.onnx", {"x": x})["y"], expected)
 
 
+VOLUMES = nn.Sequential(
+    nn.Convolution3D(3, (3, 1, 2), (1, 2, 1), groups=1),
+    nn.MaxPool3D(2, ceil=True),
+    nn.ConvolutionTranspose3D(2, 3, 2, 1, 1),
+    nn.AveragePool3D((1, 2, 2)),
+)
+
+
 def networks() -> dict[str, tuple[Layer, Any, DType]]:
     """What the networks of the zoo are made of, in small; `benchmarks/onnx_round_trip.py` compares them as they are."""
     f32, i32 = nn.Model(nn.Dense(1), (1,)).dtype, network("lstm").input_dtype
     weighed = SqueezeExcitation(4, nn.ReLU(), nn.Sigmoid())
     return {
+        "volumes": (VOLUMES, (4, 5, 6, 2), f32),
         "convolutions": (network("digits").layer, (8, 8, 1), f32),
         "residual": (network("resnet20").layer, (8, 8, 3), f32),
         "transformer": (GPT(61, 8, 16, 2, 2), (8,), i32),

@@ -41,6 +41,14 @@ def test_names_and_shapes_are_those_of_pytorch() -> None:
     }
 
 
+def test_filters_of_volumes_have_their_channels_in_front() -> None:
+    net = nn.Sequential(nn.Convolution3D(4, (3, 2, 1)), nn.ConvolutionTranspose3D(5, (1, 2, 3)))
+    volumes = nn.Model(net, (4, 4, 4, 2), backend="reference")
+    found, ours = nn.torch_state_dict(volumes), volumes.state_dict()
+    np.testing.assert_array_equal(found["0.weight"], np.einsum("dhwio->oidhw", ours["0.weight"]))
+    np.testing.assert_array_equal(found["1.weight"], np.einsum("dhwoi->iodhw", ours["1.weight"]))
+
+
 def test_both_ways_are_the_same_bits() -> None:
     one, other = model(1), model(2)
     theirs = {f"net.{name}": array for name, array in nn.torch_state_dict(one).items()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.nn import ConvolutionTranspose, Model, Upsample
+from nnc.nn import ConvolutionTranspose, ConvolutionTranspose3D, Model, Upsample
 
 
 def test_a_transposed_convolution_spreads_each_pixel() -> None:
@@ -35,3 +35,13 @@ def test_what_does_not_fit_is_told() -> None:
         Upsample(2, "cubic")
     with pytest.raises(ShapeError, match="batch, height, width, channels"):
         Model(Upsample(), (4, 4))
+
+
+def test_a_transposed_convolution_spreads_each_voxel() -> None:
+    model = Model(ConvolutionTranspose3D(3, (1, 2, 2), (1, 2, 2)), (2, 2, 3, 4), backend="reference")
+    x = np.random.default_rng(0).standard_normal((1, 2, 2, 3, 4)).astype(np.float32)
+    weight = model.parameters["weight"].numpy()
+    assert weight.shape == (1, 2, 2, 3, 4)
+    want = np.einsum("nzijc,klfc->nzikjlf", x, weight[0]).reshape(1, 2, 4, 6, 3)
+    np.testing.assert_allclose(model.predict(x), want, rtol=1e-4, atol=1e-5)
+    assert Model(ConvolutionTranspose3D(1, 3, 2, 1, 1), (5, 6, 4, 2)).output_shape == (10, 12, 8, 1)

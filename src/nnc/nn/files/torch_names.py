@@ -3,7 +3,8 @@
     Dense                 weight[in, out]                      weight[out, in]
     Convolution           weight[h, w, in, out]                weight[out, in, h, w]
     Convolution1D         weight[steps, in, out]               weight[out, in, steps]
-    ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]
+    Convolution3D         weight[d, h, w, in, out]             weight[out, in, d, h, w]
+    ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]; in 3D too
     BatchNorm             running_variance                     running_var
     RNN, GRU, LSTM        0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
                           0.bias, 0.state_bias (GRU)           bias_ih_l0, bias_hh_l0; their sum where there is one
@@ -35,7 +36,9 @@ AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
         ("Dense", "weight"): (1, 0),
         ("Convolution", "weight"): (3, 2, 0, 1),
         ("Convolution1D", "weight"): (2, 1, 0),
+        ("Convolution3D", "weight"): (4, 3, 0, 1, 2),
         ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
+        ("ConvolutionTranspose3D", "weight"): (4, 3, 0, 1, 2),
         **{(kind, name): (1, 0) for kind in ("RNN", "GRU", "LSTM") for name in ("input_weight", "state_weight")},
     }
 )

@@ -23,15 +23,23 @@ from nnc.nn.layers.activation import (
 )
 from nnc.nn.layers.attention import CrossAttention, FeedForward, MultiHeadAttention, TransformerBlock
 from nnc.nn.layers.batch_norm import BatchNorm
-from nnc.nn.layers.convolution import Convolution, Convolution1D
+from nnc.nn.layers.convolution import Convolution, Convolution1D, Convolution3D
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding
 from nnc.nn.layers.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
-from nnc.nn.layers.pooling import AveragePool, AveragePool1D, GlobalAveragePool, MaxPool, MaxPool1D
+from nnc.nn.layers.pooling import (
+    AveragePool,
+    AveragePool1D,
+    AveragePool3D,
+    GlobalAveragePool,
+    MaxPool,
+    MaxPool1D,
+    MaxPool3D,
+)
 from nnc.nn.layers.random import ChannelDropout, Dropout, GaussianNoise
 from nnc.nn.layers.recurrent import GRU, LSTM, RNN
 from nnc.nn.layers.shape import Flatten, Identity, PadChannels
-from nnc.nn.layers.upsampling import ConvolutionTranspose, Upsample
+from nnc.nn.layers.upsampling import ConvolutionTranspose, ConvolutionTranspose3D, Upsample
 
 __all__ = [
     "LeakyReLU",
@@ -50,14 +58,18 @@ __all__ = [
     "GRU",
     "LSTM",
     "AveragePool1D",
+    "AveragePool3D",
     "Convolution1D",
+    "Convolution3D",
     "MaxPool1D",
+    "MaxPool3D",
     "RNN",
     "AveragePool",
     "BatchNorm",
     "Clamp",
     "Convolution",
     "ConvolutionTranspose",
+    "ConvolutionTranspose3D",
     "CrossAttention",
     "ChannelDropout",
     "Dense",

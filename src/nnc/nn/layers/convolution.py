@@ -1,14 +1,18 @@
-"""Convolution layers over [batch, height, width, channels] and, in one dimension, [batch, steps, channels]."""
+"""Convolution layers over [batch, height, width, channels], [batch, steps, channels] and, in three dimensions,
+[batch, depth, height, width, channels].
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from nnc.arguments import Count, Size, checked
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, convolution, reshape, window_of
+
+VOLUME = "batch, depth, height, width, channels"
 
 
 @checked
@@ -58,6 +62,51 @@ class Convolution1D(Layer):
         bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
         y = convolution(as_row(x), weight, bias, window=window, groups=self.groups)
         return reshape(y, (y.shape[0], *y.shape[2:]))
+
+
+# One number for all three axes, or one for each.
+Counts3D: TypeAlias = Count | tuple[Count, Count, Count]
+Sizes3D: TypeAlias = Size | tuple[Size, Size, Size]
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Convolution3D(Layer):
+    """`filters` filters over depth, height and width; padding "same" keeps the sizes at stride 1."""
+
+    filters: Count
+    kernel: Counts3D = 3
+    stride: Counts3D = 1
+    padding: Sizes3D | Literal["same"] = "same"
+    dilation: Counts3D = 1
+    groups: Count = 1
+    bias: bool = True
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, depth, height, width, channels]."""
+        require_rank("Convolution3D", x, 5, VOLUME)
+        kernel, dilations = of_three(self.kernel), of_three(self.dilation)
+        window = Window(of_three(self.stride), self._borders(kernel, dilations), dilations)
+        shape = (*kernel, x.shape[-1] // self.groups, self.filters)
+        weight = scope.parameter("weight", shape, x, he_uniform)
+        bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
+        return convolution(x, weight, bias, window=window, groups=self.groups)
+
+    def _borders(self, kernel: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        if not isinstance(self.padding, str):
+            return borders_of(self.padding)
+        reaches = [dilation * (extent - 1) for extent, dilation in zip(kernel, dilations, strict=True)]
+        return tuple((reach - reach // 2, reach // 2) for reach in reaches)
+
+
+def of_three(value: int | tuple[int, int, int]) -> tuple[int, int, int]:
+    """One number for each of three axes."""
+    return value if isinstance(value, tuple) else (value, value, value)
+
+
+def borders_of(padding: int | tuple[int, int, int]) -> tuple[tuple[int, int], ...]:
+    """The same border before and behind each of three axes."""
+    return tuple((size, size) for size in of_three(padding))
 
 
 def as_row(x: T) -> T:

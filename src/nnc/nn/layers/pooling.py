@@ -1,4 +1,6 @@
-"""Pooling layers over [batch, height, width, channels] and, in one dimension, [batch, steps, channels]."""
+"""Pooling layers over [batch, height, width, channels], [batch, steps, channels] and, in three dimensions,
+[batch, depth, height, width, channels].
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from nnc.arguments import Count, Size, checked
 from nnc.errors import ShapeError
-from nnc.nn.layers.convolution import as_row
+from nnc.nn.layers.convolution import VOLUME, Counts3D, Sizes3D, as_row, borders_of, of_three
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, average_pool, max_pool, reduce_mean, reshape, window_of
 
@@ -29,17 +31,8 @@ class MaxPool(Layer):
         require_rank("MaxPool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         if self.ceil:
-            borders = (self._border(size) for size in x.shape[1:3])
-            window = replace(window, padding=tuple(borders))
+            window = _over_the_end(x.shape[1:3], (self.kernel, self.kernel), window)
         return max_pool(x, (self.kernel, self.kernel), window)
-
-    def _border(self, size: int) -> tuple[int, int]:
-        """What is added before and behind an axis; a window that would begin behind its end is left out."""
-        stride, whole = self.stride or self.kernel, size + 2 * self.padding
-        windows = max(-(-(whole - self.kernel) // stride), 0)
-        if windows * stride >= size + self.padding:
-            windows -= 1
-        return self.padding, self.padding + max(windows * stride + self.kernel - whole, 0)
 
 
 @checked
@@ -91,6 +84,61 @@ def _over_steps(layer: MaxPool1D | AveragePool1D, pool: Callable[[T, tuple[int, 
     padding = ((0, 0), (layer.padding, layer.padding))
     y = pool(as_row(x), (1, layer.kernel), Window((1, layer.stride or layer.kernel), padding, (1, 1)))
     return reshape(y, (y.shape[0], *y.shape[2:]))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class MaxPool3D(Layer):
+    """Largest element of each window over depth, height and width, which moves by `stride` (the kernel when 0).
+
+    With `ceil` windows go on over the end until each element stands in one.
+    """
+
+    kernel: Counts3D = 2
+    stride: Sizes3D = 0
+    padding: Sizes3D = 0
+    ceil: bool = False
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, depth, height, width, channels]."""
+        require_rank("MaxPool3D", x, 5, VOLUME)
+        kernel, window = of_three(self.kernel), _window_3d(self)
+        return max_pool(x, kernel, _over_the_end(x.shape[1:4], kernel, window) if self.ceil else window)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class AveragePool3D(Layer):
+    """Mean of each window over depth, height and width, which moves by `stride` (the kernel when 0)."""
+
+    kernel: Counts3D = 2
+    stride: Sizes3D = 0
+    padding: Sizes3D = 0
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, depth, height, width, channels]."""
+        require_rank("AveragePool3D", x, 5, VOLUME)
+        return average_pool(x, of_three(self.kernel), _window_3d(self))
+
+
+def _window_3d(layer: MaxPool3D | AveragePool3D) -> Window:
+    pairs = zip(of_three(layer.stride), of_three(layer.kernel), strict=True)
+    return Window(tuple(stride or kernel for stride, kernel in pairs), borders_of(layer.padding), (1, 1, 1))
+
+
+def _over_the_end(sizes: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> Window:
+    """With so much added behind each axis that every element stands in a window."""
+    rows = zip(sizes, kernel, window.strides, window.padding, strict=True)
+    return replace(window, padding=tuple(_border(size, extent, step, low) for size, extent, step, (low, _) in rows))
+
+
+def _border(size: int, kernel: int, stride: int, padding: int) -> tuple[int, int]:
+    """What is added before and behind an axis; a window that would begin behind its end is left out."""
+    whole = size + 2 * padding
+    windows = max(-(-(whole - kernel) // stride), 0)
+    if windows * stride >= size + padding:
+        windows -= 1
+    return padding, padding + max(windows * stride + kernel - whole, 0)
 
 
 @checked

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nnc.arguments import Count, Size, checked
+from nnc.nn.layers.convolution import VOLUME, Counts3D, Sizes3D, borders_of, of_three
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
-from nnc.ops import convolution_transpose, upsample, window_of
+from nnc.ops import Window, convolution_transpose, upsample, window_of
 
 
 @checked
@@ -30,6 +31,28 @@ class ConvolutionTranspose(Layer):
         bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
         extra = (self.output_padding, self.output_padding)
         return convolution_transpose(x, weight, bias, window=window, output_padding=extra)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class ConvolutionTranspose3D(Layer):
+    """`filters` channels over depth, height and width, with the sizes of ConvolutionTranspose."""
+
+    filters: Count
+    kernel: Counts3D = 2
+    stride: Counts3D = 2
+    padding: Sizes3D = 0
+    output_padding: Sizes3D = 0
+    bias: bool = True
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to `x`[batch, depth, height, width, channels]."""
+        require_rank("ConvolutionTranspose3D", x, 5, VOLUME)
+        window = Window(of_three(self.stride), borders_of(self.padding), (1, 1, 1))
+        shape = (*of_three(self.kernel), self.filters, x.shape[-1])
+        weight = scope.parameter("weight", shape, x, he_uniform)
+        bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
+        return convolution_transpose(x, weight, bias, window=window, output_padding=of_three(self.output_padding))
 
 
 @checked
