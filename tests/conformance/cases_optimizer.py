@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tests.conformance.case import FLOATS, Argument, Case, constant, positive
 
 from nnc.core.values.dtype import F32
+from nnc.ops.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,
@@ -50,5 +51,14 @@ def rows() -> Iterator[Case]:
     for rows, columns in ((5, 3), (3, 5), (4, 4)):
         matrix = Argument((rows, columns))
         yield Case(MUON, MuonAttrs(nesterov=rows > columns), (matrix, matrix, matrix, rate), FLOATS, f"{rows} rows")
+    for shape, row, column in (
+        ((5, 3), (5,), (3,)),
+        ((2, 3, 4), (2, 3), (2, 4)),
+        ((7,), (7,), ()),
+        ((0, 3), (0,), (3,)),
+    ):
+        w, kept = Argument(shape), (Argument(row, positive), Argument(column, positive))
+        for attrs in (AdafactorAttrs(), AdafactorAttrs(0.5, 1e-3, 0.1, 0.5, 0.01, relative=False, scaled=False)):
+            yield Case(ADAFACTOR, attrs, (w, w, *kept, rate, step), FLOATS, f"{shape} {attrs.relative}")
     still = Argument((4,), constant(0.0))
     yield Case(LAMB, LambAttrs(), (still, Argument((4,)), still, still, rate, step), FLOATS, "still")

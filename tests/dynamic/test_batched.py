@@ -31,9 +31,9 @@ WAYS = pytest.mark.parametrize("way", [lambda function: function, nnc.compile], 
 Way = Callable[[Callable[..., Any]], Callable[..., Any]]
 # What draws its own numbers, counts, or is made by passes: a batch of them is an error that names the operator.
 WITHOUT_A_RULE = {
-    "convert_layout", "fill", "arange", "causal_bias", "fused_output", "fused_pointwise", "fused_reduction",
-    "histogram", "lamb", "muon", "non_maximum_suppression", "random_normal", "random_uniform", "roi_align",
-    "roi_align_gradient",
+    "adafactor", "convert_layout", "fill", "arange", "causal_bias", "fused_output", "fused_pointwise",
+    "fused_reduction", "histogram", "lamb", "muon", "non_maximum_suppression", "random_normal", "random_uniform",
+    "roi_align", "roi_align_gradient",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError
 from nnc.ops.movement.copy import COPY
-from nnc.ops.optimizer.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs
+from nnc.ops.optimizer.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs, state_specs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Minimized, Symbol, SymbolicGraph, minimize, verify
 from nnc.symbolic.minimization import steering_dtype
@@ -88,7 +88,7 @@ def test_every_optimizer_updates_as_its_command_alone_does(command: AnyCommand) 
     for parameter, slope, new in zip(parameters, (lambda w: 2 * (w - 1), np.exp), found, strict=True):
         other = SymbolicGraph()
         inputs = [slope(values[parameter]), values[parameter]]
-        inputs += [np.zeros(3)] * len(STATE_NAMES[command.op]) + list(steering.values())
+        inputs += [np.zeros(one.shape) for one in state_specs(command.op, parameter.spec)] + list(steering.values())
         symbols = [other.input(spec(array.shape, F64)) for array in inputs]
         (expected, *_) = other.apply(command, symbols)
         alone = values_of(other, [expected], dict(zip(symbols, inputs, strict=True)))[0]

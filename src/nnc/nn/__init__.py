@@ -109,6 +109,7 @@ from nnc.nn.optimization.metrics import METRICS, Metric, top_k
 from nnc.nn.optimization.optimizers import (
     SGD,
     Adadelta,
+    Adafactor,
     Adagrad,
     Adam,
     Adamax,
@@ -175,6 +176,7 @@ __all__ = [
     "Adagrad",
     "Adamax",
     "Muon",
+    "Adafactor",
     "Adam",
     "AdamW",
     "AveragePool",

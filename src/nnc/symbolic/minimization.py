@@ -22,7 +22,7 @@ from nnc.ops.composed.compose import sum_of
 from nnc.ops.elementwise.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.ops.movement.broadcast import reduce_sum
 from nnc.ops.movement.fill import fill_like, scalar_like
-from nnc.ops.optimizer.optimizer import SCALAR_NAMES, STATE_NAMES
+from nnc.ops.optimizer.optimizer import SCALAR_NAMES, STATE_NAMES, state_specs
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
 from nnc.symbolic.scopes import opened_scopes, reopened
@@ -191,7 +191,8 @@ def _update(
     graph: SymbolicGraph, command: AnyCommand, parameter: Symbol, gradient: Symbol, scalars: Mapping[str, Symbol]
 ) -> Update:
     names = [f"{parameter.name}.{name}" for name in STATE_NAMES[command.op]]
-    records = (TensorSymbol(parameter.spec, name, origin=caller_origin()) for name in names)
+    specs = state_specs(command.op, parameter.spec)
+    records = (TensorSymbol(spec, name, origin=caller_origin()) for spec, name in zip(specs, names, strict=True))
     states = tuple(graph.symbol(graph.add_tensor(record)) for record in records)
     steering = (scalars[name] for name in SCALAR_NAMES[command.op])
     with reopened(f"{parameter.name}." if parameter.name else opened_scopes()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from nnc.errors import ArityError, AttributeValueError, ShapeError, UsageError
 from nnc.nn import (
     SGD,
     Adadelta,
+    Adafactor,
     Adagrad,
     Adam,
     Adamax,
@@ -30,6 +32,7 @@ from nnc.nn import (
     Sequential,
     Tanh,
 )
+from nnc.nn.data import BatchState
 from nnc.nn.optimization.schedules import Constant
 
 OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
@@ -46,6 +49,7 @@ OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
     (Lion(0.01), ("moment",)),
     (Adadelta(10.0), ("variance", "delta")),
     (Adamax(0.05), ("moment", "top")),
+    (Adafactor(0.5), ("row", "column")),
 )
 
 
@@ -137,6 +141,7 @@ EAGER = [
     nn.RMSProp(0.125, momentum=0.5),
     nn.Adagrad(0.125),
     nn.Lion(0.125),
+    nn.Adafactor(0.125),
     nn.Adam(nn.Cosine(0.25, 4)),
     nn.PerParameter(nn.Adam(0.125), (("*bias", nn.SGD(0.5)), ("1.weight", None))),
 ]
@@ -268,6 +273,29 @@ def test_muon_has_the_matrices_and_another_optimizer_the_rest() -> None:
     assert losses[-1] < 0.2 * losses[0]
     with pytest.raises(ShapeError, match="a matrix.*PerParameter"):
         Model(Dense(4), (6,), loss=MeanSquaredError(), optimizer=Muon()).train_on_batch(x, y)
+
+
+def test_adafactor_keeps_rows_and_columns_in_memory_and_files(tmp_path: Path) -> None:
+    x, y = np.ones((4, 30), np.float32), np.ones((4, 20), np.float32)
+
+    def model() -> Model:
+        return Model(Dense(20), (30,), loss=MeanSquaredError(), optimizer=Adafactor(nn.Cosine(0.1, 9)))
+
+    one, other = model(), model()
+    assert one.memory(4).optimizer_state == 4 * (30 + 20 + 20 + 1)
+    assert {name: tensor.shape for name, tensor in one.states.items()} == {
+        "weight.row": (30,),
+        "weight.column": (20,),
+        "bias.row": (20,),
+        "bias.column": (),
+    }
+    one.train_on_batch(x, y)
+    position = nn.Position(1, BatchState(0), 4)
+    nn.save_checkpoint(tmp_path / "one.safetensors", one, position)
+    nn.load_checkpoint(tmp_path / "one.safetensors", other)
+    assert one.train_on_batch(x, y) == other.train_on_batch(x, y)
+    for path, tensor in one.states.items():
+        np.testing.assert_array_equal(other.states[path].numpy(), tensor.numpy())
 
 
 def test_parameters_are_frozen_and_thawed_between_sums_of_gradients() -> None:

@@ -20,8 +20,9 @@ from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.schedules import Constant, RateSchedule
+from nnc.ops.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.elementwise.pointwise import cast
-from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
+from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
 from nnc.symbolic.minimization import steering_dtype
 
@@ -73,6 +74,11 @@ class Optimizer(ABC):
         """Names of the state tensors kept per parameter."""
         return ops.STATE_NAMES[self.command().op]
 
+    def state_specs(self, parameter: TensorSpec) -> dict[str, TensorSpec]:
+        """Specs of the state tensors kept for such a parameter, by name."""
+        specs = ops.state_specs(self.command().op, parameter)
+        return dict(zip(self.state_names(), specs, strict=True))
+
     # ---- eager and compiled functions
 
     def init(self, parameters: Tree) -> State:
@@ -80,7 +86,9 @@ class Optimizer(ABC):
         state: State = {}
         for path, parameter in _by_path(parameters).items():
             state.setdefault("step", _number(parameter, 0.0))
-            state.update((name, fill_like(parameter, 0.0)) for name in self._state_of(path))
+            optimizer = self.at(path)
+            specs = {} if optimizer is None else optimizer.state_specs(parameter.spec)
+            state.update((_joined(path, name), _zeros(parameter, spec)) for name, spec in specs.items())
         return state
 
     def update(
@@ -289,6 +297,30 @@ class Muon(Optimizer):
 
 @checked
 @dataclass(frozen=True, slots=True)
+class Adafactor(Optimizer):
+    """Adam's steps with a state of rows and columns alone: w[m, n] has m + n numbers beside it (Shazeer & Stern 2018).
+
+    The step is min(rate, 1 / √t) when `relative`, times max(ε₂, rms(w)) when `scaled`, against g / √v clipped to
+    rms = `clip`; v forgets by 1 - t^-decline. Numbers are those of PyTorch. The reference backend does it.
+    """
+
+    rate: Rate | RateSchedule = 0.01
+    decline: Positive = 0.8
+    epsilon1: Positive = 2.0**-23
+    epsilon2: Positive = 1e-3
+    clip: Positive = 1.0
+    decay: Rate = 0.0
+    relative: bool = True
+    scaled: bool = True
+
+    def command(self) -> AnyCommand:
+        """The adafactor command."""
+        limits = (self.decline, self.epsilon1, self.epsilon2, self.clip)
+        return Command(ADAFACTOR, AdafactorAttrs(*limits, self.decay, self.relative, self.scaled))
+
+
+@checked
+@dataclass(frozen=True, slots=True)
 class Lion(Optimizer):
     """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
 
@@ -365,6 +397,11 @@ def _by_path(tree: Tree) -> dict[str, ArrayOperand]:
 
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _zeros(parameter: ArrayOperand, spec: TensorSpec) -> ArrayOperand:
+    """A state tensor beside this parameter."""
+    return parameter.apply(Command(FILL, FillAttrs(0.0, spec)), ())[0]
 
 
 def _number(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:

@@ -93,9 +93,9 @@ class ModelTensors:
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
-            f"{path}.{name}": self.specs[path].spec
+            f"{path}.{name}": spec
             for path, one in optimizers_of(optimizer, self.specs).items()
-            for name in one.state_names()
+            for name, spec in one.state_specs(self.specs[path].spec).items()
         }
 
     def homes(self, kind: str, optimizer: Optimizer) -> dict[str, Tensor]:

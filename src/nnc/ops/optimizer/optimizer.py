@@ -14,6 +14,7 @@
     muon:     m' = μ m + (1 - μ) g;  o = orthogonal((1 - μ) g + μ m', or m' without nesterov)
               w' = w - rate · (√max(1, columns / rows) · o + decay · w), of matrices w[rows, columns]
     lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g
+    adafactor: `nnc.ops.adafactor`
 
 s = g + decay · w unless said. |·| is the 2-norm over the parameter. The rate and the step count t (1 at the first
 update) are scalar tensors, so a schedule changes no graph.
@@ -28,6 +29,7 @@ from typing import Any
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
+from nnc.ops.adafactor import ADAFACTOR, factored_specs
 from nnc.ops.batching import batched_before
 from nnc.ops.examples import MATRIX, SCALAR, Example
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
@@ -339,9 +341,9 @@ MUON = operator(
     doc="w' = w - rate · (√max(1, columns / rows) · orthogonal(momentum) + decay · w) (Jordan et al. 2024)",
 )
 
-OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION, ADADELTA, ADAMAX, MUON)
+OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION, ADADELTA, ADAMAX, MUON, ADAFACTOR)
 
-# The state tensors of the parameter's shape that each optimizer keeps, and the scalars that it reads after them.
+# The state tensors that each optimizer keeps (`state_specs`), and the scalars that it reads after them.
 # `Any`: optimizers of all attribute types.
 STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     GRADIENT_DESCENT: (),
@@ -355,7 +357,15 @@ STATE_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     ADADELTA: ("variance", "delta"),
     ADAMAX: ("moment", "top"),
     MUON: ("moment",),
+    ADAFACTOR: ("row", "column"),
 }
 SCALAR_NAMES: Mapping[Op[Any], tuple[str, ...]] = {
     op: op.inputs[2 + len(states) :] for op, states in STATE_NAMES.items() if isinstance(op.inputs, tuple)
 }
+
+
+def state_specs(op: Op[Any], parameter: TensorSpec) -> tuple[TensorSpec, ...]:
+    """Specs of the state tensors: the parameter's, unless an optimizer keeps less."""
+    if op is ADAFACTOR:
+        return factored_specs(parameter)
+    return (parameter,) * len(STATE_NAMES[op])

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.elementwise.pointwise import sign
+from nnc.ops.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.optimizer import (
     AdadeltaAttrs,
@@ -182,7 +183,41 @@ def muon(attrs: MuonAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[1], moment)
 
 
+def rms(x: Array) -> float:
+    """√(mean of x²), in f64."""
+    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64))))
+
+
+def second_moments(attrs: AdafactorAttrs, g: Array, row: Array, column: Array, kept: float) -> tuple[Array, ...]:
+    """v, and what is kept of it: its rows and columns, or all of it where there are no two axes."""
+    if g.ndim < 2:
+        whole = kept * row + (1 - kept) * np.square(g)
+        return whole, whole, column
+    rows = kept * row + (1 - kept) * np.mean(np.square(g), -1)
+    columns = kept * column + (1 - kept) * np.mean(np.square(g), -2)
+    share = rows / np.maximum(np.mean(rows, -1, keepdims=True), attrs.epsilon1)
+    return share[..., :, None] * columns[..., None, :], rows, columns
+
+
+def adafactor(attrs: AdafactorAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w · (1 - rate · decay) - α · u / max(1, rms(u) / clip), u = g / √v."""
+    g, w, row, column = (widen(array) for array in inputs[:4])
+    rate, step = scalar(inputs[4]), scalar(inputs[5])
+    if not w.size:
+        for output, same in zip(outputs, (w, row, column), strict=True):
+            write(output, same)
+        return
+    variance, rows, columns = second_moments(attrs, g, row, column, 1 - step**-attrs.decline)
+    move = g / np.sqrt(np.maximum(variance, attrs.epsilon1**2))
+    length = min(rate, step**-0.5) if attrs.relative else rate
+    length *= max(attrs.epsilon2, rms(w)) if attrs.scaled else 1.0
+    write(outputs[0], w * (1 - rate * attrs.decay) - length / max(1.0, rms(move) / attrs.clip) * move)
+    write(outputs[1], rows)
+    write(outputs[2], columns)
+
+
 ROWS: Rows = {
+    ADAFACTOR: adafactor,
     ops.GRADIENT_DESCENT: gradient_descent,
     ops.SGD: sgd,
     ops.ADAM: adam,
