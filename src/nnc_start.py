@@ -18,7 +18,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     command_line = import_module("nnc.cli.main")
     signal.signal(signal.SIGINT, handler)
-    code: int = command_line.main()
+    code: int = command_line.process()
     return code
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from nnc.cli.main import main
+from nnc.cli.main import process
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -258,6 +259,22 @@ class TestStopAndResume:
         assert err.splitlines()[-1].startswith("nnc: SIGINT: stopped after ")
         assert "Traceback" not in err
         finish_and_compare(shell, folder)
+
+    def test_a_second_signal_in_a_process_of_its_own(self, start, folder) -> None:
+        """Wherever it is by then: in a step, in a checkpoint, or at its end, after which it said -15."""
+        for pause in (0.0, 0.15):
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+            process = start("train", "digits", "--epochs", NEVER)
+            wait_for_epoch(process)
+            while not (folder / CHECKPOINT).exists():
+                time.sleep(0.001)
+            before = read_position(folder / CHECKPOINT).updates
+            process.send_signal(signal.SIGTERM)
+            time.sleep(pause)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+            assert (process.returncode, "Traceback" in err) == (143, False)
+            assert read_position(folder / CHECKPOINT).updates >= before
 
     def test_resume_takes_seed_and_batch_size_from_the_checkpoint(self, call, folder) -> None:
         options = ("train", "digits", "--seed", "5", "--batch-size", "100")

@@ -43,7 +43,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
         wheel.writestr(INFO + "RECORD", "")
     return "nnc-0-py3-none-any.whl"
 '''
-COMMAND_LINE = "import os, sys\n\n\ndef main():\n    print(sys.argv[1:], os.getcwd(), sys.stdin.read())\n"
+COMMAND_LINE = "import os, sys\n\n\ndef process():\n    print(sys.argv[1:], os.getcwd(), sys.stdin.read())\n"
 STAMP = "nnc-environment.stamp"
 
 

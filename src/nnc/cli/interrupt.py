@@ -43,3 +43,14 @@ class Interrupts:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         raise SystemExit(128 + number)
+
+
+def settled(code: int) -> int:
+    """`code`, of a process that has nothing left to do; where a signal gave it, later ones no longer change it.
+
+    Python takes some tenths of a second to end, and one that comes meanwhile would kill it.
+    """
+    if code in {128 + number for number in SIGNALS}:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+    return code

@@ -27,6 +27,7 @@ from nnc.cli.doctor import doctor
 from nnc.cli.finetune import finetune
 from nnc.cli.generate import generate
 from nnc.cli.inspect import inspect
+from nnc.cli.interrupt import settled
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
 from nnc.cli.plan import plan
@@ -128,5 +129,10 @@ def _abandon_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def process() -> int:
+    """`main` of a process that ends with it."""
+    return settled(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

@@ -139,20 +139,33 @@ def train(
         with shown(training) as show, ExitStack() as listening:
             found = None if profile is None else listening.enter_context(run_profile())
             training.run(show, interrupts.pending)
-    result = None if interrupts.pending() else training.evaluate()
+        if interrupts.signal is not None:
+            _tell(training, memory, profile, found, None, json=json)
+            complain(
+                f"{interrupts.signal.name}: stopped after {training.model.updates} updates. "
+                f"Fix: go on with --resume --checkpoint {place}"
+            )
+            return 128 + interrupts.signal
+    _tell(training, memory, profile, found, training.evaluate(), json=json)
+    return 0
+
+
+def _tell(
+    training: Training,
+    memory: ModelMemory,
+    profile: Path | None,
+    found: RunProfile | None,
+    result: Evaluation | None,
+    *,
+    json: bool,
+) -> None:
+    """What came of it; there is no result of a training that was interrupted."""
     if profile is not None and found is not None:
         _write_profile(profile, found, training, quiet=json)
     if json:
         write_json(_facts(training, memory, result))
     elif result is not None:
         _print_result(training, result)
-    if interrupts.signal is None:
-        return 0
-    complain(
-        f"{interrupts.signal.name}: stopped after {training.model.updates} updates. "
-        f"Fix: go on with --resume --checkpoint {place}"
-    )
-    return 128 + interrupts.signal
 
 
 def _write_profile(place: Path, found: RunProfile, training: Training, *, quiet: bool) -> None:
