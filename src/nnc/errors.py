@@ -20,6 +20,7 @@
     │   ├── NotDifferentiableError a gradient was asked through an operator that has none
     │   ├── PlanningError         a memory problem that is malformed or cannot be met
     │   │   └── MemoryLimitError  the smallest plan found is above the limit
+    │   │       └── OutOfMemoryError  the system has no more memory (also Python's MemoryError)
     │   ├── BackendError          an unknown or absent backend, or nobody claims a command
     │   ├── StreamError           a stream or signal misused: emitted twice, waited for by its own task
     │   ├── DeadlockError         a call that would wait, by way of other threads, for itself
@@ -141,6 +142,10 @@ class MemoryLimitError(PlanningError):
     """The smallest plan found is above the limit; `smallest` is the least limit that can be met, where it is known."""
 
     smallest: int = 0
+
+
+class OutOfMemoryError(MemoryLimitError, MemoryError):
+    """The system has not as much memory as is needed; the same call may be made again."""
 
 
 class BackendError(UsageError):

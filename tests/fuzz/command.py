@@ -10,6 +10,7 @@ import os
 import sys
 from functools import partial
 
+from tests.fuzz.allocations.campaign import run_campaign as run_allocation_campaign
 from tests.fuzz.campaign import run_campaign, run_sessions
 from tests.fuzz.files.campaign import run_campaign as run_file_campaign
 from tests.fuzz.graphs.campaign import CAMPAIGNS, Campaign, fault_of, run_graphs, smallest
@@ -20,7 +21,7 @@ from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaig
 from tests.fuzz.loops import run_campaign as run_loop_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
 
-OF_ALL = ("calls", "files", "interrupts", "interleavings", "loops", "threads", *CAMPAIGNS)
+OF_ALL = ("calls", "files", "allocations", "interrupts", "interleavings", "loops", "threads", *CAMPAIGNS)
 
 
 def main() -> int:
@@ -44,6 +45,8 @@ def main() -> int:
         return _calls(options)
     if options.campaign == "files":
         return _files(options)
+    if options.campaign == "allocations":
+        return _allocations(options)
     if options.campaign == "interleavings":
         return _interleavings(options)
     if options.campaign == "loops":
@@ -64,6 +67,12 @@ def _calls(options: argparse.Namespace) -> int:
 
 def _files(options: argparse.Namespace) -> int:
     report = run_file_campaign(options.first, options.count, options.workers)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _allocations(options: argparse.Namespace) -> int:
+    report = run_allocation_campaign(options.first, options.count, options.workers)
     print(report)
     return 1 if report.failures else 0
 

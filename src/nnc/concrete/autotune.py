@@ -28,9 +28,9 @@ from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import U8
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import ALIGNMENT, Storage
+from nnc.core.values.storage import ALIGNMENT, ALLOCATOR, Storage
 from nnc.core.values.tensor import Tensor
-from nnc.errors import MemoryLimitError, UsageError
+from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 
 # So many bytes at most pass through the caches between two runs.
 MOST_PASSING = 32 * 1024 * 1024
@@ -272,6 +272,9 @@ def _first_runs(claims: Mapping[str, Claim], site: Site, bench: _Bench) -> tuple
         try:
             seconds[name] = bench.seconds((claim.backend.program([call]),))
             calls[name] = call
+        except OutOfMemoryError:
+            # Says nothing of the claim, and a choice among the others would be kept.
+            raise
         except UsageError as error:
             failure = error
     if not calls:
@@ -285,7 +288,7 @@ class _Bench:
 
     def __init__(self, options: TuneOptions, passing: int) -> None:
         self.options = options
-        self._others = np.zeros(passing, np.uint8)
+        self._others, _ = ALLOCATOR.take(passing, zeroed=True)
 
     def seconds(self, programs: Sequence[Program], before: Program | None = None) -> float:
         """What one run of all takes, one after another; that of `before` is not counted."""

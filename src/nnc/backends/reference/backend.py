@@ -14,6 +14,7 @@ from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWork
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.errors import OutOfMemoryError
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.movement.copy import COPY
 from nnc.ops.movement.layout import CONVERT_LAYOUT
@@ -32,8 +33,15 @@ class NumpyKernel(WithoutWorkspace):
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; overflow, division by zero and nan follow IEEE 754 without a warning.
 
-        An absent output is computed into memory that is thrown away.
+        An absent output is computed into memory that is thrown away. OutOfMemoryError where temporaries do not fit.
         """
+        try:
+            self._compute(inputs, outputs)
+        except MemoryError:
+            need = "memory for NumPy's temporaries"
+            raise OutOfMemoryError(self.command.op.name, got="less memory than it takes", need=need) from None
+
+    def _compute(self, inputs: Tensors, outputs: Tensors) -> None:
         arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
         for place, layout in self.blocks.items():
             given = arrays[place]

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,41 @@ from nnc.arguments import explained
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.recorder import PROFILER, Allocated, now
 from nnc.core.values.watch import WatchedMemory
-from nnc.errors import MemoryLimitError
+from nnc.errors import MemoryLimitError, OutOfMemoryError
 
 ALIGNMENT = 64
 MAX_BYTES = 2**62
 
 Bytes = NDArray[np.uint8]
 Content = bytes
+
+
+def bytes_of_system(nbytes: int, zeroed: bool) -> Bytes:
+    """Fresh bytes, zeroed or not initialized; MemoryError where there are not so many."""
+    return np.zeros(nbytes, np.uint8) if zeroed else np.empty(nbytes, np.uint8)
+
+
+@dataclass(slots=True)
+class Allocator:
+    """All fresh memory of tensors, arenas, workspaces and native code is taken here.
+
+    `source` may be replaced by one that counts, or fails at a chosen call: `scripts/fuzz allocations`.
+    """
+
+    source: Callable[[int, bool], Bytes] = bytes_of_system
+
+    def take(self, nbytes: int, *, zeroed: bool = False) -> tuple[Bytes, int]:
+        """Bytes and their address, a multiple of 64. OutOfMemoryError when the system has not that much."""
+        try:
+            raw = self.source(nbytes + ALIGNMENT, zeroed)
+        except MemoryError:
+            raise OutOfMemoryError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
+        begin = int(raw.ctypes.data)
+        skip = -begin % ALIGNMENT
+        return raw[skip : skip + nbytes], begin + skip
+
+
+ALLOCATOR = Allocator()
 
 
 class Storage:
@@ -68,18 +97,13 @@ class Storage:
     @classmethod
     @explained
     def allocate(cls, nbytes: int, label: str = "") -> Storage:
-        """Fresh memory, not initialized. MemoryLimitError when the system has not that much."""
+        """Fresh memory, not initialized. OutOfMemoryError when the system has not that much."""
         if not 0 <= nbytes <= MAX_BYTES:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
-        try:
-            raw: Bytes = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
-        except MemoryError:
-            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="memory that this machine has") from None
+        data, address = ALLOCATOR.take(nbytes)
         if PROFILER.recorders:
             PROFILER.note(Allocated(label, nbytes, now()))
-        begin = int(raw.ctypes.data)
-        skip = -begin % ALIGNMENT
-        return cls.owned(raw[skip : skip + nbytes], begin + skip, nbytes, label)
+        return cls.owned(data, address, nbytes, label)
 
     @classmethod
     def holding(cls, content: Content, label: str = "") -> Storage:

@@ -9,7 +9,7 @@ from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import BF16, F32, DType
 from nnc.core.values.tensor import Tensor
-from nnc.errors import MemoryLimitError, ShapeError
+from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError
 from nnc.nn.steps.open_sizes import OpenSizes, StepKey
 from nnc.nn.steps.padding import EXACT
 from nnc.nn.steps.steps import ModelStep, PlannedStep, StepBuilder
@@ -58,6 +58,8 @@ class ModelPrograms:
         if key not in self._beyond_limit and self.kept.get(key) is None and self._builder().memory_limit is not None:
             try:
                 self.plan(key)
+            except OutOfMemoryError:
+                raise
             except MemoryLimitError:
                 self._beyond_limit.add(key)
         return key not in self._beyond_limit
@@ -109,6 +111,8 @@ class ModelPrograms:
         builder = self._builder()
         try:
             return builder.build(kind, batch, self._precision, length)
+        except OutOfMemoryError:
+            raise
         except MemoryLimitError as error:
             if self._allowed is None:
                 self._advise(error, kind, batch, length)

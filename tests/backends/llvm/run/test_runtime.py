@@ -22,6 +22,7 @@ from nnc.backends.llvm.run.interpreter import (
     MAX_WORKERS,
     MOST_PROCESSORS,
     PROCESSORS,
+    SCRATCH,
     WALK,
     WORDS,
     emit_interpreter,
@@ -38,6 +39,8 @@ from nnc.backends.llvm.run.runtime import (
 from nnc.codegen.frame.kernel import Phase, phase
 from nnc.codegen.ir.builder import F32, Module, Type
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.storage import ALLOCATOR, Bytes
+from nnc.errors import OutOfMemoryError
 
 ITEMS = 100
 
@@ -212,6 +215,22 @@ def test_a_late_worker_finds_words_while_the_next_run_is_said() -> None:
     with pytest.raises(struct.error):
         block.prepare(table=2**70, count=1, workers=2, scratch=0)
     assert block.slots[WORDS] == words != 0
+
+
+def test_a_run_that_got_no_scratch_memory_is_said_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run later found itself said already, and its kernels wrote to the scratch memory that was not there."""
+
+    def refuse(nbytes: int, zeroed: bool) -> Bytes:
+        raise MemoryError
+
+    block = ControlBlock(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(ALLOCATOR, "source", refuse)
+        with pytest.raises(OutOfMemoryError, match="got 8192 bytes"):
+            block.prepare(table=8, count=1, workers=2, scratch=4096)
+    block.prepare(table=8, count=1, workers=2, scratch=4096)
+    assert block.slots[SCRATCH] != 0
+    assert block.slots[COUNT] == 1
 
 
 def test_a_late_worker_reads_the_count_before_the_words_that_are_for_it() -> None:

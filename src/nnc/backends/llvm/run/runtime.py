@@ -26,13 +26,14 @@ from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
-from nnc.codegen.frame.kernel import ALIGNMENT, NativeKernel, aligned
+from nnc.codegen.frame.kernel import NativeKernel, aligned
 from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.forking import in_children
 from nnc.core.precautions.shield import Shield
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.settings import usable_processors
 from nnc.core.values.recorder import WorkerTime
+from nnc.core.values.storage import ALLOCATOR
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
@@ -150,11 +151,8 @@ class ZeroedMemory:
 
     @classmethod
     def allocate(cls, size: int) -> ZeroedMemory:
-        """Fresh memory of `size` bytes."""
-        raw: NDArray[np.uint8] = np.zeros(size + ALIGNMENT, dtype=np.uint8)
-        skip = -raw.ctypes.data % ALIGNMENT
-        data = raw[skip : skip + size]
-        return cls(data, int(data.ctypes.data))
+        """Fresh memory of `size` bytes. OutOfMemoryError when the system has not that much."""
+        return cls(*ALLOCATOR.take(size, zeroed=True))
 
     @property
     def nbytes(self) -> int:
@@ -236,7 +234,8 @@ class ControlBlock:
         # A loop says itself where the tables of its halves are, so table 0 is never what was said before.
         if prepared == self._prepared and table:
             return
-        self._prepared = prepared
+        # Until the end: where memory runs out halfway, the next run must not think that all of this was said.
+        self._prepared = ()
         stride = aligned(scratch)
         if stride * workers > self._scratch.nbytes:
             self._scratch = ZeroedMemory.allocate(stride * workers)
@@ -248,6 +247,7 @@ class ControlBlock:
         # In one call: one by one takes as long as a small kernel.
         words = (table, count, workers, 0, self._scratch.address, stride // 8)
         _RUN_SLOTS.pack_into(self._memory.data.data, 8 * interpreter.STEPS, *words)
+        self._prepared = prepared
 
 
 class WorkerPool(Uncopied):

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Generic, TypeVar
 
 from nnc.core.settings import SETTINGS
-from nnc.errors import MemoryLimitError, UsageError
+from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 from nnc.symbolic.compiler.order.choose import several_orders
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
@@ -163,6 +163,8 @@ def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> 
         copy = option.written()
         try:
             compiled = plans.compile_copy(copy, limit)
+        except OutOfMemoryError:
+            raise
         except MemoryLimitError:
             continue
         return compiled, copy, option.budget(limit)
