@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 import nnc
 from nnc import nn
+from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import ArgumentError, FormatError
 from nnc.nn.data import Batches, Examples
+from nnc.nn.files.checkpoint import sealed
 
 X = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 Y = np.zeros(8, np.int32)
@@ -86,3 +89,32 @@ def test_a_checkpoint_is_opened_with_another_optimizer_when_asked(
     assert all(one.numpy().any() for one in other.states.values()) == (since == 0)
     with pytest.raises(FormatError, match="another model"):
         nn.load_checkpoint(tmp_path / "c", model(nn.Dense(3)), another_optimizer=True)
+
+
+def test_a_damaged_checkpoint_of_another_optimizer_leaves_the_state_of_this_one(tmp_path: Path) -> None:
+    """It was set to zero before the checksum was looked at."""
+    net, other, batches = (
+        model(optimizer=nn.SGD(0.1)),
+        model(optimizer=nn.Adam(0.1)),
+        Batches(Examples("some", X, Y), 3),
+    )
+    nn.save_checkpoint(tmp_path / "c", net, nn.position_of(net, batches))
+    other.fit(batches)
+    before = {name: one.numpy().tobytes() for name, one in {**other.tensors(), **other.states}.items()}
+    data = (tmp_path / "c").read_bytes()
+    (tmp_path / "c").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(FormatError, match="its checksum is another"):
+        nn.load_checkpoint(tmp_path / "c", other, another_optimizer=True)
+    assert {name: one.numpy().tobytes() for name, one in {**other.tensors(), **other.states}.items()} == before
+
+
+def test_a_checkpoint_of_another_optimizer_without_a_weight_is_refused(tmp_path: Path) -> None:
+    net, batches = model(optimizer=nn.SGD(0.1)), Batches(Examples("some", X, Y), 3)
+    nn.save_checkpoint(tmp_path / "c", net, nn.position_of(net, batches))
+    file = load_tensors(tmp_path / "c")
+    tensors = dict(file.tensors)
+    del tensors["model.head.weight"]
+    facts = {name: fact for name, fact in json.loads(file.metadata["nnc"]).items() if name != "sha256"}
+    save_tensors(tmp_path / "d", tensors, {"nnc": sealed(facts, tensors)})
+    with pytest.raises(FormatError, match=r"no tensor model\.head\.weight"):
+        nn.load_checkpoint(tmp_path / "d", model(optimizer=nn.Adam(0.1)), another_optimizer=True)

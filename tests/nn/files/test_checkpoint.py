@@ -124,6 +124,10 @@ WRONG = {
     "infinite updates": lambda tensors, facts: place(facts).update(updates=float("inf")),
     "batches as a list": lambda tensors, facts: place(facts).update(batches=[1, 2, 3]),
     "batches without seed": lambda tensors, facts: place(facts).update(batches={"epoch": 0, "position": 0}),
+    "a scale as text": lambda tensors, facts: place(facts).update(scaling={"scale": "8", "passes": 0}),
+    "an infinite scale": lambda tensors, facts: place(facts).update(scaling={"scale": float("inf"), "passes": 0}),
+    "a scale of other fields": lambda tensors, facts: place(facts).update(scaling={"more": 1}),
+    "negative passes of a scale": lambda tensors, facts: place(facts).update(scaling={"scale": 8.0, "passes": -1}),
     "position as a list": lambda tensors, facts: facts.update(position=[]),
     "a tensor less": lambda tensors, facts: tensors.pop("model.classes.bias"),
     "a tensor more": lambda tensors, facts: tensors.update(more=Tensor.zeros(spec((1,)))),
@@ -148,6 +152,18 @@ def test_a_checkpoint_of_another_model_is_refused(saved: Path, other: nn.Model) 
     with pytest.raises(FormatError, match="a checkpoint of"):
         nn.load_checkpoint(saved, other)
     assert state(other) == before
+
+
+def test_a_scale_in_a_file_is_that_of_a_model_with_one(saved: Path) -> None:
+    rewritten(saved, lambda tensors, facts: place(facts).update(scaling={"scale": 8.0, "passes": 3}))
+    scaling = nn.read_position(saved).scaling
+    assert scaling is not None
+    assert (scaling.scale, scaling.passes) == (8.0, 3)
+
+
+def test_notes_that_are_no_object_are_none(saved: Path) -> None:
+    rewritten(saved, lambda tensors, facts: facts.update(notes=[1]))
+    assert nn.read_notes(saved) == {}
 
 
 def test_a_truncated_file_is_refused_at_every_length(saved: Path) -> None:

@@ -110,9 +110,9 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
     """
     file = load_tensors(path, mapped=True)
     position = _position(path, file.metadata, model, another_optimizer)
-    wanted = _tensors(model)
+    wanted, forgotten = _tensors(model), list[Tensor]()
     if another_optimizer:
-        position, wanted = _of_another(model, position, wanted, file)
+        position, wanted, forgotten = _of_another(model, position, wanted, file)
     elif wanted.keys() != file.tensors.keys():
         raise _foreign(path, f"tensors {_some(wanted.keys() ^ file.tensors.keys())} in only one of file and model")
     for name, tensor in wanted.items():
@@ -126,6 +126,8 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
         with Shield():
             for name, tensor in wanted.items():
                 tensor.copy_from(file.tensors[name].numpy())
+            for tensor in forgotten:
+                tensor.numpy()[...] = 0
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
             model.sizes = position.sizes
             if model.loss_scale is not None:
@@ -138,15 +140,13 @@ def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool =
 
 def _of_another(
     model: Model, position: Position, wanted: dict[str, Tensor], file: TensorFile
-) -> tuple[Position, dict[str, Tensor]]:
-    """Position and tensors to set, where the file's state may be another."""
+) -> tuple[Position, dict[str, Tensor], list[Tensor]]:
+    """Position, tensors to set and tensors to set to zero, where the file's state may be another."""
     state = {name for name in wanted if name.startswith("optimizer.")}
     if state == {name for name in file.tensors if name.startswith("optimizer.")}:
-        return position, wanted
-    for tensor in model.states.values():
-        tensor.numpy()[...] = 0
+        return position, wanted, []
     weights = {name: tensor for name, tensor in wanted.items() if name not in state}
-    return replace(position, since=position.updates), weights
+    return replace(position, since=position.updates), weights, list(model.states.values())
 
 
 def _check_whole(path: Path | str, file: TensorFile) -> None:
