@@ -14,7 +14,7 @@ from tests.fuzz.limits import processor_limit
 from tests.onnx.models import model, node
 
 import onnx
-from nnc.errors import UsageError
+from nnc.errors import FormatError, UsageError
 from nnc.onnx import load
 from onnx import helper
 
@@ -29,7 +29,7 @@ def run(made: onnx.ModelProto | bytes | Path) -> None:
     loaded.run({name: np.ones([1], np.float32) for name in loaded.inputs})
 
 
-def external(location: str, **entries: int) -> onnx.ModelProto:
+def external(location: str, **entries: int | str) -> onnx.ModelProto:
     made = model([node("Add", "x w", "y")], {"x": [1]}, ["y"], {"w": ONE})
     tensor = made.graph.initializer[0]
     tensor.ClearField("raw_data")
@@ -203,6 +203,53 @@ def at_most(nbytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def typed(number: int) -> onnx.ModelProto:
+    """A tensor of another file with an element type of this number."""
+    made = external("weights")
+    made.graph.initializer[0].data_type = number
+    return made
+
+
+ELSEWHERE: dict[str, tuple[onnx.ModelProto, str]] = {
+    "an element type that there is not": (typed(99), "element type 99"),
+    "texts": (typed(onnx.TensorProto.STRING), "element type 8"),
+    "an offset that is no number": (external("weights", offset="many"), "no number"),
+    "a length of other elements": (external("weights", length=8), "8 bytes for"),
+    "a file that is too short": (external("weights", offset=64), "weights of 8 bytes"),
+    "a file that is not there": (external("nowhere"), "No such file"),
+    "a folder": (external("folder"), "location 'folder'"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_data_of_another_file_is_refused(name: str, tmp_path: Path) -> None:
+    made, told = ELSEWHERE[name]
+    (tmp_path / "weights").write_bytes(bytes(8))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(FormatError, match=told):
+        run(tmp_path / "model.onnx")
+
+
+def test_data_of_another_file_needs_a_folder() -> None:
+    with pytest.raises(FormatError, match="external data of a model without a folder"):
+        run(external("weights"))
+
+
+def test_data_of_no_elements_is_not_mapped(tmp_path: Path) -> None:
+    made = external("weights")
+    made.graph.initializer[0].dims[0] = 0
+    (tmp_path / "weights").write_bytes(b"")
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    found = load(tmp_path / "model.onnx")
+    assert found.file.array(found.file.graph.initializer[0]).shape == (0,)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="No such file"):
+        load(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("depth", [5, 30])

@@ -240,6 +240,8 @@ def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | N
     """Bytes of another file of the folder, read into memory of their own."""
     subject = f"tensor {tensor.name}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    if tensor.data_type not in onnx.TensorProto.DataType.values() or kind_name(tensor.data_type) in ("?", "object"):
+        raise FormatError(subject, got=f"element type {tensor.data_type}", need="one whose elements are all of a size")
     twin = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     try:
         offset, count = int(entries.get("offset", "0")), int(np.prod(shape, dtype=object))
