@@ -79,6 +79,7 @@ def damaged() -> list[str]:
         (net, ("version",), 1),
         (net, ("format",), "other"),
         (net, ("tensors", 0, "spec", "dtype"), "f33"),
+        (net, ("tensors", 0, "spec", "dtype"), 32),
         (net, ("tensors", 0, "spec", "shape"), [-1]),
         (net, ("tensors", 0, "alias"), [99, 0, [1]]),
         (net, ("tensors", 0, "fill"), "much"),

@@ -70,3 +70,5 @@ def test_ulp_distance_counts_representable_numbers() -> None:
     assert distance[:3].tolist() == [1, 0, 0]
     assert distance[3] == np.iinfo(np.int64).max
     assert distance[4] == 2 * 0x3F800000
+    with pytest.raises(ShapeError, match=r"ulp_distance: got float32\[5\], float64\[5\]; need equal shapes and types"):
+        ulp_distance(one, other.astype(np.float64))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from nnc.core.precautions.reading import MappedFile, fill, opened
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import MAX_BYTES, Storage
+from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 
@@ -168,8 +167,6 @@ def _entry(place: Path, name: str, entry: object, available: int) -> tuple[Tenso
     except UsageError as error:
         raise _malformed(place, f"the shape of {name!r}: {error}") from None
     begin, end = offsets
-    if math.prod(max(size, 1) for size in shape) > MAX_BYTES:
-        raise _malformed(place, f"the shape {shape} of {name!r}")
     if end - begin != spec.nbytes or end > available:
         raise _malformed(place, f"bytes {begin}..{end} for {name!r} ({spec}) in {available} bytes of data")
     return spec, begin, end
