@@ -11,10 +11,12 @@ from tests.symbolic.evaluation import Array, inputs_of, random_arrays, values_of
 from nnc.concrete import CountBelow
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
-from nnc.errors import IndexRangeError, ShapeError, SymbolError
+from nnc.errors import AttributeValueError, IndexRangeError, ShapeError, SymbolError
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import less, maximum, tanh
 from nnc.symbolic import Loop, Symbol, SymbolicGraph, compile, faults, verify, while_loop
+from nnc.symbolic.control import CaseAttrs, WhileAttrs
+from nnc.symbolic.ir import Body
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import parse
 
@@ -242,6 +244,35 @@ def test_misuse_names_the_line_and_leaves_the_graph_as_it_was(step: Step, error:
         build(graph, step, x0)
     assert not len(graph.execs)
     assert not faults(graph)
+
+
+def test_results_are_asked_for_symbols_of_the_body_as_it_was_written() -> None:
+    graph = SymbolicGraph()
+    x0 = graph.input(spec((2,)), "x0")
+    loop = while_loop(graph, CountBelow(3))
+    end = iterate(loop, lambda x: tanh(x) * 1.0 + tanh(x), x0)
+    with pytest.raises(SymbolError, match="need a symbol of the body"):
+        loop.result(x0)
+    simplify(graph, [end])
+    with pytest.raises(SymbolError, match="of a body that a pass has changed"):
+        loop.rows(loop.count)
+
+
+@pytest.mark.parametrize("carried", [0, 2])
+def test_a_loop_carries_as_many_values_as_its_body_results(carried: int) -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2,)), "x")
+    body = Body(graph, (x.key,), (tanh(x).key,))
+    with pytest.raises(AttributeValueError, match=f"got {carried} carried values, a body with 1 results"):
+        WhileAttrs(body, carried, x.key, CountBelow(1))
+
+
+@pytest.mark.parametrize(("branches", "chosen"), [(0, 1), (1, 0)])
+def test_a_branch_is_chosen_among_some_by_some_input(branches: int, chosen: int) -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((2,)), "x")
+    with pytest.raises(AttributeValueError, match="no branch, or no input to choose by"):
+        CaseAttrs((Body(graph, (x.key,), (x.key,)),) * branches, chosen=chosen)
 
 
 def test_a_loop_needs_a_test_and_has_results_only_after_it() -> None:

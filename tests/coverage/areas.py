@@ -1,0 +1,51 @@
+"""The core whose every branch counts: files, the tests that mirror them, and the share of branches that must run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CORE, ALL = 95.0, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Sources below `src/nnc`, tests below `tests`, and percent of branches."""
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    goal: float = CORE
+
+
+AREAS: Mapping[str, Area] = {
+    "planning": Area(("planning/*",), ("planning",)),
+    "plans of programs": Area(
+        ("symbolic/compiler/place/*", "symbolic/compiler/order/*", "symbolic/compiler/check/*"),
+        ("symbolic/compiler", "symbolic/test_while.py", "symbolic/test_loop_cases.py", "symbolic/test_case_of.py"),
+    ),
+    "gradients": Area(
+        ("symbolic/gradient.py", "symbolic/forward.py", "symbolic/control/*", "symbolic/accumulate.py",
+         "dynamic/differentiation.py", "concrete/tape.py"),
+        ("symbolic/test_gradient.py", "symbolic/test_forward.py", "symbolic/test_control_gradient.py",
+         "symbolic/test_while.py", "symbolic/test_case_of.py", "symbolic/test_loop_cases.py",
+         "symbolic/test_bad_input.py", "dynamic/test_differentiation.py", "dynamic/test_graph.py",
+         "dynamic/test_control_flow.py", "symbolic/test_loop_patterns.py",
+         "concrete/test_tape.py", "concrete/test_multiview.py", "concrete/test_case_of.py", "concrete/test_while.py",
+         "concrete/test_autotune.py"),
+    ),
+    "checks of files": Area(
+        ("core/serialize.py", "core/exchange.py", "onnx/file.py", "symbolic/serialize.py", "planning/read.py",
+         "nn/checkpoint.py", "nn/files.py"),
+        ("core/test_serialize.py", "core/test_exchange.py", "onnx/test_file.py", "symbolic/test_serialize.py",
+         "planning/test_read.py", "nn/test_checkpoint.py", "nn/test_files.py", "nn/test_partial_load.py",
+         "nn/test_pretrained.py", "fuzz/files"),
+        ALL,
+    ),
+    "weights of others": Area(
+        ("nn/load_report.py", "nn/torch_names.py", "nn/pretrained.py", "nn/model_spec.py", "onnx/importer.py",
+         "onnx/weights.py"),
+        ("nn/test_torch_names.py", "nn/test_pretrained.py", "nn/test_model_spec.py", "nn/test_partial_load.py",
+         "onnx/test_file.py", "onnx/test_runner.py", "onnx/test_weights.py", "onnx/test_stages.py",
+         "onnx/test_rows.py", "nn/test_files.py"),
+    ),
+}  # fmt: skip
