@@ -297,6 +297,11 @@ def _overflows(value: object) -> bool:
     return False
 
 
+def _has_elements(value: object) -> bool:
+    """Whether it can be gone through: an array of no axes has the method for it, and cannot."""
+    return hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0
+
+
 def _is_truth(value: object) -> bool:
     # NumPy's own truth values come out of its comparisons.
     return isinstance(value, bool) or (type(value).__module__ == "numpy" and type(value).__name__ == "bool")
@@ -401,7 +406,7 @@ def _of_elements(origin: type, inside: tuple[Any, ...]) -> Rule:
             return element is PLAIN[str] and isinstance(value, str)
         if isinstance(value, list | tuple):
             return all(map(element.test, value))
-        return hasattr(value, "__iter__") and (not sized or hasattr(value, "__len__"))
+        return _has_elements(value) and (not sized or hasattr(value, "__len__"))
 
     return Rule(test, f"several of {element.need}")
 
@@ -411,6 +416,8 @@ def _of_class(kind: type) -> Rule:
     if getattr(kind, "_is_protocol", False):
         members = _members(kind)
         return Rule(lambda value: all(hasattr(value, member) for member in members), f"{name} ({', '.join(members)})")
+    if kind is collections.abc.Iterable:
+        return Rule(lambda value: isinstance(value, kind) and _has_elements(value), name, kind)
     return Rule(lambda value: isinstance(value, kind), name, kind)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from tests.fuzz.world import EQUATIONS, World
 
 import nnc
+from nnc import array_api as arrays
 from nnc import concrete, dynamic, nn, onnx, ops, planning, symbolic
 from nnc.cli.main import main
 from nnc.core.precautions import replacement
@@ -72,6 +73,12 @@ LEAVES: Mapping[str, Draw] = {
     "SupportsDLPack": World.array,
     "DTypeLike": World.word,
     "AnyCommand": lambda world: any_command(world),
+    "Array": World.variable,
+    "np.random.Generator": lambda world: world.numbers,
+    "np": lambda world: world.numbers,
+    "random": lambda world: world.numbers,
+    "Generator": lambda world: world.numbers,
+    "Scope": lambda world: world.scope,
     "SymbolicGraph": lambda world: world.graph,
     "Symbol": World.symbol,
     "Variable": World.variable,
@@ -147,7 +154,8 @@ MAPPINGS = ("Mapping", "dict")
 
 MODULES: tuple[ModuleType, ...] = (
     ops, symbolic, passes, concrete, nn, data, planning, spec, tensor, dtype, device, command, serialize, exchange,
-    nnc, dynamic, onnx, text, graph_files, files, stream, replacement, metrics,
+    nnc, dynamic, onnx, text, graph_files, files, stream, replacement, metrics, initializers, arrays, arrays.linalg,
+    arrays.fft,
 )  # fmt: skip
 RECEIVERS: Mapping[str, Draw] = {
     "SymbolicGraph": lambda world: world.graph,
@@ -160,6 +168,8 @@ RECEIVERS: Mapping[str, Draw] = {
     "Window": World.window,
     "Problem": World.problem,
     "Model": lambda world: world.model,
+    "Layer": World.layer,
+    "FrozenGeneration": lambda world: world.frozen,
     "Batches": lambda world: world.batches,
     "DataSet": lambda world: world.data_set,
     "Graph": lambda world: world.typed,

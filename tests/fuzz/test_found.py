@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 
 import nnc
+from nnc import array_api as xp
 from nnc import nn, ops, planning, symbolic
-from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning
+from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning, multiview_synchronize
 from nnc.concrete.multiview import Carry, Taped
 from nnc.core.precautions.replacement import older, write_atomically
 from nnc.core.running.stream import Stream
 from nnc.core.values.command import Command
+from nnc.core.values.dtype import I32
 from nnc.core.values.exchange import map_file
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import Layout, TensorSpec, spec
@@ -22,8 +25,13 @@ from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DTypeError, NncError
+from nnc.graph import UndirectedGraph
 from nnc.graph.codec import encode_call
 from nnc.graph.serialize import load_document, save_document
+from nnc.nn.layers import initializers
+from nnc.nn.layers.layer import Scope
+from nnc.nn.zoo import GPT
+from nnc.onnx import OnnxLayer
 from nnc.ops.rules import GRADIENT, NoAttrs
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
@@ -35,6 +43,9 @@ DYNAMIC = DynamicGraph(backend="reference")
 V = DYNAMIC.variable(np.ones((3, 4), np.float32))
 ADD = Command(ops.elementwise.pointwise.ADD, NoAttrs())
 COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
+VECTOR = xp.asarray([1.0, 2.0])
+RANDOM = ops.random.NormalAttrs
+FROZEN = nn.Model(GPT(11, 8, 8, 1, 2), (8,), input_dtype=I32, backend="reference").freeze_generation()
 TENSOR = Tensor.zeros(spec((2, 3)))
 CALLS: dict[str, Callable[[], object]] = {
     "a list inside a shape": lambda: V.reshape(-1, [1, 1]),
@@ -112,6 +123,46 @@ CALLS: dict[str, Callable[[], object]] = {
     "another program's tensors in a text": lambda: COMPILED.rebind("text"),
     "what is given as a number": lambda: GRAPH.needed_for([0], 1.5),
     "an example's function that is a number": lambda: nnc.vmap(3),
+    "a rate that no float holds": lambda: nn.Adam(10**400),
+    "a rate of five thousand digits": lambda: nn.SGD(10**5000),
+    "a mean that no float holds": lambda: RANDOM(nnc.spec((3,)), mean=10**400),
+    "products of vectors over two axes": lambda: xp.tensordot(VECTOR, VECTOR),
+    "products over less than no axes": lambda: xp.tensordot(V, V, axes=-1),
+    "indices of fewer axes": lambda: xp.take_along_axis(V, xp.asarray([0, 1])),
+    "indices of other sizes": lambda: xp.take_along_axis(V, xp.asarray([[0], [1]])),
+    "places that are a number": lambda: xp.take_along_axis(V, 3),
+    "where a scalar is not zero": lambda: xp.nonzero(xp.asarray(1.0)),
+    "fewer than no rows": lambda: xp.eye(-1),
+    "repeats below zero": lambda: xp.repeat(V, -1),
+    "tiles beyond all memory": lambda: xp.tile(V, (2**40,)),
+    "zeros beyond all memory": lambda: xp.zeros((2**40, 2**10)),
+    "numbers up to infinity": lambda: xp.arange(math.inf),
+    "numbers without a step": lambda: xp.arange(np.float32(0.5), step=0.0),
+    "a number beside narrower ones": lambda: xp.add(V, 10**400),
+    "infinity as an integer": lambda: xp.full((2,), math.inf, dtype=xp.int16),
+    "frequencies of nothing": lambda: xp.fft.fftfreq(0),
+    "transforms along no axes": lambda: xp.fft.rfftn(V, axes=()),
+    "sizes for other axes": lambda: xp.fft.fftn(xp.asarray([1j]), s=(1, 1), axes=(0,)),
+    "shifts without axes": lambda: xp.roll(V, (1, 2)),
+    "a multiview that is a truth": lambda: multiview_synchronize(True),
+    "the values of a text": lambda: initializers.zeros(None, "text"),
+    "draws into a text": lambda: initializers.he_uniform(np.random.default_rng(0), "text"),
+    "draws from a text": lambda: initializers.orthogonal("text", np.ones((2, 2))),
+    "draws into one axis": lambda: initializers.glorot_uniform(np.random.default_rng(0), np.ones(2)),
+    "an orthogonal number": lambda: initializers.orthogonal(np.random.default_rng(0), np.ones(())),
+    "a layer in a text": lambda: nn.Dense(2).build("text", V),
+    "a layer on a text": lambda: nn.Dense(2).build(Scope(lambda row: V), "text"),
+    "layers on a text": lambda: nn.ReLU().build_many(Scope(lambda row: V), "text"),
+    "a model of a file that is a text": lambda: OnnxLayer("text"),
+    "a frozen text": lambda: nn.FrozenGeneration("text", (), None, {}),
+    "the step of a frozen text": lambda: FROZEN.generation_step("text", 1, 1, {}),
+    "a command's inputs in a text of no axes": lambda: ops.reduce_sum(X, np.array("text")),
+    "items of no axes": lambda: nn.data.DataFrame.from_items(np.array("text")),
+    "items of a number": lambda: nn.data.DataFrame.from_items(int),
+    "a device that is an array": lambda: V.to_device(np.ones(2)),
+    "a page beside a number": lambda: COMPILED.page("page", before=3),
+    "what is read of a number": lambda: COMPILED.read(1.5, [X]),
+    "a node by a strange integer": lambda: UndirectedGraph(int).remove_node(np.int64(2)),
 }
 
 
@@ -142,3 +193,22 @@ def test_narrow_floats_are_compared_with_the_ends_of_wide_integers() -> None:
 
 def test_no_positions_have_as_many_angles_as_anybody_asks_for() -> None:
     assert ops.rotary_angles(DYNAMIC.variable(np.zeros(0)), 2**40).shape == (0, 2**40)
+
+
+def test_diagonals_beyond_the_corners_keep_all_or_nothing() -> None:
+    for triangle, kept in ((ops.tril, 1.0), (ops.triu, 0.0)):
+        np.testing.assert_array_equal(triangle(V, 10**400), np.full((3, 4), kept))
+    assert xp.linalg.trace(V, offset=2**63) == 0.0
+
+
+def test_nodes_are_removed_by_the_integers_of_numpy() -> None:
+    graph = UndirectedGraph[str, str, int](int)
+    keys = [graph.add_node("a"), graph.add_node("b")]
+    graph.remove_node(np.int64(keys[0]))
+    assert [*graph.nodes()] == [keys[1]]
+    assert V.sum(keepdims=np.True_).shape == (1, 1)
+
+
+def test_numbers_beyond_a_narrow_type_are_infinite_beside_it() -> None:
+    assert xp.add(V, 1e308).numpy().max() == math.inf
+    assert xp.hypot(1e308, V).numpy().min() == math.inf

@@ -22,7 +22,7 @@ from nnc.concrete import ConcreteGraph
 from nnc.core.running.stream import Stream
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.device import Device
-from nnc.core.values.dtype import DTYPES, DType
+from nnc.core.values.dtype import DTYPES, I32, DType
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import AnyLayout, Blocked, Layout, Shape, TensorSpec, spec
 from nnc.core.values.tensor import Tensor
@@ -30,6 +30,8 @@ from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import NncError
 from nnc.graph import Arena, Column, Graph, KeyWidth, OpAttr, Registry, UndirectedGraph
 from nnc.nn.data import Batches, DataSet
+from nnc.nn.layers.layer import Scope
+from nnc.nn.zoo import GPT
 from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import ADD, EXP, MULTIPLY, RELU
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
@@ -39,6 +41,10 @@ from nnc.ops.rules import NoAttrs
 from nnc.planning import Block, Interference, Plan, Problem, solve
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile
 
+ODD: tuple[object, ...] = (
+    None, "text", "10", 1.5, 3, True, False, (), [], {}, b"bytes", object(), np.float32(1.0), np.int64(2), np.True_,
+    math.nan, math.inf, 10**400, -(10**400), 2j, np.ones(2), np.array("text"), int, nn.ReLU, lambda *values: None,
+)  # fmt: skip
 SHAPES: tuple[Shape, ...] = (
     (),
     (1,),
@@ -53,9 +59,11 @@ SHAPES: tuple[Shape, ...] = (
     (1, 4, 4, 2),
     (2, 5, 6, 3),
 )
-INTEGERS = (0, 1, 2, 3, 4, 5, 7, 8, 9, -1, -2, -5, 64, 255, 2**31, 2**40, 2**62, 2**63, 2**64, -(2**31), -(2**63))
+INTEGERS = (0, 1, 2, 3, 4, 5, 7, 9, -1, -2, -5, 64, 255, 2**31, 2**40, 2**62, 2**63, 2**64, -(2**31), -(2**63), 10**400)
 SMALL = (0, 1, 2, 3, 4, 5, -1, -2)
 FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.0, 1e-30, 1e30, 1e308, -1e308, math.nan, math.inf, -math.inf, 2.0**63)
+# What is a number too.
+NUMBERS = (*FLOATS, *FLOATS, 3, 10**400, np.float32(0.5), np.float64(np.nan), np.int64(2))
 WORDS = ("", "x", "f32", "f64", "i32", "same", "valid", "constant", "edge", "reflect", "nearest", "bilinear", "mean")
 EQUATIONS = ("ij,jk->ik", "ii->i", "ij->", "bij,bjk->bik", "ij,ij", "->", "a,b->ab", "ij,kl->ijk", "i1->i", "...i->i")
 COMMANDS: tuple[AnyCommand, ...] = (
@@ -98,9 +106,9 @@ class World:
         """Mostly small, sometimes negative or beyond every width."""
         return self.random.choice(SMALL if self.chance(0.8) else INTEGERS)
 
-    def real(self) -> float:
-        """Any float, not-a-number and infinities too."""
-        return self.random.choice(FLOATS)
+    def real(self) -> Any:
+        """Any number: not-a-number, infinities, NumPy's, and integers beyond every float too."""
+        return self.random.choice(NUMBERS)
 
     def word(self) -> str:
         """A name, an option or nonsense."""
@@ -124,7 +132,7 @@ class World:
         """Two integers."""
         return self.integer(), self.integer()
 
-    def reals(self) -> tuple[float, ...]:
+    def reals(self) -> tuple[Any, ...]:
         """A few floats."""
         return tuple(self.real() for _ in range(self.random.randint(0, 4)))
 
@@ -158,7 +166,7 @@ class World:
         """Numbers of some shape and type; special values sometimes."""
         values = self.numbers.normal(size=self.random.choice(SHAPES))
         if self.chance(0.1):
-            values = np.full_like(values, self.real())
+            values = np.full_like(values, self.random.choice(FLOATS))
         with np.errstate(all="ignore"):
             return np.asarray(np.nan_to_num(values) if self.chance(0.3) else values).astype(self._plain_type())
 
@@ -390,6 +398,19 @@ class World:
         return self.random.choice(LAYERS)()
 
     @cached_property
+    def scope(self) -> Scope[Any]:
+        """Where layers are built: parameters are variables or symbols, as operands of this world are."""
+        if self.eager:
+            return Scope(lambda row: self.dynamic.constant(np.ones(row.spec.shape, row.spec.dtype.numpy)))
+        return Scope(lambda row: self.graph.input(row.spec, row.path))
+
+    @cached_property
+    def frozen(self) -> nn.FrozenGeneration:
+        """The generation of a small language model."""
+        language = nn.Model(GPT(11, 8, 8, 1, 2), (8,), input_dtype=I32, backend="reference")
+        return language.freeze_generation()
+
+    @cached_property
     def model(self) -> nn.Model:
         """A small network."""
         return nn.Model(nn.Sequential(nn.Dense(4), nn.Tanh(), nn.Dense(2)), (3,), backend="reference")
@@ -430,4 +451,4 @@ class World:
 
     def odd(self) -> object:
         """A value that hardly any parameter's annotation names."""
-        return self.random.choice((None, "text", 1.5, 3, True, (), [], {}, b"bytes", object(), np.float32(1.0)))
+        return self.random.choice(ODD)

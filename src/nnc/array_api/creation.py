@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc import ops
-from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet
+from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import C64, C128, F32, F64, DType, dtype_of
@@ -42,7 +42,8 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:
     check_device(device)
     chosen = checked_array("like", x).dtype if dtype is None else dtype_of(dtype)
-    return lifted(x, np.full(x.shape, value, chosen.numpy))
+    with numpy_work("full_like"):
+        return lifted(x, np.full(x.shape, value, chosen.numpy))
 
 
 def _number_dtype(value: Number) -> DType:
@@ -137,7 +138,8 @@ def arange(
     """start, start + step, … below stop; from 0 where one number is given."""
     first, end = (0, start) if stop is None else (start, stop)
     whole = all(isinstance(one, int) for one in (first, end, step))
-    return _made(np.arange(first, end, step), dtype or OF_NUMBERS[int if whole else float], device)
+    with numpy_work("arange"):
+        return _made(np.arange(first, end, step), dtype or OF_NUMBERS[int if whole else float], device)
 
 
 def empty(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
@@ -160,12 +162,14 @@ def eye(
     device: Device | None = None,
 ) -> Array:
     """Ones on the k-th diagonal, else zeros."""
-    return _made(np.eye(n_rows, n_cols, k), dtype or F32, device)
+    with numpy_work("eye"):
+        return _made(np.eye(n_rows, n_cols, k), dtype or F32, device)
 
 
 def full(shape: Shape, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of one number."""
-    return _made(np.full(_sizes(shape), fill_value), dtype or _number_dtype(fill_value), device)
+    with numpy_work("full"):
+        return _made(np.full(_sizes(shape), fill_value), dtype or _number_dtype(fill_value), device)
 
 
 def full_like(x: Array, /, fill_value: Number, *, dtype: DType | None = None, device: Device | None = None) -> Array:
@@ -187,7 +191,8 @@ def linspace(
     default = C64 if any(isinstance(one, complex) for one in (start, stop)) else F32
     chosen = dtype or default
     exact = C128 if chosen.kind == "complex" else F64
-    return _made(np.linspace(start, stop, num, endpoint=endpoint, dtype=exact.numpy), chosen, device)
+    with numpy_work("linspace"):
+        return _made(np.linspace(start, stop, num, endpoint=endpoint, dtype=exact.numpy), chosen, device)
 
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
@@ -210,7 +215,8 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 
 def ones(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of ones."""
-    return _made(np.ones(_sizes(shape)), dtype or F32, device)
+    with numpy_work("ones"):
+        return _made(np.ones(_sizes(shape)), dtype or F32, device)
 
 
 def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
@@ -231,14 +237,16 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 def _triangle(x: Array, k: int, *, lower: bool) -> Array:
     if checked_array("tri", x).ndim < 2:
         raise ShapeError("tril" if lower else "triu", got=str(x.spec), need="two axes or more")
-    kept = np.tri(x.shape[-2], x.shape[-1], k if lower else k - 1, dtype=np.bool_)
+    with numpy_work("tril" if lower else "triu"):
+        kept = np.tri(x.shape[-2], x.shape[-1], k if lower else k - 1, dtype=np.bool_)
     zero = lifted(x, np.zeros((), x.dtype.numpy))
     return ops.where(lifted(x, kept if lower else ~kept), x, zero)
 
 
 def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """An array of zeros."""
-    return _made(np.zeros(_sizes(shape)), dtype or F32, device)
+    with numpy_work("zeros"):
+        return _made(np.zeros(_sizes(shape)), dtype or F32, device)
 
 
 def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:

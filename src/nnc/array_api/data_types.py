@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 
@@ -10,7 +12,7 @@ import numpy as np
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from nnc.core.values.spec import broadcast_shapes
 from nnc.dynamic.array import ArrayOperand, wider
-from nnc.errors import DTypeError
+from nnc.errors import ArgumentError, DTypeError
 from nnc.ops.elementwise.pointwise import cast, real_dtype
 
 SIGNED = {"int8": I8, "int16": I16, "int32": I32, "int64": I64}
@@ -130,6 +132,17 @@ def _beside(dtype: DType, number: object) -> DType:
     return dtype
 
 
+@contextmanager
+def numpy_work(subject: str) -> Iterator[None]:
+    """What NumPy refuses to make as an ArgumentError; numbers that a narrow float does not hold are infinite in it."""
+    try:
+        with np.errstate(over="ignore", invalid="raise", divide="raise"):
+            yield
+    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        need = "sizes of 0 or more that fit in memory, and numbers that the element type holds"
+        raise ArgumentError(subject, got=str(error).rstrip("."), need=need) from None
+
+
 def meet(subject: str, *values: ArrayOperand | Number) -> tuple[ArrayOperand, ...]:
     """Arrays and numbers as arrays of one element type; at least one is an array."""
     home = next((one for one in values if isinstance(one, ArrayOperand)), None)
@@ -137,10 +150,9 @@ def meet(subject: str, *values: ArrayOperand | Number) -> tuple[ArrayOperand, ..
         got = ", ".join(type(one).__name__ for one in values)
         raise DTypeError(subject, got=got, need="arrays of this namespace", fix="asarray() them")
     dtype = result_type(*values)
-    return tuple(
-        cast(one, dtype) if isinstance(one, ArrayOperand) else lifted(home, np.asarray(one, dtype.numpy))
-        for one in values
-    )
+    with numpy_work(subject):
+        arrays = [one if isinstance(one, ArrayOperand) else np.asarray(one, dtype.numpy) for one in values]
+    return tuple(cast(one, dtype) if isinstance(one, ArrayOperand) else lifted(home, one) for one in arrays)
 
 
 def lifted(home: ArrayOperand, value: object) -> ArrayOperand:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nnc import ops
+from nnc.arguments import shown
 from nnc.array_api.creation import check_device
+from nnc.array_api.data_types import numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.eager import tensor
-from nnc.errors import DTypeError
+from nnc.errors import ArityError, AttributeValueError, DTypeError
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import CONTINUOUS, FLOATS
 
@@ -59,16 +62,23 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
     return ops.irfft(checked_array("irfft", x, CONTINUOUS), n, axis, norm)
 
 
+def _some_sizes(name: str, x: Array, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:
+    sizes, places = _sizes(x, s, axes)
+    if not places:
+        raise AttributeValueError(name, got=f"no axes of {x.spec}", need="at least one: the last has the half")
+    return sizes, places
+
+
 def rfftn(x: Array, /, *, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Array:
     """`rfft` along the last of several axes, `fft` along the others."""
-    sizes, places = _sizes(checked_array("rfftn", x, FLOATS), s, axes)
+    sizes, places = _some_sizes("rfftn", checked_array("rfftn", x, FLOATS), s, axes)
     half = ops.rfft(x, sizes[-1], places[-1], norm)
     return _along(fft, half, sizes[:-1], places[:-1], norm)
 
 
 def irfftn(x: Array, /, *, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Array:
     """What `rfftn` makes into x."""
-    sizes, places = _sizes(checked_array("irfftn", x, CONTINUOUS), s, axes)
+    sizes, places = _some_sizes("irfftn", checked_array("irfftn", x, CONTINUOUS), s, axes)
     whole = _along(ops.ifft, x, sizes[:-1], places[:-1], norm)
     return ops.irfft(whole, None if s is None else sizes[-1], places[-1], norm)
 
@@ -85,12 +95,23 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None) -> Array:
     """The frequencies of `fft`."""
-    return _frequencies(np.fft.fftfreq(n, d), dtype, device)
+    _check_frequencies("fftfreq", n, d)
+    with numpy_work("fftfreq"):
+        return _frequencies(np.fft.fftfreq(n, d), dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None) -> Array:
     """The frequencies of `rfft`."""
-    return _frequencies(np.fft.rfftfreq(n, d), dtype, device)
+    _check_frequencies("rfftfreq", n, d)
+    with numpy_work("rfftfreq"):
+        return _frequencies(np.fft.rfftfreq(n, d), dtype, device)
+
+
+def _check_frequencies(name: str, n: int, d: float) -> None:
+    if n < 1 or not 0.0 < abs(d) < math.inf:
+        raise AttributeValueError(
+            name, got=f"n={shown(n)}, d={shown(d)}", need="a count ≥ 1 and a spacing that is not 0"
+        )
 
 
 def _frequencies(values: np.ndarray, dtype: DType | None, device: Device | None) -> Array:
@@ -122,6 +143,8 @@ def _sizes(x: Array, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], li
     """Sizes and axes of a transform along several: the last ones where sizes alone are given."""
     places = list(range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)) if axes is None else list(axes)
     places = [place_of("fft", place, x.ndim) for place in places]
+    if s is not None and len(s) != len(places):
+        raise ArityError("fft", got=f"{len(s)} sizes for axes {places}", need="a size for each axis")
     return list(s) if s is not None else [x.shape[place] for place in places], places
 
 

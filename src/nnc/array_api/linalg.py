@@ -82,6 +82,9 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     """Sums of products over axes: the last of x1 and the first of x2, or those that are named."""
     a, b = meet("tensordot", checked_array("tensordot", x1, ARITHMETIC), checked_array("tensordot", x2, ARITHMETIC))
     if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            need = f"axes of 0 to {min(a.ndim, b.ndim)}, the number of axes that both have"
+            raise ShapeError("tensordot", got=f"{a.spec}, {b.spec} over {axes} axes", need=need)
         left, right = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         left, right = (
@@ -135,6 +138,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     if checked_array("diagonal", x).ndim < 2:
         raise ShapeError("diagonal", got=str(x.spec), need="two axes or more")
     rows, columns = x.shape[-2:]
+    offset = max(-rows, min(offset, columns))
     first, left = max(-offset, 0), max(offset, 0)
     places = np.arange(max(min(rows - first, columns - left), 0))
     flat = x.reshape((*x.shape[:-2], rows * columns))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnc import ops
-from nnc.array_api.data_types import check_broadcast, lifted, meet
+from nnc.array_api.data_types import check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
 from nnc.dynamic.array import ArrayOperand
@@ -85,8 +85,9 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     """Each element so many times; of x made flat where axis is None. How often is no traced value."""
     along = x.reshape(-1) if axis is None else checked_array("repeat", x)
     place = 0 if axis is None else place_of("repeat", axis, x.ndim)
-    counts = np.asarray(repeats if isinstance(repeats, int) else repeats.numpy(), np.int64)
-    rows = np.repeat(np.arange(along.shape[place]), counts)
+    with numpy_work("repeat"):
+        counts = np.asarray(repeats if isinstance(repeats, int) else repeats.numpy(), np.int64)
+        rows = np.repeat(np.arange(along.shape[place]), counts)
     return ops.index_select(along, lifted(x, rows), place)
 
 
@@ -114,8 +115,10 @@ def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
 
 
 def _single(shift: Axes) -> int:
-    (one,) = _several(shift)
-    return one
+    shifts = _several(shift)
+    if len(shifts) != 1:
+        raise AttributeValueError("roll", got=f"shifts {shifts} and no axis", need="one shift, or as many axes")
+    return shifts[0]
 
 
 def squeeze(x: Array, /, axis: Axes) -> Array:
@@ -137,7 +140,8 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     counts = (*(1,) * (rank - len(repetitions)), *repetitions)
     found = x.reshape((*(1,) * (rank - x.ndim), *x.shape))
     for axis, count in enumerate(counts):
-        rows = np.tile(np.arange(found.shape[axis]), count)
+        with numpy_work("tile"):
+            rows = np.tile(np.arange(found.shape[axis]), count)
         found = found if count == 1 else ops.index_select(found, lifted(x, rows), axis)
     return found
 

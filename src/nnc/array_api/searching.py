@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nnc import ops
-from nnc.array_api.data_types import Number, lifted, meet, result_type
+from nnc.array_api.data_types import Number, lifted, meet, numpy_work, result_type
 from nnc.array_api.elementwise import ANYTHING, checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import I64
 from nnc.dynamic.array import ArrayOperand
-from nnc.errors import AttributeValueError
+from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.rules import NUMBERS
 
 Array = ArrayOperand
@@ -77,10 +77,9 @@ def isin(x1: Array | Number, x2: Array | Number, /, *, invert: bool = False) -> 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
     """Where the elements that are not 0 are, an array per axis. Values are looked at, so x is no traced value."""
-    places = np.nonzero(checked_array("nonzero", x).numpy())
-    if not x.ndim:
+    if not checked_array("nonzero", x).ndim:
         raise AttributeValueError("nonzero", got=str(x.spec), need="an axis or more")
-    return tuple(lifted(x, place) for place in places)
+    return tuple(lifted(x, place) for place in np.nonzero(x.numpy()))
 
 
 def searchsorted(x1: Array, x2: Array | Number, /, *, side: str = "left", sorter: Array | None = None) -> Array:
@@ -101,7 +100,8 @@ def where(condition: Array, x1: Array | Number, x2: Array | Number, /) -> Array:
 def _numbers(home: Array, *values: Array | Number) -> list[Array]:
     """Numbers beside no array, in the default types."""
     dtype = result_type(home, *values)
-    return [lifted(home, np.asarray(one, dtype.numpy)) for one in values]
+    with numpy_work("where"):
+        return [lifted(home, np.asarray(one, dtype.numpy)) for one in values]
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -124,7 +124,12 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """The elements at these places along the axis, for each place along the others."""
     place = place_of("take_along_axis", axis, checked_array("take_along_axis", x).ndim)
-    rest = np.broadcast_shapes(*((*one.shape[:place], 1, *one.shape[place + 1 :]) for one in (x, indices)))
+    checked_array("take_along_axis", indices)
+    rests = [(*one.shape[:place], 1, *one.shape[place + 1 :]) for one in (x, indices)]
+    if x.ndim != indices.ndim or any(p != q and 1 not in (p, q) for p, q in zip(*rests, strict=True)):
+        need = f"indices of {x.ndim} axes, of the sizes of x or 1 but along axis {place}"
+        raise ShapeError("take_along_axis", got=f"{x.spec}, {indices.spec}", need=need)
+    rest = np.broadcast_shapes(*rests)
     one, other = (
         ops.broadcast_to(each, (*rest[:place], each.shape[place], *rest[place + 1 :])) for each in (x, indices)
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnc import ops
-from nnc.array_api.data_types import lifted
+from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import concat, place_of
 from nnc.core.values.dtype import BOOL, I64, U64, DType
@@ -97,7 +97,9 @@ def _divided(x: Array, axis: Axes, correction: float, keepdims: bool) -> Array:
     total = ops.reduce_sum(x, axis, keepdims=keepdims)
     axes = normalize_axes("mean", axis, x.ndim)
     count = math.prod(x.shape[place] for place in axes) - correction
-    return ops.divide(total, lifted(x, np.asarray(count if count > 0 else 0, x.dtype.numpy)))
+    with numpy_work("mean"):
+        divisor = np.asarray(count if count > 0 else 0, x.dtype.numpy)
+    return ops.divide(total, lifted(x, divisor))
 
 
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:

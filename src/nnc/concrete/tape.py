@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, assert_never
 
+from nnc.arguments import checked
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.precautions.uncopied import Uncopied
@@ -248,6 +249,7 @@ def sample(place: Place) -> Tensor:
                 assert_never(place)
 
 
+@checked
 def multiview_synchronize(source: Multiview | Phi | Carry, access: TapeAccess | None = None) -> Tensor:
     """Bring a multiview and all its references up to its loop's present turn."""
     index = source.counter.index() if isinstance(source, Multiview) else ()

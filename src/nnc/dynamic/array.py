@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import explained
+from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import Device
@@ -298,8 +298,10 @@ class ArrayOperand(LiftingOperand):
     @located
     def to_device(self, device: object, /, *, stream: object = None) -> Self:
         """The same values on that device, which must be the one they are on."""
-        if device != self.device or stream is not None:
-            raise UsageError("to_device", got=f"{device}, stream {stream}", need=f"{self.device}, without a stream")
+        if not isinstance(device, Device) or device != self.device or stream is not None:
+            raise UsageError(
+                "to_device", got=f"{shown(device)}, stream {shown(stream)}", need=f"{self.device}, without a stream"
+            )
         return self.twin()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:

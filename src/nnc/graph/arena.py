@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum, IntEnum
+from numbers import Integral
 from typing import Final, Generic, Protocol, TypeVar
 
 from nnc.arguments import explained, frequent
@@ -75,7 +76,12 @@ class ListStorage(Generic[D]):
         return (index for index, data in enumerate(self._slots) if data is not _EMPTY)
 
     def __contains__(self, index: object) -> bool:
-        return isinstance(index, int) and 0 <= index < len(self._slots) and self._slots[index] is not _EMPTY
+        if not isinstance(index, int):
+            # NumPy's integers are indices of lists too.
+            if not isinstance(index, Integral):
+                return False
+            index = int(index)
+        return 0 <= index < len(self._slots) and self._slots[index] is not _EMPTY
 
     def __getitem__(self, index: int) -> D:
         if index >= 0:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc import ops
+from nnc.arguments import Finite, Size, checked
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import Initializer, he_uniform, zeros
@@ -28,6 +29,7 @@ from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.passes import Pass, simplify
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxLayer(Layer):
     """The part of a file from its one input to the tensor `output` (the file's first output if empty).
@@ -40,8 +42,8 @@ class OnnxLayer(Layer):
     file: OnnxFile
     output: str = ""
     trainable: tuple[str, ...] = field(default=("*",))
-    rank: int = 0
-    alpha: float = 16.0
+    rank: Size = 0
+    alpha: Finite = 16.0
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`, a symbol."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nnc import nn
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.data import Batches, Examples
 
 X = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
@@ -241,3 +242,45 @@ def test_each_callback_is_told_of_the_end_whatever_another_one_raises() -> None:
     with pytest.raises(ValueError, match="end"):
         net.fit(X, Y, callbacks=[Loud(), Loud(), Refusing()])
     assert (told, net.updates) == (["begin", "begin", "end", "end"], 0)
+
+
+LOGS: dict[str, Callable[[Path], nn.Callback]] = {
+    "CSVLog": nn.CSVLog,
+    "JSONLog": nn.JSONLog,
+    "TensorBoardLog": nn.TensorBoardLog,
+    "LastCheckpoint": nn.LastCheckpoint,
+    "BestCheckpoints": lambda folder: nn.BestCheckpoints(folder, "loss"),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_disk_that_gets_full_is_an_error_of_ours_and_leaves_no_half_records(name: str, tmp_path: Path) -> None:
+    """No file may grow by more than 9 bytes over what the first epoch wrote: to writers the same as a full disk."""
+    resource, place = pytest.importorskip("resource"), tmp_path / "log"
+
+    def sizes() -> dict[Path, int]:
+        return {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+
+    callback, net = LOGS[name](place), model()
+    net.fit(X, Y, epochs=1, callbacks=[callback] if name.endswith("Log") else [])
+    before, limits = sizes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max(before.values(), default=0) + 9, limits[1]))
+    try:
+        with pytest.raises(UsageError, match="file too large"):
+            net.fit(X, Y, epochs=99, callbacks=[callback])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {path: sizes()[path] for path in before} == before
+    assert net.updates > 1
+
+
+def test_progress_that_nobody_can_read_is_an_error_of_ours() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full")
+    for callback in (nn.PrintedProgress, lambda file: nn.ProgressBar(file, always=True)):
+        with full.open("w") as file:
+            with pytest.raises(FormatError, match="/dev/full: got no space left on device"):
+                model().fit(X, Y, callbacks=[callback(file)])
+            with contextlib.suppress(OSError):
+                file.close()

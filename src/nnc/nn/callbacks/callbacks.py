@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +25,8 @@ from nnc.nn.optimization.metrics import METRICS
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.training.training import Callback, Progress, Run
 
+# Bytes of the first line of a log: a file may be no log, and without an end.
+LONGEST_HEAD = 1 << 20
 # Figures that are better when they are larger; of `score` nobody knows, so it is taken to be so where it is accuracy.
 RISING = frozenset({"score", *(name for name, metric in METRICS.items() if metric.rises)})
 
@@ -61,6 +66,44 @@ def check_writable(path: Path) -> None:
         path.open("ab").close()
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def append(path: Path, record: bytes) -> None:
+    """Write the record at the end of the file; FormatError where that fails, as on a full disk.
+
+    What was written of a record that found no room is taken away again: the next one would go on in its middle.
+    """
+    try:
+        # Without a buffer, which would write what is left of the record when the file is closed.
+        with path.open("ab", buffering=0) as file:
+            end, left = file.seek(0, os.SEEK_END), memoryview(record)
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(end)
+                raise
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _head_of(path: Path) -> list[str]:
+    """The columns in the first line of a log; none of an empty one."""
+    try:
+        with path.open("rb") as file:
+            return next(csv.reader([file.readline(LONGEST_HEAD).decode("utf-8", "replace")]), [])
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def write_line(file: TextIO, text: str) -> None:
+    """Write at once; FormatError where that fails, as into a full disk or to nobody."""
+    try:
+        file.write(text)
+        file.flush()
+    except OSError as error:
+        raise _unwritable(Path(str(getattr(file, "name", "a file"))), error) from None
 
 
 def _unwritable(path: Path, error: OSError) -> FormatError:
@@ -124,7 +167,8 @@ class BestCheckpoints(Callback):
         while len(self.kept) > self._keep:
             gone = self.kept.pop()[1]
             if gone not in (one for _, one in self.kept):
-                gone.unlink(missing_ok=True)
+                with suppress(OSError):
+                    gone.unlink()
 
 
 @checked
@@ -167,16 +211,15 @@ class CSVLog(Callback):
         check_writable(self._path)
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
-        with self._path.open("a+", newline="", encoding="utf-8") as file:
-            file.seek(0)
-            head = next(csv.reader(file), None)
-            if head is not None and head != list(row):
-                fix = "log to another file"
-                raise FormatError(str(self._path), got=f"columns {', '.join(head)}", need=", ".join(row), fix=fix)
-            writer = csv.DictWriter(file, list(row))
-            if head is None:
-                writer.writeheader()
-            writer.writerow(row)
+        head, lines = _head_of(self._path), StringIO(newline="")
+        if head and head != list(row):
+            fix = "log to another file"
+            raise FormatError(str(self._path), got=f"columns {', '.join(head)}", need=", ".join(row), fix=fix)
+        writer = csv.DictWriter(lines, list(row))
+        if not head:
+            writer.writeheader()
+        writer.writerow(row)
+        append(self._path, lines.getvalue().encode())
 
 
 @checked
@@ -199,8 +242,7 @@ class JSONLog(Callback):
     def _write(self, row: Mapping[str, float]) -> None:
         # Numbers that are none are no JSON.
         finite = {name: value if math.isfinite(value) else None for name, value in row.items()}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(finite) + "\n")
+        append(self._path, json.dumps(finite).encode() + b"\n")
 
 
 class StopOnNaN(Callback):
@@ -244,4 +286,4 @@ class PrintedProgress(Callback):
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
         figures = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name != "epoch")
-        print(f"epoch {row['epoch']:g}/{run.last}  {figures}", file=self._file or sys.stderr, flush=True)
+        write_line(self._file or sys.stderr, f"epoch {row['epoch']:g}/{run.last}  {figures}\n")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nnc.arguments import checked
-from nnc.nn.callbacks.callbacks import check_writable
+from nnc.nn.callbacks.callbacks import append, check_writable
 from nnc.nn.training.training import Callback, Progress, Run
 
 CASTAGNOLI = 0x82F63B78
@@ -98,8 +98,7 @@ class TensorBoardLog(Callback):
     def on_train_begin(self, run: Run) -> None:
         self._path = self._folder / f"events.out.tfevents.{time.time_ns()}"
         check_writable(self._path)
-        with self._path.open("ab") as file:
-            file.write(record(event(time.time(), 0, None)))
+        append(self._path, record(event(time.time(), 0, None)))
 
     def on_batch_end(self, run: Run, progress: Progress) -> None:
         if self._updates:
@@ -110,5 +109,4 @@ class TensorBoardLog(Callback):
         self._write(round(row["epoch"]), {name: value for name, value in row.items() if name != "epoch"})
 
     def _write(self, step: int, figures: Mapping[str, float]) -> None:
-        with self._path.open("ab") as file:
-            file.write(record(event(time.time(), step, figures)))
+        append(self._path, record(event(time.time(), step, figures)))

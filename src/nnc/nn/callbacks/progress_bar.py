@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
+from nnc.nn.callbacks.callbacks import write_line
 from nnc.nn.training.training import Callback, Progress, Run
 
 BAR = 20
@@ -45,8 +46,7 @@ class ProgressBar(Callback):
             return
         figures = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name != "epoch")
         self._line(f"epoch {row['epoch']:g}/{run.last}  {figures}")
-        self._out.write("\n")
-        self._out.flush()
+        write_line(self._out, "\n")
 
     def on_train_end(self, run: Run) -> None:
         if self._out.isatty():
@@ -59,11 +59,10 @@ class ProgressBar(Callback):
     def _line(self, text: str, coloured: int = 0) -> None:
         """Write over the line; the first characters in colour."""
         if not self._out.isatty():
-            self._out.write(text)
+            write_line(self._out, text)
             return
         text = text[: shutil.get_terminal_size().columns - 1]
         if coloured and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             text = f"{GREEN}{text[:coloured]}{PLAIN}{text[coloured:]}"
         # To the start of the line, and what was there before behind the text away.
-        self._out.write(f"\r{text}\x1b[K")
-        self._out.flush()
+        write_line(self._out, f"\r{text}\x1b[K")

@@ -96,11 +96,13 @@ class DataFrame:
         """
         source: Any = items
         indexed = hasattr(source, "__len__") and hasattr(source, "__getitem__")
-        if isinstance(source, Mapping) or not (indexed or callable(source) or hasattr(source, "__iter__")):
+        given = indexed or callable(source) or hasattr(source, "__iter__")
+        # An array without axes has the methods of a sequence, and no elements.
+        if not given or isinstance(source, Mapping) or getattr(source, "ndim", 1) == 0:
             need, fix = "items, or a function that gives some", "DataFrame(columns) takes columns by name"
             raise ArgumentError("from_items", got=shown(items), need=need, fix=fix)
         begin = source if callable(source) else partial(_begun, source)
-        first = (source[0] if len(source) else None) if indexed else next(iter(begin()), None)
+        first = (source[0] if len(source) else None) if indexed else next(_rows_of(begin()), None)
         if first is None:
             raise DataError("from_items", got="no rows", need="at least one row in an epoch")
         columns = _names_of(first, names)
@@ -384,6 +386,13 @@ def _column_of(name: str, values: object) -> NDArray[Any] | list[Any]:
     if isinstance(column, np.ndarray) and not column.ndim:
         raise ArgumentError("data frame", got=f"{name} of a single value", need="one entry per row")
     return column
+
+
+def _rows_of(items: object) -> Iterator[Any]:
+    """What a function of items gave, if it can be gone through."""
+    if not isinstance(items, Iterable):
+        raise ArgumentError("from_items", got=f"a function that gives {shown(items)}", need="one that gives items")
+    return iter(items)
 
 
 def _begun(items: Iterable[Any]) -> Iterator[Any]:

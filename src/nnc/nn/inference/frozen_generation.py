@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from nnc.arguments import Count, checked
+from nnc.arguments import Count, checked, explained
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
@@ -25,6 +25,8 @@ FOLDING = (Pass.BATCH_NORM, Pass.FROZEN_BATCH_NORM)
 USUAL_PROMPT = 256
 
 
+@explained
+@checked
 class FrozenGeneration:
     """What `generate` and `stream` need of a model, with the weights that it had when this was made.
 

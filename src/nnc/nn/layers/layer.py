@@ -201,6 +201,7 @@ class Layer(ABC):
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """The outputs of several inputs: of one input, unless the layer is a `MultiLayer`."""
+        _check_built(f"{type(self).__name__}.build_many", scope, inputs, several=True)
         if len(inputs) != 1:
             raise ArityError(type(self).__name__, got=f"{len(inputs)} inputs", need="one input")
         return (self.build(scope, inputs[0]),)
@@ -233,6 +234,7 @@ def _with_origin(initialize: Callable[..., None]) -> Callable[..., None]:
 def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scope[T], V], V]:
     @wraps(build)
     def built(self: Layer, scope: Scope[T], x: V) -> V:
+        _check_built(f"{type(self).__name__}.{build.__name__}", scope, x, several=build.__name__ == "build_many")
         kind = type(self).__name__ if self.stands_by_class else ""
         place = ".".join(part for part in (scope.path, kind) if part)
         try:
@@ -245,6 +247,18 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
             raise
 
     return built
+
+
+def _check_built(subject: str, scope: object, x: object, *, several: bool) -> None:
+    """ArgumentError unless a layer is built in a scope, on an operand or on `several` of them."""
+    fix = "Model(layer, shape).predict(array), or model.apply(x, weights)"
+    if not isinstance(scope, Scope):
+        raise ArgumentError(subject, got=f"scope={shown(scope)}", need="a Scope", fix=fix)
+    given = x if isinstance(x, tuple | list) else (x,)
+    for one in given if several else (x,):
+        if not isinstance(one, Operand) or (several and given is not x):
+            need = "symbols or variables" if several else "a symbol or a variable"
+            raise ArgumentError(subject, got=f"x={shown(one)}", need=need, fix=fix)
 
 
 def _standing_for(layer: Layer) -> AbstractContextManager[None]:

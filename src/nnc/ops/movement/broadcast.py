@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
@@ -66,7 +68,12 @@ def reduced(op: Op[ReduceAttrs], x: T, axes: int | Iterable[int] | None, keepdim
     """`op` of x over `axes` (all when None)."""
     if type(keepdims) is bool and (axes is None or type(axes) is int):
         return apply_command(_reduction(op, axes, x.spec.rank, keepdims), x)
-    return apply(op, ReduceAttrs(normalize_axes(op.name, axes, x.spec.rank), keepdims), x)
+    return apply(op, ReduceAttrs(normalize_axes(op.name, axes, x.spec.rank), _plain(keepdims)), x)
+
+
+def _plain(truth: bool | np.bool_) -> bool:
+    """NumPy's truth values, which come out of its comparisons, as Python's."""
+    return bool(truth) if isinstance(truth, np.bool_) else truth
 
 
 @lru_cache(maxsize=256)

@@ -32,6 +32,7 @@ from nnc.ops.batching import BatchedCall
 from nnc.ops.elementwise.pointwise import affine, where
 from nnc.ops.examples import COUNT, MATRIX, Example
 from nnc.ops.movement.fill import fill_like, scalar_like
+from nnc.ops.number import as_float
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NotDifferentiable, Specs, check_kinds, operator
@@ -53,7 +54,7 @@ class UniformAttrs:
 
     def __post_init__(self) -> None:
         _check_seed("random_uniform", self.seed)
-        if not (math.isfinite(self.high - self.low) and self.low < self.high):
+        if not (-math.inf < as_float(self.low) < as_float(self.high) < math.inf):
             raise AttributeValueError("random_uniform", got="bounds without room", need="low < high, both finite")
 
 
@@ -68,7 +69,7 @@ class NormalAttrs:
 
     def __post_init__(self) -> None:
         _check_seed("random_normal", self.seed)
-        if not (math.isfinite(self.mean) and 0.0 <= self.deviation < math.inf):
+        if not (math.isfinite(as_float(self.mean)) and 0.0 <= as_float(self.deviation) < math.inf):
             raise AttributeValueError("random_normal", got="a mean or deviation", need="finite, deviation ≥ 0")
 
 

@@ -153,7 +153,9 @@ def _triangle(name: str, x: T, diagonal: int, *, lower: bool) -> T:
     if isinstance(diagonal, bool) or not isinstance(diagonal, int):
         raise AttributeValueError(name, got=f"a diagonal of type {type(diagonal).__name__}", need="an integer")
     rows, columns = x.shape[-2:]
-    row = reshape(arange_like(x, rows, float(diagonal), dtype=I64), (rows, 1))
+    # Beyond the corners there are no diagonals: all of x, or nothing.
+    first = float(max(-rows, min(diagonal, columns)))
+    row = reshape(arange_like(x, rows, first, dtype=I64), (rows, 1))
     column = arange_like(x, columns, dtype=I64)
     kept = greater_equal(row, column) if lower else greater_equal(column, row)
     return where(kept, x, scalar_like(x, 0.0))

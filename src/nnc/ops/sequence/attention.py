@@ -31,6 +31,7 @@ from nnc.ops.examples import HEADS, MATRIX, Example
 from nnc.ops.movement.broadcast import broadcast_to, reduce_sum, reshape, sum_to
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.movement.movement import transpose
+from nnc.ops.number import as_float
 from nnc.ops.operand import Operand, T
 from nnc.ops.precision import LOW, Precision, Runs
 from nnc.ops.products.products import gemm
@@ -66,7 +67,7 @@ def _check(subject: str, attrs: AttentionAttrs, specs: Specs, mask: TensorSpec |
     q, k, v = specs
     shown = f"q={q}, k={k}, v={v}"
     check_kinds(FLOATS, q)
-    if not math.isfinite(attrs.scale):
+    if not math.isfinite(as_float(attrs.scale)):
         raise AttributeValueError(subject, got=f"scale={attrs.scale}", need="a finite number")
     if any(spec.dtype is not q.dtype for spec in (k, v)):
         raise DTypeError(subject, got=shown, need="one element type", fix="cast() one of them")

@@ -185,6 +185,7 @@ class Compiled(Uncopied):
         """The plan with what the graph knows of its blocks and steps, for pages and pictures."""
         return map_of(self.planned, title)
 
+    @explained
     def page(
         self,
         title: str = "",
@@ -367,6 +368,7 @@ class Compiled(Uncopied):
                 )
         return self.read(values.items(), outputs)
 
+    @explained
     def read(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return copies of `outputs`, each of which holds its value after a run."""
         return self.exclusively(lambda: tuple([np.array(view) for view in self._views(values, outputs)]))

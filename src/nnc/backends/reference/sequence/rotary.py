@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
+from nnc.ops.number import as_float
 from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 
@@ -26,7 +27,7 @@ def rotary_angles(attrs: RotaryAnglesAttrs, inputs: Inputs, outputs: Outputs) ->
     if not outputs[0].size:
         # No positions: the frequencies may be more than memory holds.
         return
-    frequencies = attrs.base ** (-np.arange(attrs.pairs) / attrs.pairs)
+    frequencies = as_float(attrs.base) ** (-np.arange(attrs.pairs) / attrs.pairs)
     write(outputs[0], widen(inputs[0])[..., None] * frequencies)
 
 
