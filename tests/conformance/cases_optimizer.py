@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.conformance.case import FLOATS, Argument, Case, constant, positive
 
 from nnc.core.values.dtype import F32
-from nnc.ops.adafactor import ADAFACTOR, AdafactorAttrs
+from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

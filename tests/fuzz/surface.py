@@ -203,6 +203,11 @@ INTERNAL = {
     "Stream.wait": "waits for a signal that nobody emits",
     "nnc.dynamic.control_flow.while_loop": "goes on for ever where its test says so",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
+    **dict.fromkeys(
+        (f"nnc.core.precautions.reading.{name}" for name in ("check_plain", "fill", "kind_of", "opened", "read_file")),
+        "called with paths that their callers checked",
+    ),
+    "MappedFile": "called with paths that their callers checked",
     "Body": "made by loops and branches",
     "Uncopied": "a part of classes",
     "Shield": "a part of our own blocks",

@@ -14,7 +14,7 @@
     muon:     m' = μ m + (1 - μ) g;  o = orthogonal((1 - μ) g + μ m', or m' without nesterov)
               w' = w - rate · (√max(1, columns / rows) · o + decay · w), of matrices w[rows, columns]
     lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g
-    adafactor: `nnc.ops.adafactor`
+    adafactor: `nnc.ops.optimizer.adafactor`
 
 s = g + decay · w unless said. |·| is the 2-norm over the parameter. The rate and the step count t (1 at the first
 update) are scalar tensors, so a schedule changes no graph.
@@ -29,7 +29,7 @@ from typing import Any
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
-from nnc.ops.adafactor import ADAFACTOR, factored_specs
+from nnc.ops.optimizer.adafactor import ADAFACTOR, factored_specs
 from nnc.ops.batching import batched_before
 from nnc.ops.examples import MATRIX, SCALAR, Example
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator

@@ -10,7 +10,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import F64
 from nnc.core.values.spec import spec
 from nnc.errors import ShapeError
-from nnc.ops.adafactor import ADAFACTOR, AdafactorAttrs
+from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.optimizer import state_specs
 
 TORCH = AdafactorAttrs(epsilon1=2.0**-52, clip=1.5, decay=0.01)
