@@ -13,8 +13,8 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import spec
 from nnc.errors import ShapeError
 from nnc.graph import VARIADIC
-from nnc.ops.optimizer.adafactor import ADAFACTOR
 from nnc.ops.operators import OPERATORS
+from nnc.ops.optimizer.adafactor import ADAFACTOR
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

@@ -20,10 +20,10 @@ from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.schedules import Constant, RateSchedule
-from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
+from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.symbolic.minimization import steering_dtype
 
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.

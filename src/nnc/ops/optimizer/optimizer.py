@@ -29,9 +29,9 @@ from typing import Any
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op
-from nnc.ops.optimizer.adafactor import ADAFACTOR, factored_specs
 from nnc.ops.batching import batched_before
 from nnc.ops.examples import MATRIX, SCALAR, Example
+from nnc.ops.optimizer.adafactor import ADAFACTOR, factored_specs
 from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
 from nnc.ops.work import per_element
 
