@@ -131,8 +131,14 @@ def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
         # Said of the caller's graph by `verify` alone; anywhere else it says that we are at fault.
         return target.name.endswith(".verify")
     if isinstance(error, TypeError):
-        return not _takes(target, given)
+        return not _takes(target, given) or _is_of_class(error, given)
     return isinstance(error, NncError) and len(str(error)) > 10
+
+
+def _is_of_class(error: TypeError, given: Arguments) -> bool:
+    """Whether a class that was drawn for a function says what it takes."""
+    classes = [one.__name__ for one in (*given.positional, *given.named.values()) if inspect.isclass(one)]
+    return any(str(error).startswith(f"{name}.__init__() takes") for name in classes)
 
 
 def _takes(target: Target, given: Arguments) -> bool:

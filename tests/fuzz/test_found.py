@@ -44,7 +44,7 @@ V = DYNAMIC.variable(np.ones((3, 4), np.float32))
 ADD = Command(ops.elementwise.pointwise.ADD, NoAttrs())
 COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
 VECTOR = xp.asarray([1.0, 2.0])
-RANDOM = ops.random.NormalAttrs
+RANDOM = ops.random.random.NormalAttrs
 FROZEN = nn.Model(GPT(11, 8, 8, 1, 2), (8,), input_dtype=I32, backend="reference").freeze_generation()
 TENSOR = Tensor.zeros(spec((2, 3)))
 CALLS: dict[str, Callable[[], object]] = {
@@ -199,6 +199,10 @@ def test_diagonals_beyond_the_corners_keep_all_or_nothing() -> None:
     for triangle, kept in ((ops.tril, 1.0), (ops.triu, 0.0)):
         np.testing.assert_array_equal(triangle(V, 10**400), np.full((3, 4), kept))
     assert xp.linalg.trace(V, offset=2**63) == 0.0
+
+
+def test_more_differences_than_elements_are_none() -> None:
+    assert xp.diff(VECTOR, n=10**40).shape == (0,)
 
 
 def test_nodes_are_removed_by_the_integers_of_numpy() -> None:

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from tests.fuzz.campaign import CALLS, RETURNED, run_session, run_sessions
+from tests.fuzz.campaign import CALLS, MEMORY, RETURNED, run_session, run_sessions
+from tests.fuzz.limits import memory_limit
 from tests.fuzz.surface import Target, targets
 from tests.fuzz.world import World
 
@@ -18,7 +19,8 @@ CALLED = 8_000
 
 
 def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:
-    summary = run_sessions(range(CALLED // CALLS))
+    with memory_limit(MEMORY):
+        summary = run_sessions(range(CALLED // CALLS))
     assert [str(offence) for offence in summary.offences] == []
     assert summary.calls == CALLED
     assert summary.outcomes[RETURNED] > CALLED // 10

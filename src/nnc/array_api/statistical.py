@@ -121,6 +121,7 @@ def diff(
     found = concat(parts, axis=place) if len(parts) > 1 else x.twin()
     for _ in range(n):
         size = found.shape[place]
-        upper = ops.slice_axis(found, place, 1 if size else 0, size)
-        found = ops.subtract(upper, ops.slice_axis(found, place, 0, size - 1 if size else 0))
+        if not size:
+            break
+        found = ops.subtract(ops.slice_axis(found, place, 1, size), ops.slice_axis(found, place, 0, size - 1))
     return found
