@@ -77,6 +77,7 @@ def test_an_engine_follows_the_profile_that_is_kept_and_measures_once(
         return replace(PROFILE, in_place=not machine.target.in_place)
 
     monkeypatch.setattr(engines, "_MEASURES", [measure])
+    monkeypatch.setattr(engines, "shipped", lambda target: None)
     monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
     first, second = engines.made.__wrapped__(), engines.made.__wrapped__()
     assert len(measured) == 1
@@ -98,6 +99,7 @@ def test_what_was_measured_beside_other_work_is_measured_again_and_the_faster_co
     ]
     left = iter(turns)
     monkeypatch.setattr(engines, "_MEASURES", [lambda machine: next(left)])
+    monkeypatch.setattr(engines, "shipped", lambda target: None)
     monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
     kept = []
     for _ in range(5):
@@ -111,8 +113,19 @@ def test_what_was_measured_beside_other_work_is_measured_again_and_the_faster_co
 def test_a_folder_that_cannot_be_written_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(engines, "_MEASURES", [lambda machine: pytest.fail("measured")])
+    monkeypatch.setattr(engines, "shipped", lambda target: None)
     monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path / "file")
-    assert engines.made.__wrapped__().target.machine == profiles.shipped(host_target()).machine
+    assert engines.made.__wrapped__().target == host_target()
+
+
+def test_a_family_that_was_tried_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = replace(host_target(), in_place=not host_target().in_place)
+    monkeypatch.setattr(engines, "_MEASURES", [lambda machine: pytest.fail("measured")])
+    monkeypatch.setattr(engines, "shipped", lambda target: known)
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
+    assert engines.made.__wrapped__().target == known
+    keep_profile(host_target(), tmp_path, PROFILE)
+    assert engines.made.__wrapped__().target == PROFILE.followed(known)
 
 
 def test_processes_that_measure_at_once_leave_one_whole_profile(tmp_path: Path) -> None:
@@ -204,10 +217,12 @@ def test_what_is_shipped_of_a_family_is_followed_where_nothing_is_kept(
     monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: family)
     target = replace(host_target(), vector_bits=256, in_place=True)
     found = profiles.shipped(target)
+    assert found is not None
     assert not found.in_place
     assert found.machine.level_two_bytes >= 512 << 10
+    assert profiles.shipped(replace(target, vector_bits=128)) is None
     monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: "another")
-    assert profiles.shipped(target) == target
+    assert profiles.shipped(target) is None
 
 
 def test_the_system_tells_when_pages_are_huge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

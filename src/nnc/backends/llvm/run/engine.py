@@ -62,11 +62,15 @@ def made_traced_pool() -> WorkerPool:
 def made() -> Engine:
     """The same, for one thread at a time."""
     with undisturbed():
-        target, folder = shipped(runnable_target()), SETTINGS.cache_folder
+        host, folder = runnable_target(), SETTINGS.cache_folder
+        family = shipped(host)
+        target = host if family is None else family
         jit = Jit(target, DiskCache(folder, most_bytes=SETTINGS.cached_code_bytes))
         machine = Engine(target, jit, make_pool(jit))
         known = kept_profile(target, folder)
-        if (known is None or known.is_doubtful) and folder is not None and _MEASURES and can_write(folder):
+        # A second, most of what a first answer took beside a family that is known (docs/design/0034).
+        wanted = family is None and (known is None or known.is_doubtful)
+        if wanted and folder is not None and _MEASURES and can_write(folder):
             found = _MEASURES[0](machine)
             known = found if known is None else found.joined(known)
             keep_profile(target, folder, known)
@@ -74,5 +78,5 @@ def made() -> Engine:
 
 
 def measure_by(measure: Measure) -> None:
-    """Measure a machine so, once, when its engine is made and its profile is not kept (a second or two)."""
+    """Measure a machine so, once, when its engine is made and neither a profile nor its family is known (a second)."""
     _MEASURES[:] = [measure]

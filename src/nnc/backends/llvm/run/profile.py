@@ -1,7 +1,7 @@
 """What was measured of this machine, kept beside the object cache: once, or again by `nnc doctor --measure`.
 
 Blocks and costs follow it, and nothing that would change bits (docs/design/0026). Where nothing is kept, they follow
-what is shipped of the processor's family, if it was tried (`machines.json`).
+what is shipped of the processor's family (`machines.json`); one that was not tried is measured.
 """
 
 from __future__ import annotations
@@ -154,13 +154,14 @@ def profile_of(text: str) -> MachineProfile:
     return MachineProfile(**{field.name: found[field.name] for field in fields(MachineProfile)})
 
 
-def shipped(target: TargetDescription) -> TargetDescription:
-    """The target with what was measured of this processor's family, where it was tried."""
+def shipped(target: TargetDescription) -> TargetDescription | None:
+    """The target with what was measured of this processor's family; None where it was not tried at these registers."""
     family = json.loads(SHIPPED.read_text(encoding="utf-8")).get(llvm.get_host_cpu_name())
-    if family is None:
-        return target
-    in_place = family["in_place"].get(str(target.vector_bits), target.in_place)
-    return replace(target, machine=Machine(**family["machine"]), in_place=in_place)
+    bits = str(target.vector_bits)
+    if family is None or bits not in family["in_place"]:
+        return None
+    machine = Machine(**family["machine"], multiply_adds=family["multiply_adds"][bits])
+    return replace(target, machine=machine, in_place=family["in_place"][bits])
 
 
 def huge_pages() -> str:
