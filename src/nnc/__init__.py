@@ -36,6 +36,7 @@ where NumPy is not installed nothing is wired and those two still work.
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ if not TYPE_CHECKING:
 if find_spec("numpy") is not None:
     from nnc.core.precautions.forking import FORK_GUARD
     from nnc.core.running.dispatch import DISPATCHER, Backend, DeferredBackend
+    from nnc.core.running.namespace import use_namespace
     from nnc.planning.native import Loop, use_compiler
 
     def _make(module: str, name: str) -> Backend:
@@ -129,6 +131,13 @@ if find_spec("numpy") is not None:
     _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     use_compiler(_translate)
+
+    def _namespace(version: str | None) -> ModuleType:
+        """The array API of that version of the standard."""
+        namespace: ModuleType = import_module("nnc.array_api").namespace_of(version)
+        return namespace
+
+    use_namespace(_namespace)
 
 # All that can be had without an extra: `onnx` and `sklearn` are asked for by their names.
 __all__ = [

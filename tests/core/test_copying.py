@@ -19,7 +19,7 @@ from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.errors import RegistryError, SymbolError, UsageError
 from nnc.graph import NoAttributes, Op, Registry
 from nnc.nn.data import Batches, DataSet

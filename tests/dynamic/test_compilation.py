@@ -16,7 +16,7 @@ import nnc
 from nnc import ops
 from nnc.core.settings import SETTINGS
 from nnc.dynamic import Variable
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.errors import ArgumentError, MemoryLimitError, SymbolError, UsageError
 from nnc.symbolic import verify
 

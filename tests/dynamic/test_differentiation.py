@@ -12,7 +12,7 @@ import pytest
 import nnc
 from nnc import ops
 from nnc.dynamic import DynamicGraph
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.errors import AttributeValueError, NotDifferentiableError, ShapeError, UsageError
 
 X = np.array([0.5, -1.0, 2.0])

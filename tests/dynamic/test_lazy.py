@@ -15,7 +15,7 @@ from tests.symbolic.rows.control import FLOATS
 
 import nnc
 from nnc import ops
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.dynamic.lazy import PendingTensor
 from nnc.errors import ArgumentError, IndexRangeError, ShapeError
 

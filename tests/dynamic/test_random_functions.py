@@ -13,7 +13,7 @@ from tests.symbolic.rows.control import FLOATS
 
 import nnc
 from nnc.core.values.dtype import F64
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.symbolic import verify
 
 # A campaign tries more: NNC_EXAMPLES=1000 pytest tests/dynamic/test_random_functions.py

@@ -11,7 +11,7 @@ import pytest
 
 import nnc
 from nnc import ops
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.dynamic.recomputation import fewest_steps, next_snapshot
 from nnc.errors import ShapeError, SymbolError
 

@@ -87,6 +87,19 @@ def test_no_upper_layer_names_a_backend(layer: str) -> None:
             assert not any(isinstance(one, ast.Constant) and one.value == "reference" for one in named), file
 
 
+def test_no_layer_imports_another_by_a_text() -> None:
+    """What import-linter does not see: a module of ours named in a call, but by the wiring and by faces of packages."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if file == PACKAGE / "__init__.py":
+            continue
+        package = ".".join(("nnc", *file.relative_to(PACKAGE).parent.parts))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+                texts = [text.value for text in ast.walk(node) if isinstance(text, ast.Constant)]
+                ours = [text for text in texts if str(text).startswith("nnc")]
+                assert all(text.startswith(f"{package}.") for text in ours), f"{file}:{node.lineno}"
+
+
 def test_every_extra_is_imported_somewhere() -> None:
     """What can be installed has code that uses it: a distribution's module stands in an import or is found by name."""
     modules = {

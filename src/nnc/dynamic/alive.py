@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnc.core.values.spec import TensorSpec
-from nnc.dynamic.eager import default_graph
-from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.graph import DynamicGraph, default_graph
 
 SHOWN = 10
 

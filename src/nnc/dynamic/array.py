@@ -15,7 +15,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from importlib import import_module
 from types import ModuleType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.running.namespace import array_namespace
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import C128, F64, I16, I32, I64, DType, dtype_of
@@ -305,8 +305,8 @@ class ArrayOperand(LiftingOperand):
         return self.twin()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """`nnc.array_api`, which stands above this module."""
-        return import_module("nnc.array_api").namespace_of(api_version)  # type: ignore[no-any-return]  # a module
+        """`nnc.array_api`, in that version of the standard."""
+        return array_namespace(api_version)
 
     @property
     def ndim(self) -> int:

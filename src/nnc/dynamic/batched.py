@@ -25,7 +25,7 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
 from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError

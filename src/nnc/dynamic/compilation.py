@@ -34,8 +34,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
-from nnc.dynamic.eager import default_graph
-from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.randomness import next_counter
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten

@@ -27,8 +27,7 @@ from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, vmap
-from nnc.dynamic.eager import default_graph
-from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable

@@ -11,18 +11,11 @@ from nnc.arguments import Count, Size, checked
 from nnc.core.values.dtype import DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.graph import default_graph
 from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport
 from nnc.dynamic.memoization import BUDGET, ResultCache
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
-
-_DEFAULT = DynamicGraph()
-
-
-def default_graph() -> DynamicGraph:
-    """The dynamic graph of `tensor` and `variable`."""
-    return _DEFAULT
 
 
 def tensor(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
@@ -34,23 +27,23 @@ def tensor(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share
     Variable(f32[2], constant)
     [3. 6.]
     """
-    return _DEFAULT.constant(value, dtype, share=share)
+    return default_graph().constant(value, dtype, share=share)
 
 
 def variable(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
     """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`."""
-    return _DEFAULT.variable(value, dtype, share=share)
+    return default_graph().variable(value, dtype, share=share)
 
 
 def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:
     """The operand itself; a constant of the default graph for an array."""
-    return value if isinstance(value, ArrayOperand) else _DEFAULT.constant(value)
+    return value if isinstance(value, ArrayOperand) else default_graph().constant(value)
 
 
 def no_grad() -> AbstractContextManager[None]:
     """Inside, nothing is recorded on the default graph; in a compiled function no gradient flows through results."""
     trace = active_trace()
-    return _DEFAULT.no_grad() if trace is None else trace.recording(False)
+    return default_graph().no_grad() if trace is None else trace.recording(False)
 
 
 @checked
@@ -67,7 +60,7 @@ def lazy(most_commands: Count = COMMANDS, most_bytes: Count = NBYTES) -> Abstrac
     >>> print(report)
     9 commands in 3 runs, 2 of them as one program
     """
-    return _DEFAULT.lazy(most_commands, most_bytes)
+    return default_graph().lazy(most_commands, most_bytes)
 
 
 @checked
@@ -85,4 +78,4 @@ def memoized(
     >>> cache.hits, cache.misses
     (4, 2)
     """
-    return _DEFAULT.memoized(ResultCache(most_bytes, policy) if cache is None else cache)
+    return default_graph().memoized(ResultCache(most_bytes, policy) if cache is None else cache)

@@ -16,7 +16,8 @@ from itertools import count
 from typing import ClassVar
 from weakref import getweakrefs, ref
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import explained, frequent, shown
 from nnc.core.precautions.origin import caller_origin
@@ -47,8 +48,9 @@ from nnc.dynamic.record import (
     outputs_of,
     root_of,
 )  # fmt: skip
+from nnc.dynamic.refusals import check_command, check_variables, foreign_operand, recorded_beside
 from nnc.dynamic.values import tensor_of
-from nnc.dynamic.variable import Variable
+from nnc.dynamic.variable import Reduced, Variable
 from nnc.errors import ArgumentError, ArityError, SymbolError
 from nnc.ops.movement.copy import COPY, contiguous
 from nnc.ops.rules import NoAttrs
@@ -95,7 +97,7 @@ class DynamicGraph(Uncopied):
 
     def key_of(self, variable: Variable) -> TensorKey | None:
         """The symbol of a variable in the record, None for a constant."""
-        _check_variables("key_of", [variable])
+        check_variables("key_of", [variable])
         place = variable.place
         if place is None:
             return None
@@ -188,6 +190,11 @@ class DynamicGraph(Uncopied):
         tensor = variable.tensor.clone()
         return self._recorded(tensor, self._leaf_node(tensor, caller_origin()))
 
+    def reduced(self, variable: Variable) -> Reduced:
+        """What pickle keeps of a leaf or a constant: its elements, restored on the default graph."""
+        restored = restored_constant if variable.place is None else restored_leaf
+        return restored, (self.copied(variable).numpy(),)
+
     def twin(self, variable: Variable) -> Variable:
         """Another handle of the same value."""
         if variable.place is None:
@@ -252,7 +259,7 @@ class DynamicGraph(Uncopied):
                     oldest = place.oldest
         if oldest is None or self._number in _UNRECORDED.get():
             if oldest is not None and self._number in _APART.get():
-                raise _beside(command)
+                raise recorded_beside(command)
             return tuple([Variable(self, tensor, None) for tensor in outputs])
         node = self._node(ready, inputs, outputs, oldest)
         if len(outputs) == 1:
@@ -275,13 +282,13 @@ class DynamicGraph(Uncopied):
                     tensors.append(tensor)
                     specs.append(tensor.spec)
                 else:
-                    raise _foreign(command, variable)
+                    raise foreign_operand(command, variable)
         except TypeError:
             raise ArgumentError("execute", got=f"inputs={shown(inputs)}", need="several operands") from None
         try:
             ready = self._ready.get((command, *specs))
         except TypeError:
-            _check_command(command)
+            check_command(command)
             raise
         if ready is None:
             ready = self._prepared(command, tuple(specs))
@@ -303,7 +310,7 @@ class DynamicGraph(Uncopied):
         ready = self._ready.get((command, *specs))
         if ready is not None:
             return ready
-        _check_command(command)
+        check_command(command)
         return self._ready.put((command, *specs), prepare_command(command, specs, self.backend))
 
     def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> AbstractContextManager[LazyReport]:
@@ -423,7 +430,7 @@ class DynamicGraph(Uncopied):
         return tuple([self._recorded(*pair) for pair in zip(results, outputs_of(node), strict=False)])
 
     def _place_of(self, variable: Variable, role: str) -> Place:
-        _check_variables("backward", [variable])
+        check_variables("backward", [variable])
         if variable.graph is not self or variable.place is None:
             got = f"an {role} {variable.spec} that is not recorded"
             raise SymbolError(
@@ -459,40 +466,24 @@ def _index_of(place: Place) -> int:
     return root.index if isinstance(root, RecordedOutput) else 0
 
 
-def _check_command(command: object) -> None:
-    if not isinstance(command, Command):
-        raise ArgumentError("execute", got=f"command={shown(command)}", need="a Command", origin=caller_origin())
-
-
-def _foreign(command: AnyCommand, operand: object) -> SymbolError:
-    """What is wrong with an operand that is no variable of the graph."""
-    _check_command(command)
-    _check_variables(command.op.name, [operand])
-    got, need = "a variable of another graph", "variables of one graph"
-    return SymbolError(command.op.name, got=got, need=need, fix="detach() it", origin=caller_origin())
-
-
-def _beside(command: AnyCommand) -> SymbolError:
-    """What is wrong with a recorded variable that is no argument of a function whose gradient goes by arguments."""
-    return SymbolError(
-        command.op.name,
-        got="a recorded variable that is no argument of the function that runs as one node",
-        need="every variable as an argument, so that gradients reach it",
-        fix="pass it, or detach() it",
-        origin=caller_origin(),
-    )
-
-
-def _check_variables(subject: str, operands: Sequence[object]) -> None:
-    """SymbolError for an operand that is neither a variable nor absent, such as an array or a symbol."""
-    for operand in operands:
-        if operand is not None and not isinstance(operand, Variable):
-            got = f"a {type(operand).__name__}"
-            raise SymbolError(
-                subject, got=got, need="variables", fix="variable() or constant()", origin=caller_origin()
-            )
-
-
 def _contiguous(tensor: Tensor) -> Tensor:
     """`tensor`, or a copy in row-major order: aliases of recorded tensors count on that order."""
     return tensor if tensor.is_contiguous else tensor.clone()
+
+
+_DEFAULT = DynamicGraph()
+
+
+def default_graph() -> DynamicGraph:
+    """The graph of `nnc.tensor` and `nnc.variable`, which the whole process shares."""
+    return _DEFAULT
+
+
+def restored_constant(elements: NDArray[np.generic]) -> Variable:
+    """A constant that was pickled, on the default graph."""
+    return _DEFAULT.constant(elements)
+
+
+def restored_leaf(elements: NDArray[np.generic]) -> Variable:
+    """A leaf that was pickled, on the default graph."""
+    return _DEFAULT.variable(elements)

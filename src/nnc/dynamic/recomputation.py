@@ -29,8 +29,7 @@ from nnc.dynamic.batched import active_levels, operand_of
 from nnc.dynamic.calls import Arrays, RecordedCall
 from nnc.dynamic.control_flow import scan
 from nnc.dynamic.differentiation import vjp
-from nnc.dynamic.eager import default_graph
-from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.randomness import drawing_from, reserved_counters
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten

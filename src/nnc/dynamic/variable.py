@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -22,6 +21,8 @@ from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import TensorKey
 
+Reduced: TypeAlias = "tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]"
+
 
 class Recorder(Protocol):
     """What a variable needs of its dynamic graph."""
@@ -37,6 +38,9 @@ class Recorder(Protocol):
 
     def copied(self, variable: Variable) -> Variable:
         """A leaf or a constant like this one, in memory of its own."""
+
+    def reduced(self, variable: Variable) -> Reduced:
+        """What pickle keeps of a leaf or a constant: the function that restores it, and its elements."""
 
     def twin(self, variable: Variable) -> Variable:
         """Another handle of the same value."""
@@ -167,10 +171,8 @@ class Variable(ArrayOperand):
     def __deepcopy__(self, memo: dict[int, object]) -> Variable:
         return self.graph.copied(self)
 
-    def __reduce__(self) -> tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]:
-        # The default graph stands above this module.
-        eager = import_module("nnc.dynamic.eager")
-        return eager.tensor if self.place is None else eager.variable, (self.graph.copied(self).numpy(),)
+    def __reduce__(self) -> Reduced:
+        return self.graph.reduced(self)
 
     def __bool__(self) -> bool:
         return bool(self.item())

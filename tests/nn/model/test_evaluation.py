@@ -10,7 +10,7 @@ import numpy as np
 
 import nnc
 from nnc import nn
-from nnc.dynamic.eager import default_graph
+from nnc.dynamic.graph import default_graph
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
 
