@@ -17,6 +17,7 @@ from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import BF16
 from nnc.codegen.ir.target import describe
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.values import dtype
@@ -34,7 +35,7 @@ def product(a: Array, b: Array, flips: tuple[bool, bool], pairs: bool, workers: 
     (rows, inner), columns = a.shape[:: -1 if flips[0] else 1], b.shape[0 if flips[1] else 1]
     a_strides = (1, rows) if flips[0] else (inner, 1)
     b_strides = (1, inner) if flips[1] else (columns, 1)
-    problem = Gemm(BF16, (), rows, columns, inner, (), *a_strides, (), *b_strides, (), columns)
+    problem = Gemm(MatrixProduct(BF16, (), rows, columns, inner, (), *a_strides, (), *b_strides, (), columns))
     c = np.full((rows, columns), np.nan, ml_dtypes.bfloat16)
     words = [one.view(np.uint16) for one in (a, b, c)]
     reads, writes = tuple(map(extent, words[:2])), (extent(words[2]),)

@@ -12,6 +12,7 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.codegen.frame.widened import CHUNK, StoredOperand, Widened
 from nnc.codegen.ir import builder
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BF16, F16, F32, U8, DType
@@ -64,7 +65,7 @@ def test_results_are_those_of_f32_rounded_once(name: str, dtype: DType) -> None:
 
 
 def test_memory_is_that_of_the_copies_and_of_the_kernel() -> None:
-    inner = Gemm(builder.F32, (), 4, 4, 4, (), 4, 1, (), 4, 1, (), 4)
+    inner = Gemm(MatrixProduct(builder.F32, (), 4, 4, 4, (), 4, 1, (), 4, 1, (), 4))
     operands = StoredOperand(builder.BF16, CHUNK + 1, copied=True), StoredOperand(builder.F32, 16, copied=False)
     assert [operand.chunks for operand in operands] == [2, 0]
     widened = Widened(inner, operands, (StoredOperand(builder.BF16, 16, copied=True),))

@@ -9,6 +9,7 @@ from nnc.codegen.frame.tile import candidates
 from nnc.codegen.ir.builder import F32, F64, Module
 from nnc.codegen.ir.target import LEVELS, TargetDescription, instruction_set
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.errors import UsageError
 
 X86 = host_target().triple.startswith("x86_64")
@@ -39,7 +40,7 @@ def test_code_is_generated_for_every_level(level: str, monkeypatch: pytest.Monke
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, level)
     target = host_target()
     module = Module(target)
-    Gemm(F32, (), 5, 6, 7, (), 7, 1, (), 6, 1, (), 6, True).emit(module, "kernel")
+    Gemm(MatrixProduct(F32, (), 5, 6, 7, (), 7, 1, (), 6, 1, (), 6, True)).emit(module, "kernel")
     assert compile_source(str(module), target)
 
 

@@ -17,10 +17,8 @@ from nnc.codegen.frame.tile import Tile, alternatives, candidates, choose_tile
 from nnc.codegen.ir.builder import BF16, F16, F32
 from nnc.codegen.ir.target import Machine
 from nnc.codegen.kernels.convolutions.convolution_algorithms import data_gradient, forward, weight_gradient
-from nnc.codegen.kernels.convolutions.convolution_alternatives import of_convolution, of_weight_gradient
-from nnc.codegen.kernels.products.gemm import MAX_DEPTH
+from nnc.codegen.kernels.products.gemm_plan import MAX_DEPTH
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
-from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.command import Command
 from nnc.core.values.spec import Blocked, spec
@@ -46,26 +44,29 @@ def test_few_registers_read_three_vectors_where_the_nearest_cache_holds_their_pa
     for nearest, usual, other in ((48 << 10, "4x3", "tile-6x2"), (32 << 10, "6x2", "tile-4x3")):
         target = replace(few, machine=Machine(level_one_bytes=nearest))
         assert str(choose_tile(target, F32, 512, 512, 0, MAX_DEPTH)) == usual
-        assert other in of_product(product, target)
-        assert f"tile-{usual}" not in of_product(product, target)
+        assert other in product.alternatives(target)
+        assert f"tile-{usual}" not in product.alternatives(target)
 
 
 def test_products_in_other_tiles_and_other_blocks() -> None:
     a, b = random((61, 1100)), random((1100, 150), seed=1)
     product = gemm(a, b)
-    others = of_product(product, TARGET)
+    others = product.alternatives(TARGET)
     assert {name.split("-")[0] for name in others} == {"tile", "depth"}
     want = (a.astype(np.float64) @ b).astype(np.float32)
     for other in others.values():
         check(other, [a, b], [want], spread=40)
-    assert not any(name.startswith("depth") for name in of_product(replace(product, scalar=F16), TARGET))
+    assert not any(
+        name.startswith("depth")
+        for name in replace(product, problem=replace(product.problem, scalar=F16)).alternatives(TARGET)
+    )
 
 
 def test_a_vector_has_the_kernel_of_matrices_as_its_alternative() -> None:
     a, b = random((1, 90)), random((90, 70), seed=1)
     product = gemm(a, b)
-    assert matrix_times_vector(product) is not None
-    assert of_product(product, TARGET) == {"matrix": product}
+    assert matrix_times_vector(product.problem) is not None
+    assert product.alternatives(TARGET) == {"matrix": product}
     check(product, [a, b], [a @ b], spread=10)
 
 
@@ -75,12 +76,12 @@ def test_convolutions_by_every_algorithm(channels: int) -> None:
     x, w, g = operands(c, np.float32)
     y, back, weights = (want.astype(np.float32) for want in sums(c, x, w, g))
     for ways, given, want in ((forward(c, bias=False), [x, w], y), (data_gradient(c), [g, w], back)):
-        others = of_convolution(ways, TARGET)
+        others = ways.alternatives(TARGET)
         assert {"direct"} < others.keys()
         assert ({"winograd-2", "winograd-4"} <= others.keys()) == (ways.tiles is not None and ways.tiles.fits)
         for other in others.values():
             check(other, given, [want], spread=100)
-    others = of_weight_gradient(weight_gradient(c), TARGET)
+    others = weight_gradient(c).alternatives(TARGET)
     assert others
     for other in others.values():
         check(other, [x, g], [weights], spread=100)
@@ -88,12 +89,12 @@ def test_convolutions_by_every_algorithm(channels: int) -> None:
 
 def test_a_product_among_convolutions_has_both_kinds() -> None:
     c = problem(2, (6, 6), 24, (1, 1), 150)
-    names = of_convolution(forward(c, bias=True), TARGET).keys()
+    names = forward(c, bias=True).alternatives(TARGET).keys()
     assert "direct" in names
     assert any(name.startswith("tile") for name in names)
-    assert any(name.startswith("tile") for name in of_weight_gradient(weight_gradient(c), TARGET))
+    assert any(name.startswith("tile") for name in weight_gradient(c).alternatives(TARGET))
     depthwise = problem(2, (8, 8), 8, (3, 3), 8, border=1, groups=8)
-    assert of_weight_gradient(weight_gradient(depthwise), TARGET) == {}
+    assert weight_gradient(depthwise).alternatives(TARGET) == {}
 
 
 def test_blocks_of_pairs_are_not_read_by_sums_that_have_none() -> None:
@@ -106,8 +107,8 @@ def test_blocks_of_pairs_are_not_read_by_sums_that_have_none() -> None:
         assert found is not None
         layout = Blocked((1, 1, channels, 64), 3, found[0].width, found[0].steps)
         assert layout.steps == 2
-        assert ("direct" in of_convolution(ways.in_blocks(layout), target)) == read
-        assert "direct" in of_convolution(ways, target)
+        assert ("direct" in ways.in_blocks(layout).alternatives(target)) == read
+        assert "direct" in ways.alternatives(target)
 
 
 def test_rows_drop_what_equals_the_first_choice() -> None:

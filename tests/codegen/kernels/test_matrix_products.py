@@ -27,7 +27,7 @@ from nnc.codegen.ir.builder import BF16, F32, Module
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import TILE_FEATURES, ByteDots, TargetDescription, describe
 from nnc.codegen.kernels.products.gemm import Gemm
-from nnc.codegen.kernels.products.product_alternatives import of_product
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
@@ -72,20 +72,20 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
     assert machine.left == {}, "tiles were not released"
 
 
-def problem_of(a: Array, b: Array, flips: tuple[bool, bool]) -> Gemm:
+def product_of(a: Array, b: Array, flips: tuple[bool, bool]) -> Gemm:
     """c = a b, each operand read transposed where it is flipped."""
     (rows, inner), columns = a.shape[:: -1 if flips[0] else 1], b.shape[0 if flips[1] else 1]
     a_strides = (1, rows) if flips[0] else (inner, 1)
     b_strides = (1, inner) if flips[1] else (columns, 1)
-    return Gemm(BF16, (), rows, columns, inner, (), *a_strides, (), *b_strides, (), columns)
+    return Gemm(MatrixProduct(BF16, (), rows, columns, inner, (), *a_strides, (), *b_strides, (), columns))
 
 
-def run(jit: Jit, problem: Gemm, *inputs: Array, workers: int = 1) -> Array:
+def run(jit: Jit, product: Gemm, *inputs: Array, workers: int = 1) -> Array:
     """c, of operands of 16 bits."""
-    c = np.full((*problem.batch, problem.rows, problem.columns), np.nan, ml_dtypes.bfloat16)
+    c = np.full((*product.problem.batch, product.problem.rows, product.problem.columns), np.nan, ml_dtypes.bfloat16)
     words = [one.view(np.uint16) for one in (*inputs, c)]
     reads, writes = tuple(map(extent, words[:-1])), (extent(words[-1]),)
-    launch = Launch(jit.kernel(problem), tuple(one.ctypes.data for one in words), reads, writes)
+    launch = Launch(jit.kernel(product), tuple(one.ctypes.data for one in words), reads, writes)
     NativeProgram(pool(), [launch], workers).run()
     return c
 
@@ -107,10 +107,10 @@ def test_products_of_any_size_and_order(
 ) -> None:
     a, b = operands(*sizes, flips)
     left, right = wide(a, b)
-    found = run(emulated.jit, problem_of(a, b, flips), a, b)
+    found = run(emulated.jit, product_of(a, b, flips), a, b)
     assert emulated.machine.products > 0
     check(found, (left.T if flips[0] else left) @ (right.T if flips[1] else right))
-    assert run(emulated.jit, problem_of(a, b, flips), a, b, workers=2).tobytes() == found.tobytes()
+    assert run(emulated.jit, product_of(a, b, flips), a, b, workers=2).tobytes() == found.tobytes()
 
 
 @pytest.mark.parametrize("inner", [64, 50])
@@ -120,43 +120,44 @@ def test_matrices_of_a_batch_with_a_bias_and_an_epilogue(inner: int, emulated: E
     _, b = operands(1, 36, 2 * inner, (False, False))
     bias, scale = operands(36, 36, 1, (False, False))
     chain = (Instruction("multiply", (0, 1)), Instruction("relu", (2,)))
-    problem = Gemm(
+    sizes = MatrixProduct(
         BF16, (2,), 32, 36, inner, (32 * (inner + 6),), inner + 6, 1, (inner * 36,), 36, 1, (32 * 36,), 36,
-        bias=True, epilogue=Epilogue(BF16, (True,), chain, 3),
+        bias=True,
     )  # fmt: skip
+    product = Gemm(sizes, Epilogue(BF16, (True,), chain, 3))
     added, factor = np.ascontiguousarray(bias[:, 0]), scale[0]
     left, right, *sides = wide(a.reshape(2, 32, -1)[..., :inner], b.reshape(2, inner, 36), added, factor)
     want = np.maximum((left @ right + sides[0]) * sides[1], 0)
-    check(run(emulated.jit, problem, a, b, added, factor), want)
+    check(run(emulated.jit, product, a, b, added, factor), want)
     assert emulated.machine.products > 0
 
 
 def test_weights_in_blocks_are_read_as_they_lie(emulated: Emulated) -> None:
     a, b = operands(40, 50, 96, (False, False))
-    problem = problem_of(a, b, (False, False))
-    found = problem.packing(emulated.jit.target)
+    product = product_of(a, b, (False, False))
+    found = product.packing(emulated.jit.target)
     assert found is not None
     layout = Blocked((96, 50), 1, found[0].width, found[0].steps)
     assert layout.shape == (2, 48, 32, 2)
     filled = np.zeros((96, 64), b.dtype)
     filled[:, :50] = b
     blocks = np.ascontiguousarray(filled.reshape(48, 2, 2, 32).transpose(2, 0, 3, 1))
-    in_blocks = problem.in_blocks(layout)
-    assert run(emulated.jit, in_blocks, a, blocks).tobytes() == run(emulated.jit, problem, a, b).tobytes()
-    assert problem_of(*operands(40, 50, 90, (False, False)), (False, False)).packing(emulated.jit.target) is None
+    in_blocks = product.in_blocks(layout)
+    assert run(emulated.jit, in_blocks, a, blocks).tobytes() == run(emulated.jit, product, a, b).tobytes()
+    assert product_of(*operands(40, 50, 90, (False, False)), (False, False)).packing(emulated.jit.target) is None
 
 
 def test_vectors_are_an_alternative_but_for_weights_in_blocks_of_pairs(emulated: Emulated) -> None:
     a, b = operands(40, 50, 96, (False, False))
-    problem = problem_of(a, b, (False, False))
-    others = of_product(problem, emulated.jit.target)
+    product = product_of(a, b, (False, False))
+    others = product.alternatives(emulated.jit.target)
     assert "vectors" in others
-    assert "vectors" not in of_product(problem, HOST.target)
+    assert "vectors" not in product.alternatives(HOST.target)
     for other in others.values():
         assert isinstance(other, Gemm)
         check(run(emulated.jit, other, a, b), np.matmul(*wide(a, b)))
     assert emulated.machine.products == 0
-    assert of_product(problem.in_blocks(Blocked((96, 50), 1, 32, 2)), emulated.jit.target) == {}
+    assert product.in_blocks(Blocked((96, 50), 1, 32, 2)).alternatives(emulated.jit.target) == {}
 
 
 def test_infinities_and_nan_go_where_they_belong(emulated: Emulated) -> None:
@@ -164,7 +165,7 @@ def test_infinities_and_nan_go_where_they_belong(emulated: Emulated) -> None:
     a[3, 32], a[5, 0], b[7, 11] = np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
         want = np.matmul(*wide(a, b))
-    (found,) = wide(run(emulated.jit, problem_of(a, b, (False, False)), a, b))
+    (found,) = wide(run(emulated.jit, product_of(a, b, (False, False)), a, b))
     np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
     np.testing.assert_array_equal(found[np.isinf(want)], want[np.isinf(want)])
 
@@ -178,10 +179,10 @@ def sapphire_rapids() -> TargetDescription:
 
 
 def test_sums_of_few_steps_and_products_of_f32_use_vectors() -> None:
-    problem = problem_of(*operands(64, 64, 1, (False, False)), (False, False))
-    for other in (problem, replace(problem, scalar=F32, inner=64), replace(problem, inner=64, tile=Tile(14, 2, 16))):
+    sizes = product_of(*operands(64, 64, 1, (False, False)), (False, False)).problem
+    for other in (sizes, replace(sizes, scalar=F32, inner=64), replace(sizes, inner=64, tile=Tile(14, 2, 16))):
         module = Module(sapphire_rapids())
-        other.emit(module, "kernel")
+        Gemm(other).emit(module, "kernel")
         assert "llvm.x86.t" not in str(module)
 
 
@@ -190,7 +191,7 @@ def test_kernels_for_sapphire_rapids_are_assembled() -> None:
     assert target.tiles
     assert not describe("x86_64", "emeraldrapids", WIDE, "").tiles
     module = Module(target)
-    problem_of(*operands(64, 64, 64, (False, False)), (False, False)).emit(module, "kernel")
+    product_of(*operands(64, 64, 64, (False, False)), (False, False)).emit(module, "kernel")
     text = assembly(str(module), target)
     found = [line.split()[0] for line in text.splitlines() if line.startswith("\tt") or "ldtilecfg" in line]
     assert found[0] == "ldtilecfg"
@@ -273,11 +274,11 @@ def test_sums_of_bytes_for_sapphire_rapids_are_assembled(left: type[np.generic],
 @pytest.mark.skipif(tiles_absence() != "", reason=f"tiles (AMX): {tiles_absence()}")
 def test_tiles_of_this_processor_are_those_of_the_machine_in_numpy(emulated: Emulated) -> None:
     a, b = operands(65, 130, 129, (False, False))
-    problem = problem_of(a, b, (False, False))
-    want = run(emulated.jit, problem, a, b)
+    product = product_of(a, b, (False, False))
+    want = run(emulated.jit, product, a, b)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(jit_module, "compile_source", COMPILED)
-        found = run(Jit(host_target(), DiskCache(None)), problem, a, b, workers=2)
+        found = run(Jit(host_target(), DiskCache(None)), product, a, b, workers=2)
     assert found.tobytes() == want.tobytes()
 
 

@@ -17,6 +17,7 @@ from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import F32, F64
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
@@ -92,11 +93,11 @@ def _both_plans(engine: Engine, sizes: tuple[int, int, int]) -> list[float]:
     arrays = [np.ones(shape, np.float32) for shape in ((rows, inner), (inner, columns), (rows, columns))]
     spans = [AddressRange(one.ctypes.data, one.ctypes.data + one.nbytes) for one in arrays]
     addresses = tuple(one.ctypes.data for one in arrays)
-    problem = Gemm(F32, (), rows, columns, inner, (), inner, 1, (), columns, 1, (), columns)
+    product = Gemm(MatrixProduct(F32, (), rows, columns, inner, (), inner, 1, (), columns, 1, (), columns))
     programs = []
     for in_place in (True, False):
         jit = Jit(replace(engine.target, in_place=in_place), DiskCache(None))
-        launch = Launch(jit.kernel(problem), addresses, tuple(spans[:2]), (spans[2],))
+        launch = Launch(jit.kernel(product), addresses, tuple(spans[:2]), (spans[2],))
         programs.append(NativeProgram(engine.pool, [launch], 1))
     taken = [tuple(timed(program) for program in programs) for _ in range(ROUNDS)]
     return [min(each) for each in zip(*taken, strict=True)]

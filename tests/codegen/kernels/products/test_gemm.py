@@ -12,7 +12,8 @@ from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import Machine
-from nnc.codegen.kernels.products.gemm import MAX_DEPTH, Gemm
+from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MAX_DEPTH, MatrixProduct
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 
@@ -29,10 +30,11 @@ def gemm(a: Array, b: Array, bias: bool = False) -> Gemm:
     def outer(x: Array) -> tuple[int, ...]:
         return tuple(0 if size == 1 else step for size, step in zip(x.shape[:-2], steps(x)[:-2], strict=True))
 
-    return Gemm(
+    problem = MatrixProduct(
         scalar_of(a), batch, rows, columns, a.shape[-1], outer(a), *steps(a)[-2:], outer(b), *steps(b)[-2:],
         outer(c), columns, bias,
     )  # fmt: skip
+    return Gemm(problem)
 
 
 def product(a: Array, b: Array, bias: Array | None = None) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, check, random, scalar_of, steps
 
-from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.products.gemv import Gemv, matrix_times_vector
 
 SIZES = [(1, 1), (3, 5), (16, 32), (130, 9), (257, 300), (5, 2000), (700, 3)]
@@ -49,8 +49,8 @@ def test_infinities_and_nan_stay_in_their_rows() -> None:
 def test_which_products_are_of_a_vector() -> None:
     scalar = scalar_of(random((1,)))
 
-    def gemm(rows: int, columns: int, a: tuple[int, int], b: tuple[int, int], bias: bool = False) -> Gemm:
-        return Gemm(scalar, (), rows, columns, 7, (), *a, (), *b, (), columns, bias)
+    def gemm(rows: int, columns: int, a: tuple[int, int], b: tuple[int, int], bias: bool = False) -> MatrixProduct:
+        return MatrixProduct(scalar, (), rows, columns, 7, (), *a, (), *b, (), columns, bias)
 
     assert matrix_times_vector(gemm(1, 5, (7, 1), (5, 1), True)) == Gemv(scalar, 5, 7, 1, 5, 1, 1, 5)
     assert matrix_times_vector(gemm(1, 5, (7, 1), (1, 7))) == Gemv(scalar, 5, 7, 7, 1, 1, 1)

@@ -16,15 +16,17 @@ from itertools import pairwise
 
 from nnc.codegen.frame.kernel import Generator, ceiling
 from nnc.codegen.ir.builder import F32, Scalar
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem, Weights
 from nnc.codegen.kernels.convolutions.depthwise import Depthwise, DepthwiseWeightGradient, is_depthwise, is_narrow
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.codegen.kernels.convolutions.winograd import Winograd
-from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS
-from nnc.codegen.kernels.convolutions.winograd_gradient import in_tiles
+from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS
+from nnc.codegen.kernels.convolutions.winograd_gradient import WinogradGradient, in_tiles
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, choose
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.precautions.classes import dataclass
 from nnc.core.values.spec import Blocked
 
@@ -55,6 +57,11 @@ class Convolution:
         return self.kernel == self.strides == (1, 1) and self.before == (0, 0) and self.groups == 1 and self._same_sizes
 
     @property
+    def is_depthwise(self) -> bool:
+        """True when every channel has a group, and a filter, of its own."""
+        return self.groups > 1 and self.group_channels == self.group_filters == 1
+
+    @property
     def _same_sizes(self) -> bool:
         return self.sizes == self.outputs
 
@@ -83,7 +90,7 @@ class Algorithms:
     product: Gemm | None
 
     @property
-    def best(self) -> Generator:
+    def best(self) -> Gemm | Winograd | Correlation | Depthwise:
         """A product where it is one, in tiles where that pays."""
         if self.product is not None:
             return self.product
@@ -98,6 +105,21 @@ class Algorithms:
         weights = replace(self.problem.weights, depth_stride=layout.width, lane_stride=1)
         problem = replace(self.problem, weights=weights, panel=layout.width)
         return Algorithms(problem, None, self.product and self.product.in_blocks(layout))
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """Other ways to compute it: those of the product that it may be, in tiles, written out.
+
+        winograd-M           in tiles of M x M outputs
+        direct, direct-RxV   as a sum written out, also with other register tiles
+        """
+        if self.product is not None:
+            direct = Correlation(self.problem)
+            # Sums written out read no blocks of pairs where their depth is odd, nor beside AMX.
+            reads = not self.product.problem.width or direct.steps(target) == self.product.steps(target)
+            return {**self.product.alternatives(target), **({"direct": direct} if reads else {})}
+        tiles = self.tiles if self.tiles is not None and self.tiles.fits else None
+        in_tiles = {} if tiles is None else {f"winograd-{size}": Winograd(tiles, size) for size in ALGORITHMS}
+        return {**in_tiles, "direct": self.written_out, **self.written_out.alternatives(target)}
 
     @property
     def written_out(self) -> Correlation | Depthwise:
@@ -275,11 +297,11 @@ def data_gradient(c: Convolution) -> Algorithms:
     return Algorithms(problem, tiles, product)
 
 
-def weight_gradient(c: Convolution) -> Generator:
+def weight_gradient(c: Convolution) -> Gemm | WeightGradient | WinogradGradient | DepthwiseWeightGradient:
     """Operands: x, g, w'."""
     if c.is_product:
         return _product(c, c.channels, c.filters, c.pixels, (1, c.channels), (c.filters, 1), bias=False)
-    if c.groups > 1 and c.group_channels == c.group_filters == 1:
+    if c.is_depthwise:
         return DepthwiseWeightGradient(
             c.scalar, c.batch, c.sizes, c.channels, c.kernel, c.outputs, c.strides, c.before, c.dilations
         )
@@ -300,4 +322,4 @@ def weight_gradient(c: Convolution) -> Generator:
 
 
 def _product(c: Convolution, rows: int, columns: int, inner: int, a: Pair, b: Pair, bias: bool) -> Gemm:
-    return Gemm(c.scalar, (), rows, columns, inner, (), a[0], a[1], (), b[0], b[1], (), columns, bias)
+    return Gemm(MatrixProduct(c.scalar, (), rows, columns, inner, (), *a, (), *b, (), columns, bias))

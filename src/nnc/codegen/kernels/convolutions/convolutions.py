@@ -16,10 +16,6 @@ from nnc.codegen.kernels.convolutions.convolution_algorithms import (
     forward,
     weight_gradient,
 )
-from nnc.codegen.kernels.convolutions.convolution_alternatives import of_convolution, of_weight_gradient
-from nnc.codegen.kernels.convolutions.correlation import Correlation
-from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
-from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.ops.convolutions import convolutions as ops
 from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
 from nnc.ops.convolutions.window import Window
@@ -65,7 +61,7 @@ def _convolution(attrs: ConvolutionAttrs, inputs: Views, outputs: Views) -> Gene
 def _other_convolutions(
     attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
-    return of_convolution(_forward(attrs, inputs, outputs), target)
+    return _forward(attrs, inputs, outputs).alternatives(target)
 
 
 def _backward(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Algorithms:
@@ -80,40 +76,38 @@ def _data_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: View
 def _other_data_gradients(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
-    return of_convolution(_backward(attrs, inputs, outputs), target)
+    return _backward(attrs, inputs, outputs).alternatives(target)
 
 
-def _wishes_of(generator: Generator, weights: View, axis: int, target: TargetDescription) -> Wishes:
-    """The blocks of an axis of the weights, counted from the last, in which a generator reads them unpacked."""
-    shape = weights.shape
-    match generator:
-        case Gemm():
-            return wishes_of(generator.packing(target), shape, len(shape) + axis)
-        case Correlation():
-            return wishes_of(generator.packing(target), shape, len(shape) + axis, generator.problem.groups)
-        case _:
-            return {}
+def _wishes_of(algorithms: Algorithms, weights: View, axis: int, target: TargetDescription) -> Wishes:
+    """The blocks of an axis of the weights, counted from the last, in which the generator reads them unpacked."""
+    rank, groups = len(weights.shape), algorithms.problem.groups
+    return wishes_of(algorithms.best.packing(target), weights.shape, rank + axis, groups)
 
 
 def _wishes(attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
-    return _wishes_of(_convolution(attrs, inputs, outputs), inputs[1], -1, target)
+    return _wishes_of(_forward(attrs, inputs, outputs), inputs[1], -1, target)
 
 
 def _gradient_wishes(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Wishes:
     """Groups divide the sum, not the axis of the blocks."""
-    return _wishes_of(_data_gradient(attrs, inputs, outputs), inputs[1], -2, target) if attrs.groups == 1 else {}
+    return _wishes_of(_backward(attrs, inputs, outputs), inputs[1], -2, target) if attrs.groups == 1 else {}
+
+
+def _gradient_problem(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Convolution:
+    return _problem(attrs.window, attrs.groups, inputs[0], outputs[0], inputs[1])
 
 
 def _weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
-    return weight_gradient(_problem(attrs.window, attrs.groups, inputs[0], outputs[0], inputs[1]))
+    return weight_gradient(_gradient_problem(attrs, inputs, outputs))
 
 
 def _other_weight_gradients(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Variations:
-    return of_weight_gradient(_weight_gradient(attrs, inputs, outputs), target)
+    return weight_gradient(_gradient_problem(attrs, inputs, outputs)).alternatives(target)
 
 
 _WIDENED = in_f32(KernelRow(_weight_gradient, _planar, variants=_other_weight_gradients))
@@ -121,14 +115,11 @@ _WIDENED = in_f32(KernelRow(_weight_gradient, _planar, variants=_other_weight_gr
 
 def _any_weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Generator:
     """Products sum 16 bits in f32 by themselves; sums over pixels need f32 in the place of the result alone."""
-    generator = _weight_gradient(attrs, inputs, outputs)
-    match generator:
-        case Gemm():
-            return generator
-        case WeightGradient():
-            return with_wide_results(generator, inputs, outputs)
-        case _:
-            return _WIDENED.generate(attrs, inputs, outputs)
+    problem = _gradient_problem(attrs, inputs, outputs)
+    if problem.is_depthwise:
+        return _WIDENED.generate(attrs, inputs, outputs)
+    generator = weight_gradient(problem)
+    return generator if problem.is_product else with_wide_results(generator, inputs, outputs)
 
 
 ROWS: Rows = {

@@ -13,14 +13,15 @@ and each piece's part of the sum is added to y.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
-from nnc.codegen.frame.tile import Accumulators, column_masks, load_row, nanoseconds
+from nnc.codegen.frame.tile import Accumulators, alternatives, candidates, column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem
+from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
 from nnc.core.precautions.classes import dataclass
 
 SHORT_DEPTH = 4
@@ -52,6 +53,12 @@ class Correlation:
     def steps(self, target: TargetDescription) -> int:
         """Steps of k in an element of the blocks of weights that it reads."""
         return CorrelationPlan.of(self.problem, target).packing.steps
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """direct-RxV: with another register tile of R pixels and V vectors, but those that seem much slower."""
+        p = self.problem
+        tiles = alternatives(candidates(target, p.work, p.panel), lambda tile: fold_pixels(p, tile)[0])
+        return {f"direct-{tile}": replace(self, problem=replace(p, tile=tile)) for tile in tiles}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, if the weights need it, and the correlation."""

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
@@ -68,6 +68,13 @@ class Depthwise:
             return 0
         strip, _ = self.blocks(target)
         return 0 if self.problem.is_inside else aligned(strip.bytes)
+
+    def packing(self, target: TargetDescription) -> None:
+        """None: weights are read where they are."""
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """None."""
+        return {}
 
     def blocks(self, target: TargetDescription) -> tuple[Strip, int]:
         """Strips that fit a quarter of the second-level cache, and the output rows of each."""
@@ -301,6 +308,10 @@ class DepthwiseWeightGradient(WithoutMemory):
     strides: Pair
     before: Pair
     dilations: Pair
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """None."""
+        return {}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""

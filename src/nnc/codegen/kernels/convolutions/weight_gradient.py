@@ -8,10 +8,11 @@ tiles; each worker makes the padded strips it reads for itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.strip import Strip
-from nnc.codegen.frame.tile import Accumulators, Tile, candidates, column_masks, load_row, nanoseconds
+from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, candidates, column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
@@ -49,6 +50,11 @@ class WeightGradient:
         """A strip of one image."""
         plan = WeightGradientPlan.of(self, target)
         return 0 if plan.direct else aligned(plan.strip.bytes)
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """tile-RxV: another register tile of R rows and V vectors, but those that seem much slower."""
+        tiles = alternatives(candidates(target, self.scalar), self.cost)
+        return {f"tile-{tile}": replace(self, tile=tile) for tile in tiles}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""

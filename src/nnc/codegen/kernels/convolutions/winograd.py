@@ -36,6 +36,9 @@ class Winograd:
         plan = WinogradPlan.of(self.tiles, self.size, target)
         return sum(aligned(elements * F32.size) for elements in plan.rooms)
 
+    def packing(self, target: TargetDescription) -> None:
+        """None: weights are transformed in each run."""
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a block of tiles against a group of filters."""
         plan, t = WinogradPlan.of(self.tiles, self.size, module.target), self.tiles

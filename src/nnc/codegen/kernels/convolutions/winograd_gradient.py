@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
@@ -109,6 +109,10 @@ class WinogradGradient:
         (channels, filters), tile = self.sides, self.tile(target)
         line, rows = target.machine.line_bytes // F32.size, ceiling(channels, tile.rows) * tile.rows
         return self.round * channels + line, self.round * filters + line, rows * filters + line
+
+    def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
+        """The sum written out, with each of its register tiles."""
+        return {"direct": self.problem, **self.problem.alternatives(target)}
 
     def workspace(self, target: TargetDescription) -> int:
         """The parts of w', if they are more than one."""

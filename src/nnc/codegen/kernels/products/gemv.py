@@ -15,7 +15,7 @@ from functools import partial
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.precautions.classes import dataclass
 
 ROWS, ACCUMULATORS = 4, 2
@@ -62,9 +62,9 @@ class Gemv(WithoutMemory):
         return (Phase(name, ceiling(self.outputs, block), cost),)
 
 
-def matrix_times_vector(product: Gemm) -> Gemv | None:
+def matrix_times_vector(product: MatrixProduct) -> Gemv | None:
     """The product with one row or one column as a Gemv; None for products that are none."""
-    if product.batch or product.epilogue is not None or product.width:
+    if product.batch or product.width:
         return None
     if product.rows == 1:
         made = Gemv(

@@ -7,8 +7,8 @@ from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import KernelRow, Rows, Variations, Views, Wishes, floating, wishes_of
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
-from nnc.codegen.kernels.products.product_alternatives import of_product
 from nnc.core.values.spec import Blocked
 from nnc.ops.products.products import GEMM, GemmAttrs
 
@@ -26,27 +26,28 @@ def _product(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Gemm:
     rows_merged = bool(sizes) and not b_all[-1]
     if not rows_merged:
         sizes, a_all, b_all, c_all = (*sizes, 1), (*a_all, a_rows), (*b_all, 0), (*c_all, c.shape[-1])
-    product = Gemm(
+    problem = MatrixProduct(
         c.scalar, sizes[:-1], sizes[-1], c.shape[-1], inner, a_all[:-1], a_all[-1], a_inner,
         b_all[:-1], b_inner, b_columns, c_all[:-1], c_all[-1], bool(bias),
     )  # fmt: skip
+    product = Gemm(problem)
     return product if right.blocked is None else product.in_blocks(right.blocked)
 
 
 def _gemm(attrs: GemmAttrs, inputs: Views, outputs: Views) -> Generator:
     product = _product(attrs, inputs, outputs)
-    return matrix_times_vector(product) or product
+    return matrix_times_vector(product.problem) or product
 
 
 def _other_gemms(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Variations:
-    return of_product(_product(attrs, inputs, outputs), target)
+    return _product(attrs, inputs, outputs).alternatives(target)
 
 
 def _wishes(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
-    generator, b = _gemm(attrs, inputs, outputs), inputs[1]
-    if len(b.shape) != 2 or not isinstance(generator, Gemm):
+    product, b = _product(attrs, inputs, outputs), inputs[1]
+    if len(b.shape) != 2 or matrix_times_vector(product.problem) is not None:
         return {}
-    return wishes_of(generator.packing(target), b.shape, 0 if attrs.transpose_b else 1)
+    return wishes_of(product.packing(target), b.shape, 0 if attrs.transpose_b else 1)
 
 
 def _reads(
