@@ -17,6 +17,7 @@ Imports only point down this list:
     core
     graph
     arguments
+    classes
     errors
 
 The names that a user lives with stand here, and their modules are imported when one is first used:

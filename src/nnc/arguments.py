@@ -18,13 +18,14 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from math import inf, isfinite
 from numbers import Real
 from typing import Annotated, Any, Protocol, TypeVar
 
+from nnc.classes import dataclass
 from nnc.errors import ArgumentError
 
 D = TypeVar("D", bound=Callable[..., Any])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
+from nnc.classes import dataclass
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions

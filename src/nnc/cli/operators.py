@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from nnc.classes import dataclass
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.running.dispatch import DISPATCHER, Backend

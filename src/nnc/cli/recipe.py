@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from nnc.classes import dataclass
 from nnc.cli.terminal import Json
 from nnc.core.values.dtype import F32, DType
 from nnc.errors import FormatError, UsageError

@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from time import perf_counter
 
+from nnc.classes import dataclass
 from nnc.cli.recipe import Arguments, Notes, TrainingTask
 from nnc.cli.recipes import recipe_of
 from nnc.core.precautions.replacement import check_writable

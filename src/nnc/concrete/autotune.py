@@ -12,13 +12,14 @@ behind is felt by the next. A stream is drained before the clock is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median
 from time import perf_counter
 
 import numpy as np
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete.body import ConcreteBody, Exec, Places, all_bodies
 from nnc.concrete.choices import MeasuredChoice, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample

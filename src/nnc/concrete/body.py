@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, NewType, TypeAlias, assert_never
 
+from nnc.classes import dataclass
 from nnc.concrete.control import Choice, Test
 from nnc.concrete.counter import Counter
 from nnc.concrete.multiview import Carry, Place

@@ -7,12 +7,13 @@ import platform
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.dispatch import DISPATCHER, Tensors

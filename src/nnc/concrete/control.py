@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
 from nnc.concrete.tape import Node, TapeAccess

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.concrete.autotune import TuneOptions, tune_bodies
 from nnc.concrete.body import (
     CaseOfExec,

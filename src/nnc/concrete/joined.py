@@ -10,11 +10,12 @@ The backend is asked for as many iterations at a time as take some milliseconds,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
+from nnc.classes import dataclass
 from nnc.concrete.body import ConcreteBody, Exec, ExecKey, Noop
 from nnc.concrete.check import check_memory
 from nnc.concrete.control import CountBelow, NonZero, beyond

@@ -6,10 +6,11 @@ Programs are cut at loops and branches, where another backend takes over, where 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import assert_never
 
+from nnc.classes import dataclass
 from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
 from nnc.concrete.joined import joined_loop, moving_call
 from nnc.concrete.multiview import Taped

@@ -15,13 +15,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from os import PathLike
 from pathlib import Path
 from statistics import median
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TracedBackend
 from nnc.core.settings import SETTINGS

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
+from nnc.classes import dataclass
 from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.concrete.check import specs_of
 from nnc.core.running.dispatch import Dispatcher, Specs

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TypeAlias, assert_never
 
+from nnc.classes import dataclass
 from nnc.concrete.body import StreamPool
 from nnc.concrete.check import check_memory
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds

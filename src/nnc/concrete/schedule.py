@@ -12,9 +12,9 @@ graph, so no assignment can block itself for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.graph import Topology
 from nnc.graph.structure import implied_successors, longest_paths

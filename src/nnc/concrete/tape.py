@@ -8,10 +8,11 @@ It also is what turns places into tensors: a run reads and writes through a tape
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias, assert_never
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.precautions.uncopied import Uncopied

@@ -6,10 +6,10 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from nnc.classes import dataclass
 from nnc.errors import UsageError
 
 ROOT = Path("/")

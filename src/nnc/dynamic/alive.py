@@ -8,8 +8,7 @@ is not recorded (constants, results under no_grad) is counted in `lent` alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.graph import DynamicGraph, default_graph
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, I64, DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.lifting import LiftingOperand

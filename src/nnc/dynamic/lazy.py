@@ -15,10 +15,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations

@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied

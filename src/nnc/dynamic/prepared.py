@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.concrete.graph import workspace_spec
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.dispatch import DISPATCHER, Kernel

@@ -8,11 +8,12 @@ depend on them, and is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from operator import attrgetter
 from typing import TypeAlias
 
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage

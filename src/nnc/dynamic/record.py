@@ -13,10 +13,11 @@ nothing. Numbers grow: what a node reads has a smaller one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Protocol, TypeAlias
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.command import AnyCommand

@@ -9,9 +9,9 @@ Everything that is no tuple, list or dictionary is a leaf, None included. A stru
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from nnc.classes import dataclass
 from nnc.core.values.exact import Hashed
 
 # Leaves in containers, or a leaf: what users hand over and get back, of whatever types.

@@ -8,11 +8,11 @@ attributes does not pass the type checker. A value of higher level wins; the sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.errors import RegistryError
 from nnc.graph.registry import GROUP_LEVEL, OP_LEVEL, REGISTRATION, AttributeKey, Group, Op, Registry, did_you_mean
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import (
@@ -29,6 +29,7 @@ from typing import (
 )
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.errors import FormatError
 from nnc.graph.registry import Op, Registry
 

@@ -10,11 +10,11 @@ For those who build on `nnc.graph` (seed 003, row G11 of docs/parity.md). Symbol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain, zip_longest
 from typing import Generic, TypeVar
 
+from nnc.classes import dataclass
 from nnc.graph.view import GraphView
 from nnc.graph.visit import postorder
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Self
 
+from nnc.classes import dataclass
 from nnc.errors import ArityError, AttributeValueError, FormatError
 from nnc.graph.attribute import OpAttr
 from nnc.graph.codec import STANDARD, Forms, Json, JsonObject, decode_call, encode_call

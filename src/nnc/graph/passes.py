@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar, overload
 
+from nnc.classes import dataclass
 from nnc.errors import RegistryError, VerificationError
 from nnc.graph.column import Fact, FactKey, Facts
 from nnc.graph.view import Versioned

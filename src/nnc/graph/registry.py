@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import Final, Generic, Protocol, TypeGuard, TypeVar
 from weakref import WeakValueDictionary
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.errors import ArityError, AttributeValueError, RegistryError
 
 A = TypeVar("A")

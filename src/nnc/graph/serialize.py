@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Generic, TypeGuard, TypeVar
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.errors import FormatError
 from nnc.graph.arena import KeyWidth, ListStorage, StorageFactory
 from nnc.graph.codec import Codec, Json, JsonObject

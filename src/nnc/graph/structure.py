@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from nnc.classes import dataclass
 from nnc.graph.view import Topology
 from nnc.graph.visit import depth_first, toposort
 

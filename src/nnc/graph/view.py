@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, NewType, Protocol, TypeVar
+
+from nnc.classes import dataclass
 
 EdgeKey = NewType("EdgeKey", int)
 

@@ -6,7 +6,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.values.dtype import BF16, F16, TOLERANCE
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend

@@ -11,12 +11,13 @@ first input in the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import Layout, Shape, TensorSpec, contiguous_strides

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.precautions.reading import fill, opened, read_file
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS

@@ -9,13 +9,14 @@ gives their values and imports again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import numpy as np
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.values.dtype import DTYPES, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable

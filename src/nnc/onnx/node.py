@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError, IndexRangeError
 from nnc.ops.arithmetic import ArithmeticOperand

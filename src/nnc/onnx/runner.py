@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 import onnx
 from nnc.arguments import checked, explained
+from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import dtype_of

@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layers.layer import Scope

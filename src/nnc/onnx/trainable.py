@@ -8,7 +8,7 @@ The model is one like others: its memory is known before a step, it is trained, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nnc import ops
 from nnc.arguments import Finite, Size, checked
+from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import Initializer, he_uniform, zeros

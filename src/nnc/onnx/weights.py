@@ -6,7 +6,7 @@ A value has a name: that of a tensor of the file, of the bytes of a constant, or
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onnx
+from nnc.classes import dataclass
 from nnc.core.values.spec import Blocked
 from nnc.core.values.tensor import Tensor
 from nnc.symbolic import Symbol, compile

@@ -10,9 +10,10 @@ from the forward pass; it costs time where it is used, and memory only then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add

@@ -5,8 +5,9 @@ example(op) = EXAMPLES[op], or default attributes on equal shapes where the oper
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import BF16, BOOL, F16, F32, I32, I64, DType
 from nnc.core.values.spec import Layout, TensorSpec, spec
 from nnc.graph import OpAttr

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.graph import OpAttr
 

@@ -7,9 +7,9 @@ FULL      as it is: sums, exponentials, losses, optimizers, and all operators wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from nnc.classes import dataclass
 from nnc.graph import OpAttr
 
 

@@ -9,9 +9,9 @@ shape (`fill_like`, `broadcast_to`) leaves no mark, and what does not reach a re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.graph import Op

@@ -7,11 +7,12 @@ anyone may add another without touching this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError

@@ -6,8 +6,10 @@ A solver is a function `(Instance, Effort) -> Solution`. It sees no names, no em
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
+
+from nnc.classes import dataclass
 
 PINNED = "pinned blocks"
 COMPANIONS = "companions"

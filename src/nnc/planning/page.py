@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import PlanningError
 from nnc.planning.plan import Plan
 from nnc.planning.problem import Problem

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 
 
 @checked

@@ -6,11 +6,11 @@ arena = max over parts of a memory of the part's arena;  stop as soon as it equa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import MemoryLimitError, PlanningError
 from nnc.planning import arrays
 from nnc.planning.bound import proven_bytes, witnesses

@@ -8,10 +8,10 @@ A life is half-open, `[lower, upper)`, in steps. A block reserves its size round
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import PlanningError
 
 # An explicit graph holds one bit per pair of blocks.

@@ -10,9 +10,10 @@ it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add

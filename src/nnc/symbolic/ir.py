@@ -16,10 +16,11 @@ import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, NewType, Self
 
 from nnc.arguments import checked, explained, frequent, shown
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.command import AnyCommand

@@ -9,10 +9,11 @@ clip_norm c:   g' = g · min(1, c / |g|), |g| the 2-norm over the gradients of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import F32, F64, DType

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import Shape
 
 # Above this many elements the exact test of strided regions gives way to the test of their bounds.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import AnyCommand

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.spec import TensorSpec

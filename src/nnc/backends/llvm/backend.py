@@ -17,6 +17,7 @@ from nnc.backends.llvm.run.owners import check_owned
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.records import remember_imported
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
 from nnc.codegen.frame.kernel import Generator, NativeKernel, aligned, words_of
 from nnc.codegen.frame.row import KernelRow, View, Wishes, view_of
@@ -25,7 +26,6 @@ from nnc.codegen.ir.builder import SCALARS
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.movement.movement import move
 from nnc.codegen.kernels.table import ROWS
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import (
     Call,

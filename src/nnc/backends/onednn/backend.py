@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
 from nnc.core.settings import SETTINGS

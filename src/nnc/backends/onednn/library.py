@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from enum import IntEnum
 from importlib.metadata import PackageNotFoundError, distribution
 from weakref import finalize
 
+from nnc.classes import dataclass
 from nnc.errors import BackendError
 
 DISTRIBUTION = "onednn-cpu-gomp"

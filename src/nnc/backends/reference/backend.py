@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnc.backends.reference.arrays import ReferenceKernel
 from nnc.backends.reference.kernels import KERNELS
 from nnc.backends.reference.movement.layout import out_of_blocks
+from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Blocked, TensorSpec

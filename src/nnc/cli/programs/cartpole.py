@@ -6,11 +6,11 @@ x'' = p - m l θ'' cos θ / M,  θ'' = (g sin θ - p cos θ) / (l (4/3 - m cos²
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.cli.recipe import Arguments, Blueprint, Facts, Ink, Measure, Questions, Recipe, TrainingTask
 from nnc.cli.terminal import Json
 from nnc.errors import DataError

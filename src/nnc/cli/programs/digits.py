@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.cli.recipe import Arguments, Blueprint, Facts, Ink, Questions, Recipe, TrainingTask
 from nnc.cli.terminal import Json
 from nnc.errors import DataError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.cli.programs.digits import probabilities
 from nnc.cli.recipe import Arguments, Blueprint, Facts, Ink, Questions, Recipe, TrainingTask
 from nnc.cli.terminal import Json

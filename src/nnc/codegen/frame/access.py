@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Value
-from nnc.core.precautions.classes import dataclass
 
 Shape = tuple[int, ...]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 MOST_ROWS = 8  # of a register tile
 # Steps of a sum in a round of its loop: 0.9 of the time where another process has half of the core.

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import Instruction, computed, evaluate
-from nnc.core.precautions.classes import dataclass
 
 MOST_WORK = 40.0
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.tile import Tile, column_masks
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Type, Value
 from nnc.codegen.ir.dot_products import DotProduct
-from nnc.core.precautions.classes import dataclass
 
 # Steps of the depth that lie side by side in weights that are in quads.
 QUAD = 4

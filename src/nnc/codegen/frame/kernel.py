@@ -15,9 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Protocol
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.uncopied import Uncopied
 
 ALIGNMENT = 64

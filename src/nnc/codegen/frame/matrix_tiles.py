@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile
 from nnc.codegen.ir.builder import ADDRESS, I32, Builder, Scalar, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 SIDE = 16  # rows of a register, and words of a row
 WORD_BYTES, ROW_BYTES = 4, 64

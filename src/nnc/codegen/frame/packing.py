@@ -9,10 +9,10 @@ k in one word:
 
 from __future__ import annotations
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import I32, U16, Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 
 # How many steps before a block is transposed its lines are asked for.
 AHEAD = 64

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, broadcast, contiguous
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.ir.builder import BOOL, SCALARS, Scalar
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.graph import Op
 

@@ -6,9 +6,9 @@ scratch and is small enough to stay in its cache. Elements of 16 bits become f32
 
 from __future__ import annotations
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import F32, F64, Builder, LocalVariable, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 # Additions in a row of one lane; each may be off by 6e-8 of the sum: 3.8e-6 at most, 7e-7 for 10^7 equal numbers.
 FLUSHED = 64

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import I32, Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.ir.target import FEW_REGISTERS, USUAL_CLOCK, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 MAX_VECTORS = 16

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.row import Generate, KernelRow, Refuse, Specs, Variants, View, Views
 from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values import dtype
 
 NARROW = (BF16, F16)

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 
 # Each is made once, and compared some ten times for each load.

@@ -6,9 +6,9 @@ bits. Neither saturates: `pmaddubsw`, which does, is not used.
 
 from __future__ import annotations
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import I8, I16, I32, U8, Builder, Scalar, Type, Value
 from nnc.codegen.ir.target import ByteDots, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 WORD_BYTES = I32.size
 # What turns a byte of one kind into that of the other, 128 more or less.

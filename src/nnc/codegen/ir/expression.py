@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+from nnc.classes import dataclass
 from nnc.codegen.ir import activation, elementary, integers, mathematics
 from nnc.codegen.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]

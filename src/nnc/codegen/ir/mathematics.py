@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import F32, F64, I32, I64, Builder, Number, Scalar, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

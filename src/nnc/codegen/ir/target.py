@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from nnc.core.precautions.classes import dataclass
+from nnc.classes import dataclass
 
 # Sums are cut into parts as for a second-level cache of so many bytes, whatever it has: all machines have their bits.
 SUM_BYTES = 512 * 1024

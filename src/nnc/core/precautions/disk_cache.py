@@ -18,9 +18,9 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
 
 MAGIC = b"NNCOBJ2\n"

@@ -8,10 +8,11 @@ prefers. Only `nnc/__init__.py` puts backends into the table, so no upper layer 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.recent import TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied

@@ -13,13 +13,14 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
 from nnc.arguments import Size, explained
+from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.dtype import U8

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from nnc.arguments import explained, shown
+from nnc.classes import dataclass
 from nnc.core.values.exact import Hashed, are_the_same
 from nnc.errors import AttributeValueError
 from nnc.graph import Op

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import DeviceError
 
 KINDS = ("cpu", "cuda")

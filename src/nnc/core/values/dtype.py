@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.errors import DTypeError
 
 

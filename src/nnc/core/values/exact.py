@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import FunctionType
 from typing import Any
+
+from nnc.classes import dataclass
 
 PLAIN = frozenset({bool, int, float, str, bytes})
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 
 # What native code reads too (Windows has no such clock: there workers are not told apart).

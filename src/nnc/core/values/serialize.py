@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile, fill, opened
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType

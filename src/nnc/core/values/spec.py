@@ -6,11 +6,11 @@ import math
 import operator
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Self, cast
 
 from nnc.arguments import explained, shown
+from nnc.classes import dataclass
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.exact import Hashed

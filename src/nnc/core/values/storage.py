@@ -6,12 +6,12 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.recorder import PROFILER, Allocated, now
 from nnc.core.values.watch import WatchedMemory

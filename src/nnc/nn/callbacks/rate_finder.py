@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 
 from nnc.arguments import Count, Positive, checked
+from nnc.classes import dataclass
 from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import BatchSource
 from nnc.nn.model.model import Model

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 
+from nnc.classes import dataclass
 from nnc.errors import DataError
 from nnc.nn.data.rows import FrameEpoch, Rows, Ticket, Value, made_row, skipped
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked, explained
+from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
 from nnc.errors import DataError
 from nnc.nn.data.data_set import DataSet, Examples, rows_of

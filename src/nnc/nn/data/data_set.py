@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Probability, Size, checked
+from nnc.classes import dataclass
 from nnc.errors import DataError
 from nnc.nn.data.labels import check_labels
 

@@ -9,7 +9,6 @@ Images are float32[height, width, channels] in 0..1. Pillow (the extra `data`) r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Probability, Rate, Size, checked
+from nnc.classes import dataclass
 from nnc.core.precautions.reading import check_plain
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError, ShapeError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, count, islice
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.errors import DataError, UsageError
 from nnc.nn.data.collate import lengths_of, padded, stacked
 from nnc.nn.data.rows import Chunk, Column, FrameEpoch, Rows, Ticket, Value

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
+from nnc.classes import dataclass
 from nnc.core.precautions.reading import check_plain, kind_of
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError

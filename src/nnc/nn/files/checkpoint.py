@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from itertools import takewhile
 from math import inf
@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import Any, cast
 
 from nnc.arguments import Count, checked
+from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import DType
 from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import FormatError, UsageError
 from nnc.nn.files.files import stored_tensors
 from nnc.nn.files.torch_names import load_torch_state_dict

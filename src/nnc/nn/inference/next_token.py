@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Range, Size, checked
+from nnc.classes import dataclass
 from nnc.errors import NotFiniteError
 
 # A part of the whole that is not nothing.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F64
 from nnc.core.values.spec import Shape
 from nnc.core.values.tensor import Tensor

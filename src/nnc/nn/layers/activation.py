@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import Finite, checked
+from nnc.classes import dataclass
 from nnc.errors import ShapeError
 from nnc.nn.layers.embedding import broadcast_rows
 from nnc.nn.layers.initializers import constant

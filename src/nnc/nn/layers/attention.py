@@ -7,9 +7,10 @@ A mask is the last input of a layer: truth values [batch, columns] of what is th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
+from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.activation import GELU

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnc.arguments import Count, Size, checked
+from nnc.classes import dataclass
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, convolution, reshape, window_of

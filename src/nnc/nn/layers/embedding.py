@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nnc.arguments import Count, checked
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import DTypeError, ShapeError

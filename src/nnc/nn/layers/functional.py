@@ -10,10 +10,10 @@ model = nn.Model(net, loss=[…, …])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, UsageError
 from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, Scope, T

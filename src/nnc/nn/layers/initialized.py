@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.nn.layers.initializers import Initializer
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from typing import ClassVar, Generic, TypeVar
 
 from nnc.arguments import Count, checked, shown
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import Shape, TensorSpec

@@ -6,13 +6,14 @@ y = x · weight + bias + (alpha / rank) · x · lora_a[in, rank] · lora_b[rank,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, checked
+from nnc.classes import dataclass
 from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import he_uniform, zeros

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnc.arguments import Count, Size, checked
+from nnc.classes import dataclass
 from nnc.errors import ShapeError
 from nnc.nn.layers.convolution import VOLUME, Counts3D, Sizes3D, as_row, borders_of, of_three
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import Rate, Share, checked
+from nnc.classes import dataclass
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, dropout, multiply, random_normal, reshape
 from nnc.ops.movement.fill import scalar_like

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.symbolic import Symbol, while_loop

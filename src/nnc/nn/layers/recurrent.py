@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Generic, Literal
 
 from nnc.arguments import Count, Share, checked
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError

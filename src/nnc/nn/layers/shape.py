@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nnc.arguments import Size, checked
+from nnc.classes import dataclass
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from nnc.arguments import Count, Size, checked
+from nnc.classes import dataclass
 from nnc.nn.layers.convolution import VOLUME, Counts3D, Sizes3D, borders_of, of_three
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank

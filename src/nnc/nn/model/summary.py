@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nnc.classes import dataclass
 from nnc.core.values.spec import Shape
 from nnc.nn.layers.combine import Sequential
 from nnc.nn.layers.layer import Layer, ParameterSpec, Scope

@@ -6,12 +6,12 @@ Nothing keeps the old values, so nothing can be put back. What may be half renew
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.errors import InterruptedUpdateError, NotFiniteError
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.symbolic import Compiled

@@ -7,9 +7,8 @@ An update whose gradients overflow is left out and halves the scale; after so ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import Count, Positive, checked
+from nnc.classes import dataclass
 from nnc.errors import AttributeValueError
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
+from nnc.classes import dataclass
 from nnc.core.values.dtype import I32, DType
 from nnc.errors import DataError, ShapeError
 from nnc.ops import (

@@ -6,7 +6,7 @@ metric = result(sum over batches of sums(output, target))
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, checked
+from nnc.classes import dataclass
 from nnc.errors import ArgumentError, ShapeError
 
 Array = NDArray[np.float64]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Self, TypeAlias
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import F64

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Probability, Rate, checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
 from nnc.errors import AttributeValueError

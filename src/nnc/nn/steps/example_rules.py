@@ -6,12 +6,12 @@ at for numbers that are none, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import as_array

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nnc.classes import dataclass
 from nnc.core.values.dtype import DType
 from nnc.symbolic import Budget, MemoryStatement
 

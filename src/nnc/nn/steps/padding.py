@@ -8,11 +8,11 @@ differ are those of rows, and each command must keep rows apart along them (`ROW
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.ops.rules import PATTERN, Pattern
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.ir import ExecSymbol, TensorKey, TensorSymbol

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked, shown
+from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
 from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.nn.layers import Convolution, Dense, Dropout, GroupNorm, SiLU, Upsample
 from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.ops import add, affine, broadcast_to, concatenate, cos, exp, multiply, reshape, sin

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.errors import ArityError
 from nnc.nn.layers import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, I32, DType
 from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError

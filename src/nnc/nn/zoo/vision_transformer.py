@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import Count, Positive, checked
+from nnc.classes import dataclass
 from nnc.nn.layers import Convolution, Dense, LayerNorm, PositionEmbedding, TransformerBlock
 from nnc.nn.layers.embedding import broadcast_rows, normal
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank

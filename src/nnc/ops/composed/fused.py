@@ -13,10 +13,10 @@ those of its steps. Nothing between the first read and the last write needs memo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, TypeVar
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError

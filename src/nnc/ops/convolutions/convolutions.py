@@ -11,9 +11,10 @@ channels of its own group only. A transposed convolution is the data gradient, u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import Layout, OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ShapeError
 from nnc.ops.batching import batched_within

@@ -20,8 +20,9 @@ No gradient flows to the boxes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec, spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import batched_behind, batched_within

@@ -7,9 +7,8 @@ Activations are [batch, spatial…, channels] (layout NHWC, in 1 to 3 spatial di
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.values.spec import MAX_DIMENSIONS, Layout, TensorSpec
 from nnc.errors import AttributeValueError, LayoutError, ShapeError
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
 from nnc.core.values.spec import TensorSpec, broadcast_shapes

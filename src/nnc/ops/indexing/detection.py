@@ -10,9 +10,10 @@ The overlap of two boxes is the area of their intersection over that of their un
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError

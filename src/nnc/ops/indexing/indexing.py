@@ -14,8 +14,9 @@ IndexRangeError when it is met. one_hot gives zeros there, so that -1 can stand 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, I64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError

@@ -12,8 +12,9 @@ Equal elements keep their order, in both directions; nan counts as larger than a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import TensorSpec

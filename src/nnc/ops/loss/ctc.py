@@ -16,8 +16,9 @@ The gradient is one operator, whose own gradient is that of these steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import BF16, F16, F32, I32, I64
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError

@@ -18,9 +18,10 @@ Gradients are pointwise in x, t and, for the sigmoid, its output, so they are wr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import TensorSpec

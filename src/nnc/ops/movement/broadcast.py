@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError

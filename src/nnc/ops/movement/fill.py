@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import TensorSpec

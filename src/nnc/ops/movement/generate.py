@@ -5,8 +5,7 @@ arange: y[k] = start + k · step
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import TensorSpec

@@ -7,8 +7,9 @@ NHWC → blocks of an axis (`Blocked`), 0 where x has no place, and back, whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import AnyLayout, Blocked, Layout, TensorSpec
 from nnc.errors import LayoutError

@@ -8,8 +8,9 @@ embed:        y[p] = sum of x[i…] over all i with offset + i · stride … = p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import OptionalSpecs, Shape, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, DTypeError, ShapeError

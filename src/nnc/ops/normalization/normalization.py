@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec

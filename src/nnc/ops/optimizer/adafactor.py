@@ -13,8 +13,9 @@ torch.optim.Adafactor where relative and scaled, but for its ε₁, which follow
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.ops.examples import MATRIX, ROW, SCALAR, Example

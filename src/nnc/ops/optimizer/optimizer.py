@@ -23,9 +23,9 @@ update) are scalar tensors, so a schedule changes no graph.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
 from nnc.graph import Op

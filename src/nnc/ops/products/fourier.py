@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import C64, C128, F64
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec

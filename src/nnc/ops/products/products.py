@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnc.arguments import explained
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import Layout, OptionalSpecs, TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError, ShapeError

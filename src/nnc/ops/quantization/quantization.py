@@ -18,8 +18,9 @@ them: […, k, n] as […, ⌈k / 4⌉, n, 4], zeros behind the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, F64, I8, I16, I32, U8, U16, DType
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec, broadcast_shapes, contiguous_strides, spec

@@ -16,10 +16,11 @@ product over all steps again. Gradients of higher order are decomposed into the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Generic
 
+from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import DTypeError, ShapeError

@@ -10,8 +10,9 @@ inverse turns back. x is [batch, rows, heads, features], angles [rows, pairs] or
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, ShapeError

@@ -34,10 +34,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, chain
 from typing import TypeAlias
 
+from nnc.classes import dataclass
 from nnc.planning.instance import Effort, Instance
 from nnc.planning.solvers.normalize import conflicts, totals
 

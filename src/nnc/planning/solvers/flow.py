@@ -8,10 +8,11 @@ range and hands it on. A block may so reuse a part of another one, and the arena
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import lcm
 from typing import NamedTuple
 
+from nnc.classes import dataclass
 from nnc.planning.instance import Instance, Solution
 from nnc.planning.solvers.normalize import conflicts
 

@@ -7,8 +7,8 @@ is alive at one of these too, so overlap between them is overlap anywhere.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.errors import PlanningError
 from nnc.planning.instance import Effort, Instance
 from nnc.planning.problem import Problem, bits

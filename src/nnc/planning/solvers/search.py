@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import cycle
 from math import gcd
 from operator import add
 from random import Random
 
+from nnc.classes import dataclass
 from nnc.planning.instance import Effort, ExpiredError, Instance, Solution
 from nnc.planning.native import compiled
 from nnc.planning.solvers import branch_and_bound

@@ -15,8 +15,8 @@ only the edge from source to sink; `seed_literal` keeps to the letter. Both are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.planning.instance import Effort, Instance, Solution
 from nnc.planning.solvers.flow import SINK, SOURCE, AllocationGraph, FlowEdge, flow_sizes, precedence, settled
 from nnc.planning.solvers.normalize import conflicts

@@ -7,9 +7,10 @@ else one copy behind the loop takes it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
+from nnc.classes import dataclass
 from nnc.concrete import (
     Carry,
     ConcreteGraph,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import checked, explained, shown
+from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
 from nnc.core.precautions.collection import RareCollections

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import TensorSpec

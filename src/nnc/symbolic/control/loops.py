@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import TracebackType
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import Command

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16

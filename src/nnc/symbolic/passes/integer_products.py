@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, F64, I8, I32, U8

@@ -17,11 +17,12 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate, pairwise
 from typing import cast
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.precautions.classes import dataclass
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.errors import UsageError

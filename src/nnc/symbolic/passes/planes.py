@@ -11,9 +11,9 @@ axes. With groups, channels of one group would not lie side by side in p.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import reduce
 
+from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.spec import Shape
 from nnc.ops.convolutions.convolutions import (

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER, Specs
 from nnc.core.values.command import Command

@@ -8,9 +8,9 @@ It goes well behind batch-norm folding, whose factors and shifts are work on wei
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.invariants import invariant_execs, read_elsewhere, with_fills
 from nnc.symbolic.passes.pruning import prune

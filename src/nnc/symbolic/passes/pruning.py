@@ -6,9 +6,10 @@ Of loops and branches that stay, `trim` takes out what nobody needs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.trim import trim
 

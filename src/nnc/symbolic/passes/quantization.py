@@ -12,10 +12,11 @@ unless x is never negative, where it is 0. Readers of y read y, so that bias and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import Command

@@ -7,9 +7,10 @@ on the graph around them: there a body's results, and what the loop's test and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.shield import Shield
 from nnc.core.settings import SETTINGS

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.errors import FormatError
 from nnc.graph import Json, Registry, default_registry

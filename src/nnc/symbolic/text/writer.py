@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.symbolic.bodies import Renamed, change_bodies
 from nnc.symbolic.ir import Body, ExecSymbol, SymbolicGraph, TensorKey
 from nnc.symbolic.text.forms import blocks_of, write_command

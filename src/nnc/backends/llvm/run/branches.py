@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import takewhile
 
-from nnc.core.precautions.classes import dataclass
+from nnc.classes import dataclass
 
 # Steps that are looked at together; how far to go on where nothing was found; above what cost a step is better cut.
 STRETCH, STRIDE, MOST_NANOSECONDS = 64, 16, 50_000.0

@@ -11,8 +11,8 @@ from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
+from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.settings import SETTINGS
 from nnc.core.values.recorder import CLOCK

@@ -22,10 +22,10 @@ from weakref import WeakValueDictionary
 from nnc.backends.llvm.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.records import Record, Records, records_beside
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied

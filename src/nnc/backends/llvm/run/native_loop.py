@@ -39,7 +39,7 @@ from nnc.backends.llvm.run.loop_code import (
     WRONG_INDEX,
 )
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, Words, WorkerPool
-from nnc.core.precautions.classes import dataclass
+from nnc.classes import dataclass
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import LoopCalls, LoopCell, LoopState
 from nnc.core.values.tensor import Tensor

@@ -13,9 +13,9 @@ import numpy as np
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.codegen.ir.builder import F32, INDEX, Module
-from nnc.core.precautions.classes import dataclass
 
 # Registers that loads are added to, two a cycle of four cycles each.
 CHAINS = 8

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import ModuleType
 
 from nnc.backends.llvm.library import VERSION
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.values.exact import exact_text
 

@@ -26,8 +26,8 @@ from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import NativeKernel, aligned
-from nnc.core.precautions.classes import dataclass
 from nnc.core.precautions.forking import in_children
 from nnc.core.precautions.shield import Shield
 from nnc.core.precautions.uncopied import Uncopied

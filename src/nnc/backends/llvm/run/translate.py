@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from nnc.backends.llvm.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.core.precautions.classes import dataclass
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")

@@ -7,12 +7,12 @@ adjoint adds to those positions what the forward reads from them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
 from nnc.backends.reference.indexing.indexing import added_rows
+from nnc.classes import dataclass
 from nnc.errors import IndexRangeError
 from nnc.ops.convolutions import resize as ops
 from nnc.ops.convolutions.resize import FlipAttrs, PadAttrs, RoiAttrs, UpsampleAttrs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, write
+from nnc.classes import dataclass
 from nnc.errors import IndexRangeError
 from nnc.ops.loss import ctc as ops
 from nnc.ops.loss.ctc import LEAST, NOTHING, CtcAttrs

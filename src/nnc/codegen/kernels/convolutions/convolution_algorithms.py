@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, ceiling
 from nnc.codegen.ir.builder import F32, Scalar
 from nnc.codegen.ir.target import TargetDescription
@@ -27,7 +28,6 @@ from nnc.codegen.kernels.convolutions.winograd_gradient import WinogradGradient,
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, choose
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.spec import Blocked
 
 Pair = tuple[int, int]

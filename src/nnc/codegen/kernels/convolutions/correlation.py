@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
@@ -22,7 +23,6 @@ from nnc.codegen.frame.tile import Accumulators, alternatives, candidates, colum
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
-from nnc.core.precautions.classes import dataclass
 
 SHORT_DEPTH = 4
 CORE_SLOTS = 5

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import aligned, ceiling, even_block
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.strip import Strip
@@ -16,7 +17,6 @@ from nnc.codegen.frame.tile import Tile, candidates
 from nnc.codegen.ir.builder import BF16, U16, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
-from nnc.core.precautions.classes import dataclass
 
 # Outputs at a time: weights of few taps are in registers too, those of many are read anew for each tile.
 TILE_COLUMNS, MANY_TAPS_COLUMNS, FEW_TAPS = 4, 8, 9

@@ -17,6 +17,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, contiguous
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
@@ -29,7 +30,6 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.convolutions import pooling as ops
 from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, candidates, column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 Pair = tuple[int, int]
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each

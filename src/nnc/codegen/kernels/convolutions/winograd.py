@@ -9,6 +9,7 @@ while it is in the cache. Nothing is kept between runs, so weights may change.
 
 from __future__ import annotations
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, load_row, nanoseconds
@@ -16,7 +17,6 @@ from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, V
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, WinogradPlan, cost
-from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Value
-from nnc.core.precautions.classes import dataclass
 
 Matrix = tuple[tuple[float, ...], ...]
 Grid = Sequence[Sequence[Value]]

@@ -13,8 +13,8 @@ stays in the cache. How tiles are cut depends on the shape alone, and so do sums
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, Builder, Module, Type, Value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, choose_tile
@@ -9,7 +10,6 @@ from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Weights
 from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
-from nnc.core.precautions.classes import dataclass
 
 Pair = tuple[int, int]
 

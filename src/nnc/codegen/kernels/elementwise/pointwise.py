@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithNumbers, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
@@ -27,7 +28,6 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.graph import Op
 from nnc.ops.elementwise import elementary, integers
 from nnc.ops.elementwise import pointwise as ops

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import (
     ALIGNMENT,
     Generator,
@@ -54,7 +55,6 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,

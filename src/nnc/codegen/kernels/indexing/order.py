@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, View, Views
 from nnc.codegen.ir.builder import (
@@ -31,7 +32,6 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.indexing.order import SEARCHSORTED, SORT, TOP_K, SearchAttrs, SortAttrs, TopAttrs
 
 U32 = Scalar("u32", "i32", "i32", 4, signed=False)

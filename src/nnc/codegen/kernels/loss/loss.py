@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch
 from nnc.codegen.frame.row import KernelRow, Rows, Views, filled
 from nnc.codegen.ir.builder import Module, Number
@@ -16,7 +17,6 @@ from nnc.codegen.ir.expression import CONSTANT, Instruction
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.reduction.reduction import Reduction
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.dtype import dtype_of
 from nnc.ops.loss import loss as ops
 from nnc.ops.loss.loss import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
 from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 from nnc.ops.sequence.attention import CAUSAL_BIAS, CausalBiasAttrs
 

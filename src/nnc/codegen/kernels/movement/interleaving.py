@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import Phase, WithoutMemory, ceiling, phase
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.kernels.movement.transposition import LEAST, MOST_LANES
-from nnc.core.precautions.classes import dataclass
 
 MOST_ROWS = LEAST - 1
 BLOCKS = 16  # of an item: vectors of each row

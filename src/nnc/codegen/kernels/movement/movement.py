@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, contiguous
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch
 from nnc.codegen.frame.row import (
@@ -27,7 +28,6 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.interleaving import Interleaving
 from nnc.codegen.kernels.movement.transposition import Transposition
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.convolutions.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
 from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs

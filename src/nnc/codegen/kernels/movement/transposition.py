@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import ALIGNMENT, Phase, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.packing import transpose
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
-from nnc.core.precautions.classes import dataclass
 
 MOST_LANES = 16
 LEAST = 8  # rows and columns

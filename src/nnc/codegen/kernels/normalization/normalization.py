@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -25,7 +26,6 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.normalization import normalization as ops
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 

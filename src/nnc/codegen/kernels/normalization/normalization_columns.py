@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192

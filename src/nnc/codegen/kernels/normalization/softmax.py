@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -28,7 +29,6 @@ from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.normalization import softmaxes as ops
 
 NANOSECONDS_PER_VECTOR = 14.0

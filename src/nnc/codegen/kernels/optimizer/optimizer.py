@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
@@ -28,7 +29,6 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed, sign
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, ceiling, phase
@@ -30,7 +31,6 @@ from nnc.codegen.kernels.products.gemm_plan import (
 )
 from nnc.codegen.kernels.products.gemm_writer import GemmWriter
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.spec import Blocked
 
 

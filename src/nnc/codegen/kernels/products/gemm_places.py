@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Value
-from nnc.core.precautions.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.kernel import aligned, ceiling
@@ -21,7 +22,6 @@ from nnc.codegen.frame.tile import Tile, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.epilogue import Epilogue
@@ -14,7 +15,6 @@ from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.kernels.products.gemm_places import Block, Matrices
 from nnc.codegen.kernels.products.gemm_plan import MATRIX_STEPS, STEPS_AT_ONCE, GemmPlan
 from nnc.codegen.kernels.products.gemm_prefetching import PrefetchWriter
-from nnc.core.precautions.classes import dataclass
 
 # Steps of k before which the tile that packs a panel asks for its lines: rows of a power of two are fetched in time.
 PACKED_AHEAD = 16

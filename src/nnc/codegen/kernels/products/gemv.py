@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
-from nnc.core.precautions.classes import dataclass
 
 ROWS, ACCUMULATORS = 4, 2
 COLUMN_VECTORS, COLUMN_STEPS = 8, 8

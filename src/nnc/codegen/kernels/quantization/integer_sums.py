@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import Shape, contiguous
 from nnc.codegen.frame.epilogue import Epilogue
@@ -30,7 +31,6 @@ from nnc.codegen.frame.tile import Tile, candidates
 from nnc.codegen.ir.builder import I32, Scalar
 from nnc.codegen.ir.dot_products import DotProduct, dot_product
 from nnc.codegen.ir.target import ByteDots, TargetDescription
-from nnc.core.precautions.classes import dataclass
 
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 # Words are read whole, and those of the last pixel reach behind it.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
@@ -14,7 +15,6 @@ from nnc.codegen.ir.builder import ADDRESS, F32, I32, INDEX, U8, Builder, LocalV
 from nnc.codegen.ir.dot_products import OTHER_SIGN, WORD_BYTES
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.quantization.integer_sums import IntegerPlan, IntegerProblem, plan_of
-from nnc.core.precautions.classes import dataclass
 
 NANOSECONDS_PER_BYTE = 0.05
 X, W, X_ZERO = 0, 1, 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, any_type
 from nnc.codegen.ir.builder import U8, Builder, LocalVariable, Module, Scalar, Type, Value
@@ -12,7 +13,6 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import pointwise_row
 from nnc.codegen.kernels.products.gemv import Gemv
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.ops.quantization import quantization as ops
 from nnc.ops.quantization.quantization import DynamicQuantizeAttrs

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from fractions import Fraction
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
@@ -25,7 +26,6 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 from nnc.core.values.dtype import dtype_of
 from nnc.ops.random.random import (
     DROPOUT,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import (
@@ -22,7 +23,6 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMAX, ARGMIN
 

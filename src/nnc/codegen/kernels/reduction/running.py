@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, numeric
 from nnc.codegen.ir.builder import F64, I64, Module, Scalar, Type
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.indexing.order import CUMULATIVE_SUM, ScanAttrs
 
 NANOSECONDS_PER_VECTOR = 2.0

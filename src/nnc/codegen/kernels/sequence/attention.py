@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_product import MOST_ROWS, BlockProduct, Bounds, Matrix
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
@@ -33,7 +34,6 @@ from nnc.codegen.frame.widened import in_f32
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import (
     Generator,
     Phase,
@@ -34,7 +35,6 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.recurrent_cells import CELLS, Cell
 from nnc.codegen.kernels.sequence.recurrent_place import CellMemory, CellStep, Place
-from nnc.core.precautions.classes import dataclass
 from nnc.ops.sequence.recurrent import (
     GRU,
     GRU_GRADIENT,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Value
 from nnc.codegen.ir.mathematics import sigmoid, tanh
 from nnc.codegen.kernels.sequence.recurrent_place import Place
-from nnc.core.precautions.classes import dataclass
 
 
 def _through_sigmoid(g: Value, y: Value) -> Value:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 import onnx
 from nnc import ops
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, F64, I64
 from nnc.errors import FormatError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results

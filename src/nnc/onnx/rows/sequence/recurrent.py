@@ -7,11 +7,11 @@ a reset before the product) is composed step by step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnc import ops
+from nnc.classes import dataclass
 from nnc.errors import ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.ops import Activation, RecurrentWeights

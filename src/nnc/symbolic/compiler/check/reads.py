@@ -7,9 +7,10 @@ an exec may write over what it reads where its operator allows that, and nowhere
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 
+from nnc.classes import dataclass
 from nnc.errors import VerificationError
 from nnc.symbolic.compiler.check.writes import Span, exec_text
 from nnc.symbolic.compiler.order.inplace import shareable

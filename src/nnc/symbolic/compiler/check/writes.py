@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.core.values.storage import Bytes
 from nnc.errors import VerificationError
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.inplace import Pair, shareable
 from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
 from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.live_bytes import Span, shared_bytes
 from nnc.symbolic.compiler.order.uses import Profile
 from nnc.symbolic.ir import ExecKey, TensorKey

@@ -10,11 +10,11 @@ On one stream every step waits for the one in front of it, and lives in steps of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import and_, or_
 
+from nnc.classes import dataclass
 from nnc.concrete.schedule import make_schedule
 from nnc.planning import Interference
 from nnc.planning.problem import bits

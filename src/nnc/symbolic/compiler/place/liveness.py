@@ -8,8 +8,9 @@ use, behind whoever held the bytes before; a wanted output lives to the end
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.core.values.device import CPU
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.inplace import Pair, choose_pairs, shareable

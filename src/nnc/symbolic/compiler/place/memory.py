@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.core.values.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
 from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve

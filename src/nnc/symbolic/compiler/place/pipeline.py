@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 
+from nnc.classes import dataclass
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
 from nnc.symbolic.compiler.order.uses import Uses, uses_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.place.concurrency import Concurrency
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges

@@ -14,8 +14,9 @@ which is found there when the number of iterations is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.core.values.storage import ALIGNMENT
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at

@@ -9,8 +9,8 @@ branches never live at the same time, and so share bytes. A loop is one iteratio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.place.liveness import LiveRange
 from nnc.symbolic.compiler.place.memory import BlockSpan, block_name
 from nnc.symbolic.compiler.place.planned import PlannedGraph

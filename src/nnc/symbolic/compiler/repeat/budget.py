@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 from typing import Generic, TypeVar
 
+from nnc.classes import dataclass
 from nnc.core.settings import SETTINGS
 from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 from nnc.symbolic.compiler.order.choose import several_orders

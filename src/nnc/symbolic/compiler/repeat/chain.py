@@ -13,9 +13,10 @@ Source: Beaumont et al. 2019, "Optimal checkpointing for heterogeneous chains".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, ReplaySchedule, Root, Step
 

@@ -14,9 +14,10 @@ memory cost".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.values.command import AnyCommand, Command

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.live_bytes import Bytes, LiveBytes, Span
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Events, NumberedRuns, ReplaySchedule, Root, Step
 

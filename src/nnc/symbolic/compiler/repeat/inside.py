@@ -8,8 +8,9 @@ The points of a body are those of any graph; nothing depends on a limit. The lev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.symbolic.bodies import Renamed, change_bodies
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Compilation, Option, options

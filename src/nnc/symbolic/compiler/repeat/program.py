@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nnc.classes import dataclass
 from nnc.ops.repetition import stand_ins
 from nnc.ops.work import work
 from nnc.symbolic.compiler.order.choose import predecessors

@@ -18,13 +18,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import inf
 from time import perf_counter
 
 import numpy as np
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.live_bytes import Bytes
 from nnc.symbolic.compiler.repeat.chain import chain_schedules
 from nnc.symbolic.compiler.repeat.edit import Trial, edited, moved

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
 
 # Positions of a step in the order, and of a root among the roots of a program.

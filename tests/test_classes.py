@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from nnc.core.precautions import classes
+from nnc import classes
 
 T = TypeVar("T")
 

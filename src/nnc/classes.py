@@ -1,6 +1,6 @@
 """`dataclass` of the standard library in a quarter of the time: there each class is six functions made from text.
 
-    @dataclass(frozen=True, slots=True)     0.9 ms there on Python 3.11, 0.2 ms here: 200 classes for native code
+    @dataclass(frozen=True, slots=True)     0.9 ms there on Python 3.11, 0.2 ms here: 460 classes for an ONNX file
 
 The constructor alone is written as text, when it is first called. Equality, hash, printing and the refusal to assign
 are one function each, for all classes; fields are read by `operator.attrgetter`, so hashes are the same. All else of a
