@@ -36,6 +36,7 @@ from nnc.ops.movement.copy import COPY
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.check.turns import turns
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
 from nnc.symbolic.compiler.place.concatenation import copied_parts
 from nnc.symbolic.compiler.place.liveness import OuterMemory, ends_at
@@ -106,7 +107,8 @@ class GraphBuilder:
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end. `lend` gives the memory of a block
-    around a body that has no place of its own. `begin` is called before the first of the caller's roots `written` is.
+    around a body that has no place of its own; there are at `most` so many iterations of it, where that is known.
+    `begin` is called before the first of the caller's roots `written` is.
     """
 
     planned: PlannedGraph
@@ -121,6 +123,7 @@ class GraphBuilder:
     lend: Callable[[TensorKey, TensorSpec], Place] = _nothing_lent
     begin: Callable[[], None] | None = None
     written: frozenset[TensorKey] = frozenset()
+    most: int | None = 1
     _last: tuple[ConcreteKey, ...] = ()
     _ends: list[tuple[ConcreteKey, ...]] = field(default_factory=list)
     _tested: tuple[ConcreteKey, ...] = ()
@@ -255,9 +258,29 @@ class GraphBuilder:
     def _write_check(self) -> WriteCheck:
         """Over the arena and the guards around it, or over what a body has there."""
         graph, order, lives = self.planned.graph, self.planned.order, self.planned.lives
-        check_reads(graph, order, lives, self.offsets, self.planned.kept)
+        slots, most = self.planned.slots, self.most
+        for offsets, outside in turns(slots, lives, self.offsets, self._address, self._elsewhere(), most):
+            check_reads(graph, order, lives, offsets, self.planned.kept, outside)
         whole = not self.is_body
         return checked_writes(self.storage.bytes, self.base, graph, order, lives, self.offsets, whole=whole)
+
+    def _address(self, memory: Slot) -> int | None:
+        """The offset of a memory of the slots; None for one that is not always in the same place."""
+        place = self._slot_memory(memory)
+        return place.offset if isinstance(place, Tensor) and place.storage is self.storage else None
+
+    def _slot_memory(self, memory: Slot) -> Place:
+        assert self.moving is not None
+        return self.moving.memory(memory, workspace_spec(self.planned.slots.sizes[memory]))
+
+    def _elsewhere(self) -> frozenset[TensorKey]:
+        """The carried roots whose initial value does not lie in their slot."""
+        return frozenset(
+            root
+            for root, slot in self.planned.slots.of.items()
+            if isinstance(place := self.places.get(root), Carry)
+            and not _begins_at(place.initial, self._slot_memory(slot))
+        )
 
     def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
         workspace, attrs = self.planned.lives.workspaces.get(step), record.command.attrs
@@ -309,6 +332,7 @@ class GraphBuilder:
             moving,
             rows,
             self._lend(dict(zip(attrs.body.parameters, record.inputs, strict=True)), self.moving),
+            most=trips(attrs),
         ).build()
         for key, result in zip(attrs.body.parameters, attrs.body.results, strict=False):
             carry = builder.place(key)
@@ -440,6 +464,13 @@ class GraphBuilder:
             sizes.update(planned.slots.sizes, (planned.lives.of[root].nbytes for root in planned.slots.of))
         sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
+
+
+def _begins_at(place: Place, memory: Place) -> bool:
+    """Whether a place is the memory, or its beginning."""
+    if isinstance(place, Tensor) and isinstance(memory, Tensor):
+        return place.storage is memory.storage and place.offset == memory.offset
+    return place is memory
 
 
 def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:

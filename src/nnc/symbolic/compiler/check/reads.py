@@ -24,10 +24,12 @@ def check_reads(
     lives: LiveRanges,
     offsets: Mapping[int, int],
     kept: Iterable[TensorKey],
+    elsewhere: Collection[TensorKey] = (),
 ) -> None:
     """VerificationError, with the exec and the user's line, where a step reads what its bytes no longer hold.
 
-    `offsets` are those of blocks, by their identity. The roots `kept` are read at the end of the run.
+    `offsets` are those of blocks, by their identity. The roots `kept` are read at the end of the run. Those `elsewhere`
+    are not in their blocks yet.
     """
     blocks = (*lives.blocks(), *(life for inside in lives.inside.values() for life in inside))
     bytes_of = {
@@ -36,12 +38,13 @@ def check_reads(
     spans = {
         root: _span(graph, root, bytes_of[id(life)][0] + lives.shifts.get(root, 0))
         for root, life in lives.of.items()
-        if id(life) in bytes_of
+        if id(life) in bytes_of and root not in elsewhere
     }
     holders = _Holders(spans, lives.parts)
     for life in lives.of.values():
         if life.outside:
             holders.take(life.roots[0], "what comes from outside")
+            holders.share(root for root in life.roots[1:] if not graph.writers(root))
     for step, key in enumerate(order):
         record = graph.execs[key]
         text = exec_text(graph, record)
@@ -84,6 +87,10 @@ class _Holders:
         if root in self.spans and root not in self.now and root not in self.taken_by:
             self.evict(self.spans[root], text, root)
             self.now[root] = None
+
+    def share(self, roots: Iterable[TensorKey]) -> None:
+        """Carried values that are the same one, in the block of the first of them."""
+        self.now.update((root, None) for root in roots if root in self.spans)
 
     def evict(self, span: Span, text: str, by: TensorKey | None = None) -> None:
         """These bytes are written, by a root that its own parts do not lose them to."""
@@ -136,9 +143,10 @@ def _check_sharing(
 
 
 def _ending(lives: LiveRanges, step: int) -> frozenset[TensorKey]:
-    """What may be written over in a body: there it is checked whether it is read behind that."""
+    """What may be written over in a body, where it is checked whether it is read behind that, or is handed on there."""
     outer = lives.outer.get(step, OuterMemory())
-    return frozenset((*lives.lent.get(step, ()), *outer.found.values()))
+    handed_on = (root for output in lives.permuted.get(step, ()) for root in lives.of[output].roots)
+    return frozenset((*lives.lent.get(step, ()), *outer.found.values(), *handed_on))
 
 
 def _check_beside(graph: SymbolicGraph, roots: Iterable[TensorKey], span: Span, holders: _Holders, text: str) -> None:
