@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 BLOCK = re.compile(r"(?P<code>```python\n(?P<source>.*?)```\n)(?P<shown>\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
 
@@ -19,15 +20,19 @@ Told = Callable[[str, str | None, str], str | None]
 
 
 def run(page: Path, told: Told) -> str:
-    """Run all blocks in turn; `told(source, shown, printed)` gives what shall stand behind each. The text then."""
+    """The text of a page whose blocks have run in turn, in a folder of their own.
+
+    `told(source, shown, printed)` gives what shall stand behind each block.
+    """
     names: dict[str, object] = {}
     text, parts, end = page.read_text(encoding="utf-8"), [], 0
-    for number, found in enumerate(BLOCK.finditer(text), 1):
-        with redirect_stdout(StringIO()) as printed:
-            exec(compile(found["source"], f"block {number}", "exec"), names)
-        shown = told(found["source"], found["output"], printed.getvalue())
-        parts += [text[end : found.start()], found["code"], "" if shown is None else f"\n```text\n{shown}```\n"]
-        end = found.end()
+    with TemporaryDirectory() as folder, chdir(folder):
+        for number, block in enumerate(BLOCK.finditer(text), 1):
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(block["source"], f"block {number}", "exec"), names)
+            shown = told(block["source"], block["output"], printed.getvalue())
+            parts += [text[end : block.start()], block["code"], "" if shown is None else f"\n```text\n{shown}```\n"]
+            end = block.end()
     return "".join([*parts, text[end:]])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "nnc"
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
+ROOT_ENTRIES = {
+    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md",
+    "benchmarks", "docs", "examples", "pyproject.toml", "scripts", "src", "tests",
+}  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
 
 
@@ -58,3 +64,12 @@ def test_no_file_has_an_empty_name() -> None:
 @pytest.mark.parametrize("name", ["py.typed", "nn/data/digits.csv.gz", "nn/data/digits.md"])
 def test_what_is_not_python_ships_too(name: str) -> None:
     assert (PACKAGE / name).is_file()
+
+
+def test_the_root_holds_what_is_listed() -> None:
+    """What runs leave behind is not committed; a new file at the root is a decision."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    files = subprocess.run([git, "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    assert {file.partition("/")[0] for file in files if file} == ROOT_ENTRIES
