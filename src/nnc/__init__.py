@@ -18,6 +18,7 @@ Imports only point down this list:
     graph
     arguments
     classes
+    vocabulary
     errors
 
 The names that a user lives with stand here, and their modules are imported when one is first used:

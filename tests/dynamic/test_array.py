@@ -117,7 +117,7 @@ def test_truth_values_combine(graph: DynamicGraph) -> None:
     inside = (x > 1.5) & ~(x > 4.5) | (A == 6)
     np.testing.assert_array_equal(inside.numpy(), (A > 1.5) & ~(A > 4.5) | (A == 6))
     np.testing.assert_array_equal((inside ^ True).numpy(), ~inside.numpy())
-    with pytest.raises(DTypeError, match="one kind"):
+    with pytest.raises(DTypeError, match="logical_and: got f64"):
         x & inside
     with pytest.raises(DTypeError, match="logical_and: got f64"):
         x & x
@@ -148,11 +148,28 @@ def test_types_of_one_kind_meet_in_the_wider_one(graph: DynamicGraph) -> None:
     small, count = graph.constant(np.int8([1])), graph.constant(np.uint8([200]))
     assert (small + count).dtype is I16
     assert (small + np.int64([1])).dtype is I64
-    with pytest.raises(DTypeError, match="one kind.*astype") as caught:
-        x + np.arange(3)  # two kinds
-    assert caught.value.origin == line_of("two kinds")
-    with pytest.raises(DTypeError, match="one kind"):
-        graph.constant([1.0], "f16") + graph.constant([1.0], "bf16")
+    half = graph.constant([1.0], "f16")
+    with pytest.raises(DTypeError, match="one holds the other.*astype") as caught:
+        half + graph.constant([1.0], "bf16")  # no common type
+    assert caught.value.origin == line_of("no common type")
+
+
+def test_types_of_two_kinds_meet_in_the_later_one(graph: DynamicGraph) -> None:
+    x, count, truth = graph.variable(A, F32), graph.constant([1, 2, 3]), graph.constant([True, False, True])
+    assert (x + count).dtype is (count * x).dtype is (truth * x).dtype is F32
+    np.testing.assert_array_equal(slope(graph, x * count, x), np.tile([1.0, 2.0, 3.0], (2, 1)))
+    assert (count + truth).dtype is (truth + 1).dtype is (count * 2).dtype is I64
+    assert (count * 0.5).dtype is (truth + 0.5).dtype is (2.0**count).dtype is F32
+    assert (count == 1.5).tolist() == [False, False, False]
+
+
+def test_integers_divide_to_floats(graph: DynamicGraph) -> None:
+    count, small = graph.constant([1, 2, 3]), graph.constant(np.uint8([51, 102]))
+    for quotient, want in ((count / 2, [0.5, 1.0, 1.5]), (6 / count, [6, 3, 2]), (count / count, [1, 1, 1])):
+        assert (quotient.dtype, quotient.tolist()) == (F32, want)
+    np.testing.assert_allclose((small / 255).numpy(), [0.2, 0.4], rtol=1e-6)
+    assert (count / graph.constant(np.ones(3))).dtype is F64
+    assert (count // 2).dtype is (count % 2).dtype is I64
 
 
 def test_pythons_numbers_become_f32_and_arrays_keep_their_type(graph: DynamicGraph) -> None:

@@ -91,10 +91,11 @@ def test_integers_beside_i64_are_exact(graph: DynamicGraph) -> None:
             assert got.tolist() == [exact(int(value)) for value in x.numpy()]
 
 
-def test_a_fraction_beside_integers_is_refused(graph: DynamicGraph) -> None:
+def test_a_fraction_beside_integers_makes_floats_or_is_refused(graph: DynamicGraph) -> None:
     x = graph.constant(np.arange(3))
+    assert (x + 0.5).tolist() == [0.5, 1.5, 2.5]
     with pytest.raises(AttributeValueError, match=r"need integral scale and shift .* Fix: cast\(\) x to a float type"):
-        x + 0.5
+        ops.affine(x, 1.0, 0.5)
     with pytest.raises(AttributeValueError, match="a value that i64 cannot hold"):
         ops.less(x, ops.scalar_like(x, 2**63))
 

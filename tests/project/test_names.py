@@ -17,7 +17,10 @@ from nnc.ops import OPERATORS
 
 PACKAGE = Path(nnc.__file__).parent
 # Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
-FAMILIES = ("ops", "backends", "codegen/kernels", "nn/layers", "symbolic/passes", "cli", "onnx/rows", "onnx/exports")
+FAMILIES = (
+    "ops", "backends", "codegen/kernels", "nn/layers", "symbolic/passes", "cli", "onnx/rows", "onnx/exports",
+    "numerics",
+)  # fmt: skip
 # What repeats on purpose, with the reason.
 CLASSES = {
     "Arena": "of keys in the graph, of bytes in a compiled graph",

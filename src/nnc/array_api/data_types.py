@@ -11,7 +11,8 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from nnc.core.values.spec import broadcast_shapes
-from nnc.dynamic.array import ArrayOperand, wider
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.promotion import wider
 from nnc.errors import ArgumentError, DTypeError
 from nnc.ops.elementwise.pointwise import cast, real_dtype
 

@@ -6,17 +6,16 @@
     x[[0, 2]], x[x > 0], x[rows, columns]     integers and truth values select
     np.sin(x), array @ x                      recorded as `nnc.ops` are; what is not known is an error
 
-Operands of two element types meet in the wider one of a kind, as in the array API standard: f32 with f64 is f64, i32
-with i64 is i64. Kinds do not mix: an integer array beside floats is an error that names `astype`.
+Operands of two element types meet in the one that holds both (`nnc.dynamic.promotion`): f32 with f64 is f64, i64 with
+f32 is f32, and integers divided by integers are f32.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
 from types import ModuleType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +25,17 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.namespace import array_namespace
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import Device
-from nnc.core.values.dtype import C128, F64, I16, I32, I64, DType, dtype_of
+from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic import numpy_functions
+from nnc.dynamic.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.indexing import At, is_advanced, take
-from nnc.dynamic.lifting import LiftingOperand
-from nnc.errors import DTypeError, ShapeError, UsageError
+from nnc.dynamic.located import located
+from nnc.dynamic.promotion import beside_number, continuous, promoted
+from nnc.errors import ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
 from nnc.ops.elementwise.pointwise import (
     add,
-    cast,
     divide,
     equal,
     greater,
@@ -47,37 +47,31 @@ from nnc.ops.elementwise.pointwise import (
     power,
     subtract,
 )
-from nnc.ops.movement.broadcast import reduce_sum, reshape
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import transpose
 from nnc.ops.operand import T
 from nnc.ops.products.products import matmul
-from nnc.ops.reduction.reduction import reduce_max, reduce_mean, reduce_min
 
-P = ParamSpec("P")
-R = TypeVar("R")
+A = TypeVar("A", bound="ArrayOperand")
 Axes = int | Iterable[int] | None
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
-# What is by 2 · n bytes wide, for signed beside unsigned integers of n bytes.
-SIGNED = {2: I16, 4: I32, 8: I64}
 
 
-def located(method: Callable[P, R]) -> Callable[P, R]:
-    """The method, whose errors name the line of the user's call."""
+def _quotient(a: T, b: T) -> T:
+    """a / b, of integers as f32."""
+    return divide(continuous(a), continuous(b))
 
-    @wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except UsageError as error:
-            error.origin = error.origin or caller_origin()
-            raise
 
-    return call
+def _over(x: A, number: Any) -> A:  # noqa: ANN401  # Python's and NumPy's numbers
+    return ArithmeticOperand.__truediv__(continuous(x), number)  # type: ignore[no-any-return]  # an operand as x
+
+
+def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
+    return ArithmeticOperand.__rtruediv__(continuous(x), number)
 
 
 @explained
-class ArrayOperand(LiftingOperand):
+class ArrayOperand(ElementwiseMethods):
     """An operand that behaves as an array."""
 
     __slots__ = ()
@@ -95,7 +89,7 @@ class ArrayOperand(LiftingOperand):
     ) -> Self:
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
         if isinstance(other, NUMBERS):
-            return of_number(self, other)  # type: ignore[no-any-return]  # an operand as this one
+            return of_number(beside_number(self, other), other)  # type: ignore[no-any-return]  # an operand as this one
         operand = other if type(other) is type(self) else self.lift(self._as_complex(other))
         if operand is None:
             return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
@@ -134,11 +128,11 @@ class ArrayOperand(LiftingOperand):
 
     @located
     def __truediv__(self, other: object) -> Self:
-        return self._meet(divide, ArithmeticOperand.__truediv__, other)
+        return self._meet(_quotient, _over, other)
 
     @located
     def __rtruediv__(self, other: object) -> Self:
-        return self._meet(divide, ArithmeticOperand.__rtruediv__, other, swapped=True)
+        return self._meet(_quotient, _under, other, swapped=True)
 
     @located
     def __pow__(self, other: object) -> Self:
@@ -323,38 +317,6 @@ class ArrayOperand(LiftingOperand):
         """Element type."""
         return self.spec.dtype
 
-    @located
-    def sum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The sum over `axis` (all when None)."""
-        return reduce_sum(self, axis, keepdims=keepdims)
-
-    @located
-    def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The mean over `axis` (all when None)."""
-        return reduce_mean(self, axis, keepdims=keepdims)
-
-    @located
-    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The largest element over `axis` (all when None)."""
-        return reduce_max(self, axis, keepdims=keepdims)
-
-    @located
-    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The smallest element over `axis` (all when None)."""
-        return reduce_min(self, axis, keepdims=keepdims)
-
-    @located
-    def reshape(self, *shape: int | Iterable[int]) -> Self:
-        """The same elements under another shape, given as sizes or as one tuple; one size may be -1."""
-        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return reshape(self, sizes)  # type: ignore[arg-type]  # integers: `reshape` says so of anything else
-
-    @located
-    def astype(self, dtype: DType | str | np.dtype[np.generic] | type[np.generic]) -> Self:
-        """The elements in another type."""
-        chosen = dtype_of(dtype)
-        return self.twin() if chosen is self.dtype else cast(self, chosen)
-
     # ---- NumPy's protocols
 
     @located
@@ -370,10 +332,6 @@ class ArrayOperand(LiftingOperand):
         return numpy_functions.call_function(function, args, options)
 
     @abstractmethod
-    def twin(self) -> Self:
-        """Another handle of the same value: what is assigned to one is not seen by the other."""
-
-    @abstractmethod
     def _assign(self, new: Self) -> None:
         """Stand for the value of `new` from now on."""
 
@@ -384,33 +342,3 @@ class ArrayOperand(LiftingOperand):
     @abstractmethod
     def numpy(self) -> NDArray[np.generic]:
         """The elements; UsageError where there are none yet."""
-
-
-def promoted(a: T, b: T) -> tuple[T, T]:
-    """Both in the wider of their element types; DTypeError for types of two kinds, and where none is the wider."""
-    one, other = a.spec.dtype, b.spec.dtype
-    if one is other:
-        return a, b
-    dtype = wider(one, other)
-    if dtype is None:
-        got = f"{a.spec}, {b.spec}"
-        raise DTypeError("operands", got=got, need="element types of one kind", fix="astype() one of them")
-    return cast(a, dtype), cast(b, dtype)
-
-
-def wider(one: DType, other: DType) -> DType | None:
-    """The element type that holds both, by the rules of the array API standard; None for two kinds, and where none is.
-
-    >>> from nnc.core.values.dtype import F32, I8, U8, U64
-    >>> wider(U8, I8), wider(F32, C128), wider(U64, I8)
-    (i16, c128, None)
-    """
-    if one is other:
-        return one
-    small, large = sorted((one, other), key=lambda dtype: dtype.itemsize)
-    kinds = {one.kind: one, other.kind: other}
-    if kinds.keys() == {"int", "uint"}:
-        return SIGNED.get(max(kinds["int"].itemsize, 2 * kinds["uint"].itemsize))
-    if kinds.keys() == {"float", "complex"}:
-        return C128 if F64 in (one, other) else kinds["complex"]
-    return large if one.kind == other.kind and small.itemsize < large.itemsize else None

@@ -88,7 +88,11 @@ TOLERANCE: dict[DType, Tolerance] = {
 }
 
 
-def dtype_of(value: DType | str | np.dtype[np.generic] | type[np.generic]) -> DType:
+# What names an element type: ours, its name, NumPy's, and Python's classes of numbers.
+AnyDType = DType | str | np.dtype[np.generic] | type[np.generic] | type[bool] | type[int] | type[float] | type[complex]
+
+
+def dtype_of(value: AnyDType) -> DType:
     """The element type named by `value`: a DType, "f32" or "float32", or a NumPy dtype. DTypeError for others.
 
     There is one object for each: results may be compared with `is`.

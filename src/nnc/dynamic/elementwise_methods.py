@@ -1,0 +1,175 @@
+"""Methods that arrays share, element by element: `x.exp()`, `x.clip(0, 1)`, `x.astype("f32")`, `x.copy()`, `x.dot(y)`.
+
+Functions that are continuous take integers and truth values as f32.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from nnc.arguments import explained
+from nnc.core.values.dtype import AnyDType, dtype_of
+from nnc.dynamic.located import located
+from nnc.dynamic.methods import ArrayMethods
+from nnc.dynamic.promotion import continuous, promoted
+from nnc.errors import ShapeError
+from nnc.ops.elementwise import complex_numbers, elementary, pointwise
+from nnc.ops.movement.copy import contiguous
+from nnc.ops.products.products import matmul
+from nnc.ops.reduction import derived
+
+
+@explained
+class ElementwiseMethods(ArrayMethods):
+    """The methods; what they are made of are `nnc.ops`."""
+
+    __slots__ = ()
+
+    @located
+    def astype(self, dtype: AnyDType) -> Self:
+        """The elements in another type."""
+        chosen = dtype_of(dtype)
+        return self.twin() if chosen is self.spec.dtype else pointwise.cast(self, chosen)
+
+    @located
+    def to(self, dtype: AnyDType) -> Self:
+        """As `astype`; `x.to("cpu")` is x, for that is where it is."""
+        return self.twin() if dtype == "cpu" else self.astype(dtype)
+
+    @located
+    def cpu(self) -> Self:
+        """x, for that is where it is."""
+        return self.twin()
+
+    @located
+    def copy(self) -> Self:
+        """The same elements in memory of their own; gradients flow."""
+        return contiguous(self)
+
+    @located
+    def clone(self) -> Self:
+        """As `copy`."""
+        return contiguous(self)
+
+    @located
+    def clip(self, min: float | None = None, max: float | None = None) -> Self:
+        """Elements below `min` and above `max` are those."""
+        return pointwise.clamp(self, min, max)
+
+    @located
+    def dot(self, other: Self) -> Self:
+        """sum_k x[…, k] · y[k, …] of vectors and matrices; of a number the product."""
+        operand = self.lift(other)
+        if operand is None or max(self.spec.rank, operand.spec.rank) > 2:
+            got = f"{self.spec} and {'no array' if operand is None else operand.spec}"
+            raise ShapeError("dot", got=got, need="vectors and matrices", fix="use @, nnc.dot() or nnc.tensordot()")
+        one, two = promoted(self, operand)
+        return matmul(one, two) if one.spec.rank and two.spec.rank else pointwise.multiply(one, two)
+
+    @located
+    def abs(self) -> Self:
+        """|x|"""
+        kind = self.spec.dtype.kind
+        if kind == "complex":
+            return complex_numbers.magnitude(self)
+        return self.twin() if kind == "uint" else pointwise.abs(self)
+
+    @located
+    def conj(self) -> Self:
+        """The conjugate of complex numbers; others as they are."""
+        return complex_numbers.conjugate(self) if self.spec.dtype.kind == "complex" else self.twin()
+
+    @property
+    def real(self) -> Self:
+        """The real part."""
+        return pointwise.real(self)
+
+    @located
+    def round(self, decimals: int = 0) -> Self:
+        """The nearest number of so many decimals, halves to even."""
+        if not self.spec.dtype.is_float:
+            return self.twin()
+        if not decimals:
+            return pointwise.round(self)
+        scale = 10.0**decimals
+        return pointwise.affine(pointwise.round(pointwise.affine(self, scale)), 1.0 / scale)
+
+    @located
+    def exp(self) -> Self:
+        """e^x"""
+        return pointwise.exp(continuous(self))
+
+    @located
+    def log(self) -> Self:
+        """ln x"""
+        return pointwise.log(continuous(self))
+
+    @located
+    def log2(self) -> Self:
+        """log₂ x"""
+        return elementary.log2(continuous(self))
+
+    @located
+    def log10(self) -> Self:
+        """log₁₀ x"""
+        return elementary.log10(continuous(self))
+
+    @located
+    def log1p(self) -> Self:
+        """ln(1 + x)"""
+        return pointwise.log1p(continuous(self))
+
+    @located
+    def sqrt(self) -> Self:
+        """√x"""
+        return pointwise.sqrt(continuous(self))
+
+    @located
+    def rsqrt(self) -> Self:
+        """1 / √x"""
+        return derived.rsqrt(continuous(self))
+
+    @located
+    def reciprocal(self) -> Self:
+        """1 / x"""
+        return pointwise.reciprocal(continuous(self))
+
+    @located
+    def sin(self) -> Self:
+        """sin x"""
+        return pointwise.sin(continuous(self))
+
+    @located
+    def cos(self) -> Self:
+        """cos x"""
+        return pointwise.cos(continuous(self))
+
+    @located
+    def tan(self) -> Self:
+        """sin x / cos x"""
+        return derived.tan(continuous(self))
+
+    @located
+    def tanh(self) -> Self:
+        """tanh x"""
+        return pointwise.tanh(continuous(self))
+
+    @located
+    def sigmoid(self) -> Self:
+        """1 / (1 + e^-x)"""
+        return pointwise.sigmoid(continuous(self))
+
+    @located
+    def square(self) -> Self:
+        """x²"""
+        return pointwise.square(self)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.spec.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.spec.elements * self.spec.dtype.itemsize

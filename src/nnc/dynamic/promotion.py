@@ -1,0 +1,79 @@
+"""Element types that meet: one of two operands, or of an operand and a number.
+
+    f32 + f64 = f64        i32 + i64 = i64        u8 + i8 = i16        f32 + c64 = c64     as in the standard
+    bool + i64 = i64       i64 + f32 = f32        bool + f16 = f16                     as PyTorch and JAX
+    i64 + 1 = i64          i64 + 0.5 = f32        i64 / 2 = i64 / i64 = f32            a float beside integers
+
+`nnc.array_api` refuses what the array API standard leaves open, which is the second row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc.core.values.dtype import C64, C128, F32, F64, I16, I32, I64, DType
+from nnc.errors import DTypeError
+from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.operand import T
+
+# What is by 2 · n bytes wide, for signed beside unsigned integers of n bytes.
+SIGNED = {2: I16, 4: I32, 8: I64}
+# Of two kinds the one that holds more.
+ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 2}
+
+
+def promoted(a: T, b: T) -> tuple[T, T]:
+    """Both in the element type that holds both; DTypeError where there is none, such as for f16 beside bf16."""
+    one, other = a.spec.dtype, b.spec.dtype
+    if one is other:
+        return a, b
+    dtype = joined(one, other)
+    if dtype is None:
+        got, need = f"{a.spec}, {b.spec}", "element types of which one holds the other"
+        raise DTypeError("operands", got=got, need=need, fix="astype() one of them")
+    return cast(a, dtype), cast(b, dtype)
+
+
+def joined(one: DType, other: DType) -> DType | None:
+    """As `wider`; of two kinds the type of the later one of truth values, integers and floats.
+
+    >>> from nnc.core.values.dtype import BOOL, F16
+    >>> joined(I64, F16), joined(BOOL, I32), joined(F32, F64)
+    (f16, i32, f64)
+    """
+    ranks = ORDER[one.kind], ORDER[other.kind]
+    return wider(one, other) if ranks[0] == ranks[1] else (one if ranks[0] > ranks[1] else other)
+
+
+def wider(one: DType, other: DType) -> DType | None:
+    """The element type that holds both, by the rules of the array API standard; None for two kinds, and where none is.
+
+    >>> from nnc.core.values.dtype import F32, I8, U8, U64
+    >>> wider(U8, I8), wider(F32, C128), wider(U64, I8)
+    (i16, c128, None)
+    """
+    if one is other:
+        return one
+    small, large = sorted((one, other), key=lambda dtype: dtype.itemsize)
+    kinds = {one.kind: one, other.kind: other}
+    if kinds.keys() == {"int", "uint"}:
+        return SIGNED.get(max(kinds["int"].itemsize, 2 * kinds["uint"].itemsize))
+    if kinds.keys() == {"float", "complex"}:
+        return C128 if F64 in (one, other) else kinds["complex"]
+    return large if one.kind == other.kind and small.itemsize < large.itemsize else None
+
+
+def beside_number(x: T, number: Any) -> T:  # noqa: ANN401  # Python's and NumPy's numbers
+    """x in a type that takes the number: f32 for integers beside a float, i64 for truth values beside an integer."""
+    if isinstance(number, bool) or ORDER[x.spec.dtype.kind] >= ORDER["float"]:
+        return x
+    if isinstance(number, complex):
+        return cast(x, C64)
+    if hasattr(number, "__index__"):
+        return cast(x, I64) if x.spec.dtype.kind == "bool" else x
+    return cast(x, F32)
+
+
+def continuous(x: T) -> T:
+    """x, integers and truth values as f32."""
+    return x if x.spec.dtype.is_continuous else cast(x, F32)

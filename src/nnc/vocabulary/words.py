@@ -1,0 +1,96 @@
+"""Arguments under another project's name: some are taken as they stand, the others get an error that names our form.
+
+x.sum(dim=1, keepdim=True)      runs as x.sum(axis=1, keepdims=True), as torch takes NumPy's words
+nnc.add(x, y, out=z)            add: got out=; need x1, x2. Fix: z = …: values do not change, the result is returned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+
+from nnc.errors import ArgumentError
+
+# PyTorch's and Keras's words, and which of ours they are.
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "dim": ("axis", "axes", "dimension"),
+    "dims": ("axis", "axes", "shape"),
+    "dim0": ("axis1",),
+    "dim1": ("axis2",),
+    "keepdim": ("keepdims",),
+    "ddof": ("correction",),
+    "size": ("shape",),
+    "newshape": ("shape",),
+    "rowvar": ("rows",),
+}
+
+ARGUMENTS: Mapping[str, str] = {
+    "out": "y = f(x): values do not change, the result is returned",
+    "where": "nnc.where(condition, x, other) around x",
+    "initial": "nnc.maximum, nnc.add … of the result and the initial value",
+    "order": "leave it out: elements are in row-major order",
+    "subok": "leave it out: there is one class of eager values",
+    "like": "leave it out",
+    "casting": "x.astype(dtype) before",
+    "requires_grad": "nnc.variable(value): a variable is what gradients are asked for",
+    "layout": "leave it out, or nnc.ops.convert_layout()",
+    "pin_memory": "leave it out: the CPU reads memory where it is",
+    "memory_format": "nnc.ops.convert_layout(x, layout)",
+    "non_blocking": "leave it out",
+    "generator": "key=nnc.random.key(seed)",
+    "stream": "leave it out",
+    "precision": "leave it out: kernels compute in the element type",
+    "preferred_element_type": "x.astype(dtype) before",
+    "stable": "leave it out: sorting is always stable",
+    "kind": "leave it out: sorting is always stable",
+    "unbiased": "correction=1 for True, correction=0 for False",
+    "p": "ord=, or rate= of dropout",
+    "weight_decay_rate": "weight_decay=",
+    "lr": "learning_rate=",
+    "momentum_decay": "momentum=",
+    "betas": "beta1=, beta2=",
+    "eps": "epsilon=",
+    "kernel_size": "kernel=",
+    "strides": "stride=",
+    "dilation_rate": "dilation=",
+    "out_features": "units=",
+    "out_channels": "channels=",
+    "filters": "channels=",
+    "input_shape": "nn.Model(layer, shape)",
+    "bias": "use_bias=",
+    "batch_first": "leave it out: the batch is the first axis",
+}
+
+
+def translated(kwargs: Mapping[str, object], names: Collection[str]) -> dict[str, object] | None:
+    """The arguments under our words; None where none of them has one."""
+    result = dict(kwargs)
+    for word in kwargs:
+        ours = next((one for one in WORDS.get(word, ()) if one in names and one not in result), None)
+        if word not in names and ours is not None:
+            result[ours] = result.pop(word)
+    return result if result.keys() != kwargs.keys() else None
+
+
+def unknown_argument(subject: str, kwargs: Mapping[str, object], names: Collection[str]) -> ArgumentError | None:
+    """The error of the first argument that there is not, with our form for it; None where all are known."""
+    word = next((word for word in kwargs if word not in names), None)
+    if word is None:
+        return None
+    given = [name for name in names if name not in ("self", "args", "kwargs")]
+    close = get_close_matches(word, given, n=1)
+    fix = next((ours for ours in _ours(word, given) if ours), f"{close[0]}=" if close else "")
+    return ArgumentError(subject, got=f"{word}=", need=", ".join(given) or "no arguments", fix=fix)
+
+
+def _ours(word: str, names: Collection[str]) -> list[str]:
+    """What the tables say of it: our word, or the row."""
+    return [f"{one}=" for one in WORDS.get(word, ()) if one in names] + [ARGUMENTS.get(word, "")]
+
+
+def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
+    """The names of what a plain function takes by name."""
+    code = function.__code__ if hasattr(function, "__code__") else None
+    if code is None:
+        return ()
+    return code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
