@@ -9,7 +9,7 @@ import pytest
 from tests.backends.llvm.test_machine import CASES
 
 from nnc.backends.llvm.library import llvm
-from nnc.backends.llvm.run.jit import assembly, compile_source
+from nnc.backends.llvm.run.object_code import assembly, compile_source
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription, describe

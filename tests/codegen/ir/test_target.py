@@ -4,7 +4,7 @@ import pytest
 
 from nnc.backends.llvm.run import host
 from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE, host_target, runnable_target
-from nnc.backends.llvm.run.jit import compile_source
+from nnc.backends.llvm.run.object_code import compile_source
 from nnc.codegen.frame.tile import candidates
 from nnc.codegen.ir.builder import F32, F64, Module
 from nnc.codegen.ir.target import LEVELS, TargetDescription, instruction_set

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
 
-__all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed"]
+__all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed", "unlocked"]
 
 try:
     import llvmlite
@@ -30,3 +33,12 @@ def undisturbed() -> Iterator[None]:
     """
     with Shield(), FORK_GUARD:
         yield
+
+
+@lru_cache
+def unlocked(name: str) -> Callable[..., Any]:
+    """A function of LLVM that llvmlite has, without llvmlite's lock: for what takes long, on objects of one thread."""
+    locked = getattr(llvm.ffi.lib, name)
+    function = getattr(ctypes.CDLL(llvm.ffi.lib._name), name)
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function  # type: ignore[no-any-return]

@@ -15,7 +15,8 @@ from tests.backends.llvm.harness import access, random
 
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target
-from nnc.backends.llvm.run.jit import Jit, assembly
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_code import assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.expression import Instruction

@@ -11,7 +11,8 @@ from tests.backends.llvm.harness import Array, extent, pool
 
 from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run.host import host_target
-from nnc.backends.llvm.run.jit import Jit, assembly
+from nnc.backends.llvm.run.jit import Jit
+from nnc.backends.llvm.run.object_code import assembly
 from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module

@@ -4,7 +4,8 @@
     object = cache[key] or compile(IR text)
 
 Of a kernel that was made before, the record of its generator tells both keys without the text (`records.py`).
-Loading an object needs no parsing and no code generation. An interrupt leaves what was loaded before it, and no more.
+Loading an object needs no parsing and no code generation. What is not there is compiled on all cores
+(`object_code.py`). An interrupt leaves what was loaded before it, and what was compiled on the disk.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
 from itertools import count
 from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from nnc.backends.llvm.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.run.host import target_machine
+from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel
@@ -29,6 +30,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
 from nnc.core.values.storage import trim
 
@@ -51,68 +53,24 @@ def source_key(source: str, target: TargetDescription) -> str:
     return hashlib.sha256("\0".join((source, target.key, VERSION)).encode()).hexdigest()
 
 
-def compile_source(source: str, target: TargetDescription) -> bytes:
-    """Object code for IR text.
-
-    Our generators vectorize, unroll and hoist, so a few passes that tidy up after them are enough: the whole of
-    LLVM's pipeline takes longer and gives no faster kernels.
-    """
-    with undisturbed():
-        return _emit(source, target, lambda machine, module: bytes(machine.emit_object(module)))
-
-
-def assembly(source: str, target: TargetDescription) -> str:
-    """The same code as text, in the processor's instructions, for people to read."""
-    with undisturbed():
-        return _emit(source, target, lambda machine, module: str(machine.emit_assembly(module)))
-
-
-def _emit(source: str, target: TargetDescription, emit: Callable[[llvm.TargetMachine, llvm.ModuleRef], R]) -> R:
-    """In a frame of its own, so that what it makes is freed inside of the caller's block too."""
-    # A context of its own: what LLVM keeps in the global one stays for ever.
-    module = llvm.parse_assembly(source, llvm.create_context())
-    module.verify()
-    tools = _tools(target)
-    for function in module.functions:
-        if not function.is_declaration:
-            tools.passes.run(function, tools.builder)
-    return emit(tools.machine, module)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tools:
-    """What modules for a target are compiled with, one after another."""
-
-    machine: llvm.TargetMachine
-    builder: llvm.PassBuilder
-    passes: llvm.FunctionPassManager
-
-
-@lru_cache(maxsize=8)
-def _tools(target: TargetDescription) -> _Tools:
-    """Made once: llvmlite never frees a pass manager (2.4 KB), nor all of a pass builder (benchmarks/growth.py)."""
-    machine = target_machine(target)
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    return _Tools(machine, llvm.create_pass_builder(machine, options), passes)
-
-
 @dataclass(frozen=True, slots=True)
 class Code:
     """Object code with the symbols that are looked up in it, and the text that it was made of.
 
-    `key` is that of the text as it was generated; `source` writes it, maybe with other names in it.
+    `key` is that of the text as it was generated; `source` writes it, maybe with other names in it. What is not on the
+    disk has a text, and no content until it is compiled.
     """
 
     key: str
     symbols: tuple[str, ...]
     source: Callable[[], str]
-    content: bytes
-    from_disk: bool
+    content: bytes | None
+    text: str = ""
+
+    @property
+    def from_disk(self) -> bool:
+        """True for what was compiled before."""
+        return not self.text
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -176,7 +134,7 @@ class Jit(Uncopied):
             if fresh:
                 records = records_beside(self.cache)
                 drafts = {exact: self._draft(generator, records, codes, held) for exact, generator in fresh}
-            held += self._link(tuple(codes.values()))
+            held += self._link(self._compiled_all(tuple(codes.values())))
             for exact, record in drafts.items():
                 generator, code = asked[exact], self._loaded[record.key]
                 workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
@@ -190,7 +148,9 @@ class Jit(Uncopied):
         source = str(module)
         key = source_key(source, self.target)
         with self._lock:
-            return self._loaded.get(key) or self._link((self._code(key, source, symbols),))[0]
+            content = None if key in self._loaded else self.cache.load(source_key(source, self.target))
+            code = Code(key, tuple(symbols), lambda: source, content, "" if content else source)
+            return self._loaded.get(key) or self._link(self._compiled_all((code,)))[0]
 
     def _draft(self, generator: Generator, records: Records, codes: dict[str, Code], held: list[LoadedCode]) -> Record:
         """What `generator` writes; its code is among those to link, or those that are loaded, from here on.
@@ -209,10 +169,9 @@ class Jit(Uncopied):
             content = self.cache.load(record.stored)
             if content is None and not text:
                 record, text = self._written(generator)
-            found = content is not None
-            code = self._compile(text) if content is None else content
             symbols = tuple(phase.symbol.replace(ENTRY_POINT, _named(record.key), 1) for phase in record.phases)
-            codes[record.key] = Code(record.key, symbols, lambda: self._written(generator)[1], code, from_disk=found)
+            unmade = text if content is None else ""
+            codes[record.key] = Code(record.key, symbols, lambda: self._written(generator)[1], content, unmade)
         return record
 
     def _written(self, generator: Generator) -> tuple[Record, str]:
@@ -224,19 +183,23 @@ class Jit(Uncopied):
         text = source.replace(f"@{ENTRY_POINT}", f"@{_named(key)}")
         return Record(key, source_key(text, self.target), phases), text
 
-    def _code(self, key: str, source: str, symbols: Sequence[str]) -> Code:
-        """The object code of a text, from the disk if it is there."""
-        content = self.cache.load(source_key(source, self.target))
-        fresh = self._compile(source) if content is None else content
-        return Code(key, tuple(symbols), lambda: source, fresh, from_disk=content is not None)
+    def _compiled_all(self, codes: Sequence[Code]) -> list[Code]:
+        """With the content of each: what is not on the disk is compiled, on as many threads as kernels may use."""
+        fresh = {code.text: code for code in codes if code.content is None}
+        crew = Crew(compile_source, tuple(fresh), self.target)
+        try:
+            crew.run(SETTINGS.worker_count())
+        finally:
+            made = {text: content for text, content in zip(fresh, crew.codes, strict=True) if content is not None}
+            for text, content in made.items():
+                self.cache.store(source_key(text, self.target), content)
+            self._note_compiled(len(made))
+        return [replace(code, content=made[code.text]) if code.content is None else code for code in codes]
 
-    def _compile(self, source: str) -> bytes:
-        content = compile_source(source, self.target)
-        self._compiled += 1
-        if self._compiled % COMPILED == 0:
+    def _note_compiled(self, count: int) -> None:
+        before, self._compiled = self._compiled, self._compiled + count
+        if before // COMPILED != self._compiled // COMPILED:
             trim()
-        self.cache.store(source_key(source, self.target), content)
-        return content
 
     def _link(self, codes: Sequence[Code]) -> list[LoadedCode]:
         """Load object code as one library.
@@ -250,7 +213,7 @@ class Jit(Uncopied):
         except RuntimeError:
             if not any(code.from_disk for code in codes):
                 raise
-            return self._load([replace(code, content=self._compile(code.source())) for code in codes])
+            return self._load(self._compiled_all([replace(code, content=None, text=code.source()) for code in codes]))
 
     def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
         with undisturbed():
