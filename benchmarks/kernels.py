@@ -43,12 +43,12 @@ from nnc.ops.convolutions.convolutions import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.convolutions.window import Window, window_of
-from nnc.ops.elementwise.pointwise import ADD, ERF, EXP, GELU, RELU, SIGMOID, TANH
+from nnc.ops.elementwise.pointwise import add, erf, exp, gelu, relu, sigmoid, tanh
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.normalization.normalization import LAYER_NORM, RMS_NORM, NormalizationAttrs
-from nnc.ops.normalization.softmaxes import LOG_SOFTMAX, SOFTMAX
+from nnc.ops.normalization.softmaxes import log_softmax, softmax
 from nnc.ops.optimizer.optimizer import GRADIENT_DESCENT, GradientDescentAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
@@ -267,25 +267,25 @@ def memory_limited() -> Iterator[Case]:
     last, norm = ReduceAttrs((1,)), NormalizationAttrs((1,), (1,))
     rate = np.float32(0.1).reshape(())
     rows: tuple[tuple[AnyCommand, tuple[Array | None, ...]], ...] = (
-        (Command(COPY, NONE), (x,)),
-        (Command(RELU, NONE), (x,)),
-        (Command(EXP, NONE), (x,)),
-        (Command(TANH, NONE), (x,)),
-        (Command(SIGMOID, NONE), (x,)),
-        (Command(ERF, NONE), (x,)),
-        (Command(GELU, NONE), (x,)),
-        (Command(ADD, NONE), (x, y)),
-        (Command(ADD, NONE), (x, row)),
+        (Command(contiguous, NONE), (x,)),
+        (Command(relu, NONE), (x,)),
+        (Command(exp, NONE), (x,)),
+        (Command(tanh, NONE), (x,)),
+        (Command(sigmoid, NONE), (x,)),
+        (Command(erf, NONE), (x,)),
+        (Command(gelu, NONE), (x,)),
+        (Command(add, NONE), (x, y)),
+        (Command(add, NONE), (x, row)),
         (Command(TRANSPOSE, TransposeAttrs((1, 0))), (x,)),
         (Command(REDUCE_SUM, last), (x,)),
         (Command(REDUCE_SUM, ReduceAttrs((0,))), (x,)),
-        (Command(SOFTMAX, NONE), (x,)),
-        (Command(LOG_SOFTMAX, NONE), (x,)),
+        (Command(softmax, NONE), (x,)),
+        (Command(log_softmax, NONE), (x,)),
         (Command(LAYER_NORM, norm), (x, row, row)),
         (Command(RMS_NORM, norm), (x, row)),
         (Command(GRADIENT_DESCENT, GradientDescentAttrs()), (x, y, rate)),
     )
-    copy = program(Command(COPY, NONE), x)
+    copy = program(Command(contiguous, NONE), x)
     for command, arrays in rows:
         results = infer(
             command.op, command.attrs, tuple(None if a is None else Tensor.from_numpy(a).spec for a in arrays)

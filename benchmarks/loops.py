@@ -29,7 +29,7 @@ from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import sigmoid, tanh
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Symbol, SymbolicGraph, case_of, compile, while_loop
 
 # A step of the state, on our symbols or on JAX's arrays; `m` has the functions that are spelt differently.
@@ -103,7 +103,7 @@ PATTERNS = (
 def copied_bytes(body: ConcreteBody) -> tuple[int, int]:
     """Copies in the bodies of loops and branches, and the bytes that they write."""
     records = [record for one in all_bodies(body)[1:] for _, record in one.execs.items() if isinstance(record, Exec)]
-    copies = [record for record in records if record.command.op is COPY]
+    copies = [record for record in records if record.command.op is contiguous]
     return len(copies), sum(place.spec.nbytes for record in copies for place in record.outputs if place)
 
 

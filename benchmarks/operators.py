@@ -28,9 +28,9 @@ from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL, PoolAttrs
 from nnc.ops.convolutions.window import window_of
-from nnc.ops.elementwise.pointwise import ADD, EXP, MULTIPLY, RELU, SIGMOID, TANH
+from nnc.ops.elementwise.pointwise import add, exp, multiply, relu, sigmoid, tanh
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.normalization.softmaxes import LOG_SOFTMAX, SOFTMAX, SOFTMAX_CROSS_ENTROPY
+from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY, log_softmax, softmax
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.reduction.reduction import ARGMAX, REDUCE_MAX, REDUCE_MEAN
 from nnc.ops.rules import infer
@@ -55,9 +55,9 @@ CONVOLUTIONS = (
 POOL = PoolAttrs((3, 3), window_of(2, stride=2, padding=1))
 
 LARGE: tuple[Case, ...] = (
-    *(Case(op, NONE, (_MILLION,), note="large") for op in (EXP, TANH, SIGMOID, RELU)),
-    *(Case(op, NONE, (_MILLION, _MILLION), note="large") for op in (ADD, MULTIPLY)),
-    *(Case(op, NONE, (_ROWS,), note="large") for op in (SOFTMAX, LOG_SOFTMAX)),
+    *(Case(op, NONE, (_MILLION,), note="large") for op in (exp, tanh, sigmoid, relu)),
+    *(Case(op, NONE, (_MILLION, _MILLION), note="large") for op in (add, multiply)),
+    *(Case(op, NONE, (_ROWS,), note="large") for op in (softmax, log_softmax)),
     Case(SOFTMAX_CROSS_ENTROPY, NONE, (_ROWS, Argument((4096,), labels(1024), I32)), note="large"),
     Case(GEMM, GemmAttrs(), (_SQUARE, _SQUARE, None), note="large"),
     *(

@@ -186,6 +186,17 @@ def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: st
     return door
 
 
+def explanation(error: Exception, function: Callable[..., Any], subject: str, args: tuple[object, ...]) -> Exception:
+    """What to raise where `function(*args)`, called `subject`, failed: the argument that broke its rule, else `error`.
+
+    Of calls from inside the package it is `error`: whoever made them explains it by the arguments of its own.
+    """
+    caller = sys._getframe(2)
+    if caller.f_code.co_filename.startswith(PACKAGE):
+        return error
+    return _fault(subject, _rules_of(function, _hints(function)), args, {}) or error
+
+
 def _once(make: Callable[[], Rules]) -> Callable[[], Rules]:
     """`make` at the first call only: the names in annotations may be defined later than what they annotate."""
     made: list[Rules] = []

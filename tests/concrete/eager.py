@@ -13,8 +13,8 @@ from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import Window
-from nnc.ops.elementwise.pointwise import ADD, AFFINE, EXP, LOG, MULTIPLY, RECIPROCAL, AffineAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs, add, exp, log, multiply, reciprocal
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 
@@ -22,12 +22,12 @@ from nnc.ops.rules import NoAttrs, infer
 assert nnc.__name__ == "nnc"
 
 BACKEND = "reference"
-ADDITION = Command(ADD, NoAttrs())
-PRODUCT = Command(MULTIPLY, NoAttrs())
-EXPONENTIAL = Command(EXP, NoAttrs())
-LOGARITHM = Command(LOG, NoAttrs())
-INVERSE = Command(RECIPROCAL, NoAttrs())
-IDENTITY = Command(COPY, NoAttrs())
+ADDITION = Command(add, NoAttrs())
+PRODUCT = Command(multiply, NoAttrs())
+EXPONENTIAL = Command(exp, NoAttrs())
+LOGARITHM = Command(log, NoAttrs())
+INVERSE = Command(reciprocal, NoAttrs())
+IDENTITY = Command(contiguous, NoAttrs())
 MATRIX_PRODUCT = Command(GEMM, GemmAttrs())
 CONVOLVE = Command(CONVOLUTION, ConvolutionAttrs(Window((1, 1), ((1, 1), (1, 1)), (1, 1))))
 

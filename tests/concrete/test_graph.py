@@ -11,12 +11,12 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, BackendError, CycleError, ShapeError, UnknownKeyError, UsageError
-from nnc.ops.elementwise.pointwise import EXP, MULTIPLY
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import exp, multiply
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
-COPIED, EXPONENTIAL, PRODUCT = (Command(op, NoAttrs()) for op in (COPY, EXP, MULTIPLY))
+COPIED, EXPONENTIAL, PRODUCT = (Command(op, NoAttrs()) for op in (contiguous, exp, multiply))
 
 
 def line_of(text: str) -> str:

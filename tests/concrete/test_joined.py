@@ -19,7 +19,7 @@ from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import CancelledError, IndexRangeError, UsageError
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, while_loop
@@ -218,7 +218,7 @@ def test_a_value_that_moves_may_be_copied_onto_itself(backend: str) -> None:
     first, second = rooms(2, 2, 2)
     first.numpy()[...] = [[1.0, 2.0], [3.0, 4.0]]
     x, y = Carry(first), Carry(second)
-    body.add(Command(COPY, NoAttrs()), [x], [y])
+    body.add(Command(contiguous, NoAttrs()), [x], [y])
     body.carry_over(y, x)
     root.while_loop(body, CountBelow(3))
     root.run()

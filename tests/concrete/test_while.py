@@ -29,7 +29,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, UnknownKeyError
-from nnc.ops.elementwise.pointwise import CAST, LESS, CastAttrs
+from nnc.ops.elementwise.pointwise import CAST, CastAttrs, less
 from nnc.ops.rules import NoAttrs
 
 IMAGE = (1, 4, 4, 2)
@@ -308,7 +308,7 @@ def test_a_tensor_decides() -> None:
     """Double x while it is below 100, as a command and no Python says."""
     root, body = graph(), graph()
     x, limit, below = tensor([1.0]), tensor([100.0]), Tensor.zeros(spec([1], "bool"))
-    check = body.add(Command(LESS, NoAttrs()), [x, limit], [below])
+    check = body.add(Command(less, NoAttrs()), [x, limit], [below])
     body.add(affine(2.0), [x], [x], after=[check])
     root.while_loop(body, NonZero(below), breakpoints=[check])
     root.run()

@@ -71,55 +71,55 @@ from nnc.ops.convolutions.pooling import (
 )
 from nnc.ops.convolutions.window import Window, output_sizes
 from nnc.ops.elementwise.pointwise import (
-    ABSOLUTE,
-    ADD,
     AFFINE,
-    ATAN,
     CAST,
-    COS,
-    DIVIDE,
-    EQUAL,
-    ERF,
-    ERFC,
-    EXP,
-    GELU,
-    GELU_TANH,
-    GREATER,
-    GREATER_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    LOG,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    NOT_EQUAL,
-    POWER,
-    PREFERENCE,
-    RECIPROCAL,
-    RELU,
-    SIGMOID,
-    SIGN,
-    SIN,
-    SQRT,
-    SQUARE,
-    STEP,
-    SUBTRACT,
-    SWISH,
-    TANH,
     WHERE,
     AffineAttrs,
     CastAttrs,
+    abs,
+    add,
+    atan,
+    cos,
+    divide,
+    equal,
+    erf,
+    erfc,
+    exp,
+    gelu,
+    gelu_tanh,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    log,
+    maximum,
+    minimum,
+    multiply,
+    not_equal,
+    power,
+    preference,
+    reciprocal,
+    relu,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    step,
+    subtract,
+    swish,
+    tanh,
 )
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
-    LOG_SOFTMAX,
-    SOFTMAX,
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
+    log_softmax,
+    softmax,
 )
 from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -148,42 +148,42 @@ def _fills() -> Iterator[Case]:
 
 def _copies() -> Iterator[Case]:
     for shape in ((3, 5, 7), (1,), (), (0, 4), (2, 1, 2, 1, 2, 1, 2, 1)):
-        yield Case(COPY, NONE, (Argument(shape),), DTYPES)
-        yield Case(STOP_GRADIENT, NONE, (Argument(shape),), DTYPES, smooth=False)
+        yield Case(contiguous, NONE, (Argument(shape),), DTYPES)
+        yield Case(stop_gradient, NONE, (Argument(shape),), DTYPES, smooth=False)
 
 
 # Operator, values of its domain, element types.
 UNARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
-    (EXP, uniform, FLOATS),
-    (LOG, positive, FLOATS),
-    (SQRT, positive, FLOATS),
-    (RECIPROCAL, positive, FLOATS),
-    (SQUARE, uniform, NUMBERS),
-    (TANH, uniform, FLOATS),
-    (SIGMOID, uniform, FLOATS),
-    (RELU, apart, NUMBERS),
-    (SIN, uniform, FLOATS),
-    (COS, uniform, FLOATS),
-    (ERF, uniform, FLOATS),
-    (ATAN, uniform, FLOATS),
-    (ERFC, uniform, FLOATS),
-    (SWISH, uniform, FLOATS),
-    (GELU, uniform, FLOATS),
-    (GELU_TANH, uniform, FLOATS),
-    (ABSOLUTE, apart, NUMBERS),
-    (SIGN, apart, NUMBERS),
-    (STEP, apart, NUMBERS),
+    (exp, uniform, FLOATS),
+    (log, positive, FLOATS),
+    (sqrt, positive, FLOATS),
+    (reciprocal, positive, FLOATS),
+    (square, uniform, NUMBERS),
+    (tanh, uniform, FLOATS),
+    (sigmoid, uniform, FLOATS),
+    (relu, apart, NUMBERS),
+    (sin, uniform, FLOATS),
+    (cos, uniform, FLOATS),
+    (erf, uniform, FLOATS),
+    (atan, uniform, FLOATS),
+    (erfc, uniform, FLOATS),
+    (swish, uniform, FLOATS),
+    (gelu, uniform, FLOATS),
+    (gelu_tanh, uniform, FLOATS),
+    (abs, apart, NUMBERS),
+    (sign, apart, NUMBERS),
+    (step, apart, NUMBERS),
 )
 BINARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
-    (ADD, uniform, NUMBERS),
-    (SUBTRACT, uniform, NUMBERS),
-    (MULTIPLY, uniform, NUMBERS),
-    (DIVIDE, positive, FLOATS),
-    (MAXIMUM, apart, NUMBERS),
-    (MINIMUM, apart, NUMBERS),
-    (POWER, positive, FLOATS),
-    (PREFERENCE, apart, FLOATS),
-    *((op, ties, DTYPES) for op in (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)),
+    (add, uniform, NUMBERS),
+    (subtract, uniform, NUMBERS),
+    (multiply, uniform, NUMBERS),
+    (divide, positive, FLOATS),
+    (maximum, apart, NUMBERS),
+    (minimum, apart, NUMBERS),
+    (power, positive, FLOATS),
+    (preference, apart, FLOATS),
+    *((op, ties, DTYPES) for op in (equal, not_equal, less, less_equal, greater, greater_equal)),
 )
 PAIRS: tuple[tuple[Shape, Shape], ...] = (
     ((4, 6), (4, 6)),
@@ -392,14 +392,14 @@ def _pools() -> Iterator[Case]:
 def _softmaxes() -> Iterator[Case]:
     for shape in ((4, 10), (3, 1), (7,), (2, 3, 5), (0, 4), (3, 67)):
         x, row = Argument(shape), shape[:-1]
-        yield Case(SOFTMAX, NONE, (x,))
-        yield Case(LOG_SOFTMAX, NONE, (x,))
+        yield Case(softmax, NONE, (x,))
+        yield Case(log_softmax, NONE, (x,))
         for kind in (I64, I32, U8):
             label = Argument(row, labels(shape[-1]), kind)
             yield Case(SOFTMAX_CROSS_ENTROPY, NONE, (x, label), FLOATS, f"{kind}")
             yield Case(SOFTMAX_CROSS_ENTROPY_GRADIENT, NONE, (Argument(row), x, label), FLOATS, f"{kind}")
             yield Case(LABEL_DIFFERENCE, NONE, (x, x, label), FLOATS, f"{kind}")
-    for op in (SOFTMAX, LOG_SOFTMAX):
+    for op in (softmax, log_softmax):
         big = Argument((2, 3), lambda generator, shape, earlier: np.array([[1e4, 1e4, -1e4], [-3e4, -3e4, -3e4]]))
         yield Case(op, NONE, (big,), FLOATS, "large", smooth=False)
 

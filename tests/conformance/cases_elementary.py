@@ -24,8 +24,8 @@ from nnc.core.values.dtype import C64, C128, F32, F64
 from nnc.core.values.spec import Shape
 from nnc.graph import Op
 from nnc.ops.elementwise import elementary as ops
-from nnc.ops.elementwise.complex_numbers import COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE
-from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.elementwise.complex_numbers import complex_of, conjugate, imaginary, magnitude
+from nnc.ops.elementwise.pointwise import real
 from nnc.ops.products.fourier import FFT, FourierAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -48,16 +48,16 @@ def complex_normal(generator: Generator, shape: Shape, earlier: Sequence[Array])
 
 
 UNARY: tuple[tuple[Op[NoAttrs], Values], ...] = (
-    (ops.SINH, uniform),
-    (ops.COSH, uniform),
-    (ops.ASIN, inside),
-    (ops.ACOS, inside),
-    (ops.ASINH, uniform),
-    (ops.ACOSH, above_one),
-    (ops.ATANH, inside),
-    (ops.LOG2, positive),
-    (ops.LOG10, positive),
-    (ops.TRUNC, between),
+    (ops.sinh, uniform),
+    (ops.cosh, uniform),
+    (ops.asin, inside),
+    (ops.acos, inside),
+    (ops.asinh, uniform),
+    (ops.acosh, above_one),
+    (ops.atanh, inside),
+    (ops.log2, positive),
+    (ops.log10, positive),
+    (ops.trunc, between),
 )
 
 
@@ -67,15 +67,15 @@ def rows() -> Iterator[Case]:
         for shape in SHAPES:
             yield Case(op, NONE, (Argument(shape, values),))
         yield Case(op, NONE, (Argument((len(SPECIAL_VALUES),), special),), FLOATS, "special", smooth=False)
-    for two in (ops.ATAN2, ops.HYPOT, ops.LOGADDEXP, ops.COPYSIGN):
+    for two in (ops.atan2, ops.hypot, ops.logaddexp, ops.copysign):
         for left, right in PAIRS:
             yield Case(two, NONE, (Argument(left, apart), Argument(right, apart)))
     for left, right in PAIRS:
-        yield Case(ops.NEXTAFTER, NONE, (Argument(left), Argument(right)))
-        yield Case(COMPLEX, NONE, (Argument(left), Argument(right)), EXACT, smooth=False)
+        yield Case(ops.nextafter, NONE, (Argument(left), Argument(right)))
+        yield Case(complex_of, NONE, (Argument(left), Argument(right)), EXACT, smooth=False)
     for dtype in (C128, C64):
         for shape in ((3, 4), (), (0, 2)):
-            for one in (REAL, IMAGINARY, MAGNITUDE, CONJUGATE):
+            for one in (real, imaginary, magnitude, conjugate):
                 yield Case(one, NONE, (Argument(shape, complex_normal, dtype),), (F32,), str(dtype), smooth=False)
         for shape, axis in (((8,), 0), ((3, 5), 1), ((4, 3, 2), 0), ((0, 3), 1)):
             for inverse in (False, True):

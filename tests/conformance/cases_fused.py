@@ -14,27 +14,27 @@ from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_POINTWISE, FUSED_REDUCTIO
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.elementwise.pointwise import (
-    ADD,
     AFFINE,
     CAST,
-    DIVIDE,
-    EXP,
-    GREATER,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    MAXIMUM,
-    MULTIPLY,
-    RELU,
-    SIGMOID,
-    SQUARE,
-    SUBTRACT,
-    TANH,
     WHERE,
     AffineAttrs,
     CastAttrs,
+    add,
+    divide,
+    exp,
+    greater,
+    logical_and,
+    logical_not,
+    maximum,
+    multiply,
+    relu,
+    sigmoid,
+    square,
+    subtract,
+    tanh,
 )
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
@@ -46,24 +46,24 @@ def step(op: Op[object], *operands: int, attrs: object = NONE) -> FusedStep:
 
 
 # x · sigmoid(1.5 x)
-SWISH = FusedAttrs(1, (step(AFFINE, 0, attrs=AffineAttrs(1.5)), step(SIGMOID, 1), step(MULTIPLY, 0, 2)))
+SWISH = FusedAttrs(1, (step(AFFINE, 0, attrs=AffineAttrs(1.5)), step(sigmoid, 1), step(multiply, 0, 2)))
 # tanh(a · b + c)
-GATE = FusedAttrs(3, (step(MULTIPLY, 0, 1), step(ADD, 3, 2), step(TANH, 4)))
+GATE = FusedAttrs(3, (step(multiply, 0, 1), step(add, 3, 2), step(tanh, 4)))
 # a where a > b else e^(b - a)
-CHOICE = FusedAttrs(2, (step(GREATER, 0, 1), step(SUBTRACT, 1, 0), step(EXP, 3), step(WHERE, 2, 0, 4)))
+CHOICE = FusedAttrs(2, (step(greater, 0, 1), step(subtract, 1, 0), step(exp, 3), step(WHERE, 2, 0, 4)))
 # (a + b)² / c
-RATIO = FusedAttrs(3, (step(ADD, 0, 1), step(SQUARE, 3), step(DIVIDE, 4, 2)))
-LARGER = FusedAttrs(2, (step(ADD, 0, 1), step(MAXIMUM, 2, 0), step(RELU, 3)))
-LOGIC = FusedAttrs(2, (step(LOGICAL_AND, 0, 1), step(LOGICAL_NOT, 2)))
+RATIO = FusedAttrs(3, (step(add, 0, 1), step(square, 3), step(divide, 4, 2)))
+LARGER = FusedAttrs(2, (step(add, 0, 1), step(maximum, 2, 0), step(relu, 3)))
+LOGIC = FusedAttrs(2, (step(logical_and, 0, 1), step(logical_not, 2)))
 ONE_AFTER_MOVES = FusedAttrs(
-    1, (step(COPY, 0), step(BROADCAST_TO, 1, attrs=BroadcastAttrs((2, 3, 5))), step(EXP, 2), step(MULTIPLY, 3, 2))
+    1, (step(contiguous, 0), step(BROADCAST_TO, 1, attrs=BroadcastAttrs((2, 3, 5))), step(exp, 2), step(multiply, 3, 2))
 )
 
 
 # relu(a · b + c) · d; relu(x ⋆ w · c)
-LAYER = FusedAttrs(4, (step(GEMM, 0, 1, 2, attrs=GemmAttrs()), step(RELU, 4), step(MULTIPLY, 5, 3)))
+LAYER = FusedAttrs(4, (step(GEMM, 0, 1, 2, attrs=GemmAttrs()), step(relu, 4), step(multiply, 5, 3)))
 POINT = FusedAttrs(
-    3, (step(CONVOLUTION, 0, 1, attrs=ConvolutionAttrs(window_of(1))), step(MULTIPLY, 3, 2), step(RELU, 4))
+    3, (step(CONVOLUTION, 0, 1, attrs=ConvolutionAttrs(window_of(1))), step(multiply, 3, 2), step(relu, 4))
 )
 
 
@@ -72,22 +72,22 @@ WINDOWED = FusedAttrs(
     4,
     (
         step(CONVOLUTION, 0, 1, 2, attrs=ConvolutionAttrs(window_of(3, padding="same"))),
-        step(RELU, 4),
-        step(MULTIPLY, 5, 3),
+        step(relu, 4),
+        step(multiply, 5, 3),
     ),
 )
 
 
 def reduced(op: Op[ReduceAttrs], *axes: int) -> FusedAttrs:
     """⊕ over axes of (a - b)²"""
-    return FusedAttrs(2, (step(SUBTRACT, 0, 1), step(SQUARE, 2), step(op, 3, attrs=ReduceAttrs(axes))))
+    return FusedAttrs(2, (step(subtract, 0, 1), step(square, 2), step(op, 3, attrs=ReduceAttrs(axes))))
 
 
 def typed(dtype: str) -> FusedAttrs:
     """(2 as dtype) · (x as dtype): a constant and a cast inside."""
     kind = spec((), dtype)
     return FusedAttrs(
-        1, (step(FILL, attrs=FillAttrs(2.0, kind)), step(CAST, 0, attrs=CastAttrs(kind.dtype)), step(MULTIPLY, 1, 2))
+        1, (step(FILL, attrs=FillAttrs(2.0, kind)), step(CAST, 0, attrs=CastAttrs(kind.dtype)), step(multiply, 1, 2))
     )
 
 

@@ -27,17 +27,17 @@ from nnc.core.values.dtype import BOOL, DTYPES, DType
 from nnc.core.values.spec import Shape
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import (
-    CEIL,
-    EXPM1,
-    FLOOR,
-    IS_NAN,
-    LOG1P,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    LOGICAL_XOR,
-    ROUND,
-    SOFTPLUS,
+    ceil,
+    expm1,
+    floor,
+    is_nan,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    round,
+    softplus,
 )
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMIN, REDUCE_NORM
@@ -64,14 +64,14 @@ def tiny(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
 
 # Operator, values of its domain, element types.
 UNARY: tuple[tuple[Op[NoAttrs], Values, tuple[DType, ...]], ...] = (
-    (FLOOR, between, FLOATS),
-    (CEIL, between, FLOATS),
-    (ROUND, between, FLOATS),
-    (EXPM1, uniform, FLOATS),
-    (LOG1P, positive, FLOATS),
-    (SOFTPLUS, uniform, FLOATS),
-    (IS_NAN, special, DTYPES),
-    (LOGICAL_NOT, truth, (BOOL,)),
+    (floor, between, FLOATS),
+    (ceil, between, FLOATS),
+    (round, between, FLOATS),
+    (expm1, uniform, FLOATS),
+    (log1p, positive, FLOATS),
+    (softplus, uniform, FLOATS),
+    (is_nan, special, DTYPES),
+    (logical_not, truth, (BOOL,)),
 )
 
 
@@ -81,11 +81,11 @@ def rows() -> Iterator[Case]:
         for shape in SHAPES:
             yield Case(op, NONE, (Argument(shape, values),), dtypes)
         yield Case(op, NONE, (Argument((len(SPECIAL_VALUES),), special),), dtypes, "special", smooth=False)
-    for op in (FLOOR, CEIL, ROUND):
+    for op in (floor, ceil, round):
         yield Case(op, NONE, (Argument((41,), halves),), FLOATS, "halves", smooth=False)
-    for op in (EXPM1, LOG1P, SOFTPLUS):
+    for op in (expm1, log1p, softplus):
         yield Case(op, NONE, (Argument((41,), tiny),), FLOATS, "tiny")
-    for op in (LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR):
+    for op in (logical_and, logical_or, logical_xor):
         for left, right in PAIRS:
             yield Case(op, NONE, (Argument(left, truth), Argument(right, truth)), (BOOL,))
     yield from _reductions()

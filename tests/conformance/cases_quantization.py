@@ -11,7 +11,7 @@ from nnc.core.values.dtype import F32, I8, I16, I32, U8, DType
 from nnc.core.values.spec import Shape
 from nnc.ops.composed.fused import FUSED_OUTPUT, FusedAttrs, FusedStep
 from nnc.ops.convolutions.window import window_of
-from nnc.ops.elementwise.pointwise import ADD, RELU
+from nnc.ops.elementwise.pointwise import add, relu
 from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     DEQUANTIZED_PRODUCT,
@@ -153,7 +153,7 @@ def _epilogues() -> Iterator[Case]:
     for head, a, b, zero in heads:
         count = 5 + len(zero)
         steps = [FusedStep(head, tuple(range(2 + len(zero))))]
-        plain = (DEQUANTIZE, (count, count - 3, count - 2)), (ADD, (count + 1, count - 1)), (RELU, (count + 2,))
+        plain = (DEQUANTIZE, (count, count - 3, count - 2)), (add, (count + 1, count - 1)), (relu, (count + 2,))
         steps += [FusedStep(Command(op, NONE), operands) for op, operands in plain]
         operands = (Argument(a, whole, U8), Argument(b, whole, I8), *zero, column, whole_zero, Argument((33,)))
         note = " ".join(filter(None, (head.op.name, "zero" if zero else "")))

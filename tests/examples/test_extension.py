@@ -24,7 +24,7 @@ from nnc.graph import PassManager, default_registry
 from nnc.ops.composed.fused import FUSED_POINTWISE
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import window_of
-from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.elementwise.pointwise import exp
 from nnc.ops.movement.movement import TRANSPOSE
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import PATTERN, NoAttrs, Pattern
@@ -105,8 +105,8 @@ def test_the_attribute_holds_for_single_operators_and_for_a_group() -> None:
     assert OPERATIONS[GEMM](GemmAttrs(), (a, b, None), (y,)) == 2 * 5 * 7 * 3
     x, w, z = spec((1, 4, 4, 2)), spec((3, 3, 2, 6)), spec((1, 2, 2, 6))
     assert OPERATIONS[CONVOLUTION](ConvolutionAttrs(window_of(3)), (x, w, None), (z,)) == 2 * 24 * 18
-    assert EXP in ELEMENTWISE.members
-    assert OPERATIONS[EXP](NoAttrs(), (a,), (a,)) == 35
+    assert exp in ELEMENTWISE.members
+    assert OPERATIONS[exp](NoAttrs(), (a,), (a,)) == 35
     assert OPERATIONS[SNAKE](SnakeAttrs(), (a,), (a,)) == 5 * 35
     assert OPERATIONS in default_registry.attributes_of(GEMM)
     with pytest.raises(RegistryError, match="operations"):

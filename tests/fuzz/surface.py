@@ -35,7 +35,8 @@ from nnc.nn import data
 from nnc.nn.files import files
 from nnc.nn.layers import initializers
 from nnc.nn.optimization import metrics
-from nnc.ops.elementwise.pointwise import EXP, RELU
+from nnc.ops.elementwise.pointwise import exp, relu
+from nnc.ops.function import FunctionOperator
 from nnc.ops.operators import OPERATORS
 from nnc.symbolic import passes, text
 from nnc.symbolic import serialize as graph_files
@@ -125,7 +126,7 @@ LEAVES: Mapping[str, Draw] = {
     "V": World.word,
     "KeyWidth": lambda world: world.random.choice(list(KeyWidth)),
     "StorageFactory": lambda world: ListStorage,
-    "Op": lambda world: world.random.choice((EXP, RELU)),
+    "Op": lambda world: world.random.choice((exp, relu)),
     "Test": lambda world: concrete.CountBelow(2),
     "Choice": lambda world: concrete.Selector(world.tensor()),
     "Signal": lambda world: stream.Signal("fuzz"),
@@ -379,7 +380,7 @@ def _of(module: ModuleType, name: str) -> list[Target]:
     value = getattr(module, name)
     home = getattr(value, "__module__", "")
     is_kind = inspect.isclass(value)
-    if not home.startswith("nnc") or not (inspect.isfunction(value) or is_kind):
+    if not home.startswith("nnc") or not (inspect.isfunction(value) or isinstance(value, FunctionOperator) or is_kind):
         return []
     if is_kind and (inspect.isabstract(value) or issubclass(value, Enum) or getattr(value, "_is_protocol", False)):
         return []

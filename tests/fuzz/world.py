@@ -33,7 +33,7 @@ from nnc.nn.data import Batches, DataSet
 from nnc.nn.layers.layer import Scope
 from nnc.nn.zoo import GPT
 from nnc.ops.convolutions.window import Window
-from nnc.ops.elementwise.pointwise import ADD, EXP, MULTIPLY, RELU
+from nnc.ops.elementwise.pointwise import add, exp, multiply, relu
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -67,10 +67,10 @@ NUMBERS = (*FLOATS, *FLOATS, 3, 10**400, np.float32(0.5), np.float64(np.nan), np
 WORDS = ("", "x", "f32", "f64", "i32", "same", "valid", "constant", "edge", "reflect", "nearest", "bilinear", "mean")
 EQUATIONS = ("ij,jk->ik", "ii->i", "ij->", "bij,bjk->bik", "ij,ij", "->", "a,b->ab", "ij,kl->ijk", "i1->i", "...i->i")
 COMMANDS: tuple[AnyCommand, ...] = (
-    Command(ADD, NoAttrs()),
-    Command(MULTIPLY, NoAttrs()),
-    Command(EXP, NoAttrs()),
-    Command(RELU, NoAttrs()),
+    Command(add, NoAttrs()),
+    Command(multiply, NoAttrs()),
+    Command(exp, NoAttrs()),
+    Command(relu, NoAttrs()),
     Command(GEMM, GemmAttrs()),
     Command(GEMM, GemmAttrs(transpose_b=True)),
     Command(REDUCE_SUM, ReduceAttrs((0,))),
@@ -326,7 +326,7 @@ class World:
     def attribute(self) -> OpAttr[int]:
         """An attribute that one operator has."""
         attribute: OpAttr[int] = OpAttr("fuzz")
-        attribute.set(EXP, 1)
+        attribute.set(exp, 1)
         return attribute
 
     @cached_property

@@ -15,7 +15,7 @@ from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.graph import Graph
 from nnc.graph.screen import MOST_CHARACTERS, MOST_LINES, fitted, preformatted
-from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.elementwise.pointwise import exp
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph
 
@@ -40,7 +40,7 @@ def symbolic() -> object:
 def concrete() -> object:
     graph, x = ConcreteGraph(), Tensor.zeros(spec((2,)))
     for _ in range(100):
-        graph.add(Command(EXP, NoAttrs()), [x], [x])
+        graph.add(Command(exp, NoAttrs()), [x], [x])
     return graph
 
 

@@ -10,7 +10,7 @@ from nnc.errors import UsageError
 from nnc.graph import Registry, default_registry
 from nnc.ops import OPERATORS
 from nnc.ops.convolutions.pooling import MAX_POOL
-from nnc.ops.elementwise.pointwise import ADD, LOGICAL_NOT
+from nnc.ops.elementwise.pointwise import add, logical_not
 from nnc.ops.examples import EXAMPLE
 from nnc.ops.optimizer.optimizer import ADAM
 from nnc.ops.products.products import GEMM
@@ -37,7 +37,7 @@ def test_examples_are_of_known_operators() -> None:
 def test_only_the_type_under_test_changes() -> None:
     adam = example_of(ADAM).typed(F16).inputs
     assert [one.dtype for one in adam if one is not None] == [F16] * 4 + [F32] * 2
-    assert example_of(LOGICAL_NOT).typed(F64).inputs == (spec((4, 4), BOOL),)
+    assert example_of(logical_not).typed(F64).inputs == (spec((4, 4), BOOL),)
     assert outputs_of(RANDOM_NORMAL, example_of(RANDOM_NORMAL).typed(F64)) == (spec((4, 4), F64),)
 
 
@@ -47,8 +47,8 @@ def test_a_layout_is_that_of_all_inputs() -> None:
 
 
 def test_what_a_rule_refuses_has_no_outputs() -> None:
-    assert outputs_of(ADD, example_of(ADD).typed(BOOL)) is None
-    assert outputs_of(GEMM, example_of(ADD)) is None
+    assert outputs_of(add, example_of(add).typed(BOOL)) is None
+    assert outputs_of(GEMM, example_of(add)) is None
 
 
 def test_an_operator_that_no_guess_fits_needs_a_row() -> None:
@@ -57,7 +57,7 @@ def test_an_operator_that_no_guess_fits_needs_a_row() -> None:
 
     lonely = operator(
         "lonely",
-        type(example_of(ADD).attrs),
+        type(example_of(add).attrs),
         ("x",),
         infer=refuse,
         gradient=NotDifferentiable("it is refused"),

@@ -48,7 +48,7 @@ from nnc.ops.elementwise.pointwise import (
     subtract,
     tanh,
 )
-from nnc.ops.movement.copy import STOP_GRADIENT
+from nnc.ops.movement.copy import stop_gradient
 from nnc.ops.movement.movement import concatenate, slice_axis, transpose
 from nnc.ops.normalization.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.operators import OPERATORS
@@ -127,7 +127,7 @@ def test_every_operator_has_a_gradient_that_is_checked_or_a_reason() -> None:
         rule = GRADIENT[op]
         # What stops gradients has none on purpose: tests/dynamic/test_differentiation.py.
         reasoned = isinstance(rule, NotDifferentiable) and len(rule.reason) > 10
-        assert reasoned or op in checked or op is STOP_GRADIENT, op.name
+        assert reasoned or op in checked or op is stop_gradient, op.name
 
 
 def test_operators_without_a_gradient_say_why() -> None:

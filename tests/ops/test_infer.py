@@ -37,15 +37,15 @@ from nnc.ops.convolutions.pooling import (
     PoolAttrs,
 )
 from nnc.ops.convolutions.window import Window, output_sizes, window_of
-from nnc.ops.elementwise.pointwise import ADD, AFFINE, EXP, GREATER, LOG, MAXIMUM, RELU, WHERE, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, WHERE, AffineAttrs, add, exp, greater, log, maximum, relu
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs, normalize_axes
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
 from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
-    SOFTMAX,
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
+    softmax,
 )
 from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
@@ -83,17 +83,17 @@ def f64(*shape: int) -> TensorSpec:
 
 
 BAD = (
-    Bad(ADD, NONE, (ROWS,), ArityError, "got 1 inputs; need 2 (a, b)"),
-    Bad(ADD, NONE, (ROWS, None), ArityError, "without b"),
-    Bad(ADD, NONE, (ROWS, ROWS, ROWS), ArityError, "got 3 inputs"),
-    Bad(ADD, NONE, (ROWS, spec((2, 4))), ShapeError, "got [3, 4], [2, 4]; need sizes equal or 1 on axis -2"),
-    Bad(ADD, NONE, (ROWS, f64(3, 4)), DTypeError, "Fix: cast() one of them"),
-    Bad(ADD, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),
-    Bad(EXP, NONE, (spec((2,), "i32"),), DTypeError, "got i32[2]; need float or complex. Fix: cast() it first"),
-    Bad(LOG, NONE, (spec((2,), "bool"),), DTypeError, "need float"),
-    Bad(RELU, NONE, (spec((2,), "bool"),), DTypeError, "need float or int or uint"),
-    Bad(MAXIMUM, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),
-    Bad(GREATER, NONE, (ROWS, f64(3, 4)), DTypeError, "one element type"),
+    Bad(add, NONE, (ROWS,), ArityError, "got 1 inputs; need 2 (a, b)"),
+    Bad(add, NONE, (ROWS, None), ArityError, "without b"),
+    Bad(add, NONE, (ROWS, ROWS, ROWS), ArityError, "got 3 inputs"),
+    Bad(add, NONE, (ROWS, spec((2, 4))), ShapeError, "got [3, 4], [2, 4]; need sizes equal or 1 on axis -2"),
+    Bad(add, NONE, (ROWS, f64(3, 4)), DTypeError, "Fix: cast() one of them"),
+    Bad(add, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),
+    Bad(exp, NONE, (spec((2,), "i32"),), DTypeError, "got i32[2]; need float or complex. Fix: cast() it first"),
+    Bad(log, NONE, (spec((2,), "bool"),), DTypeError, "need float"),
+    Bad(relu, NONE, (spec((2,), "bool"),), DTypeError, "need float or int or uint"),
+    Bad(maximum, NONE, (spec((2,), "bool"), spec((2,), "bool")), DTypeError, "need float or int or uint"),
+    Bad(greater, NONE, (ROWS, f64(3, 4)), DTypeError, "one element type"),
     Bad(AFFINE, AffineAttrs(0.5), (spec((2,), "i32"),), AttributeValueError, "need integral scale and shift"),
     Bad(AFFINE, AffineAttrs(1.0, 2.0**60), (spec((2,), "i64"),), AttributeValueError, "Fix: cast() x to a float type"),
     Bad(WHERE, NONE, (ROWS, ROWS, ROWS), DTypeError, "Fix: compare first"),
@@ -197,9 +197,9 @@ BAD = (
     Bad(AVERAGE_POOL_GRADIENT, AveragePoolGradientAttrs(POOL, (4, 4)), (IMAGE,), ShapeError, "need f32[1, 3, 3, 2]"),
     Bad(MAX_POOL_GRADIENT, POOL, (IMAGE, IMAGE, IMAGE), ShapeError, "need f32[1, 3, 3, 2]"),
     Bad(MAX_POOL_GATHER, POOL, (ROWS, IMAGE, spec((1, 3, 3, 2))), ShapeError, "need equal shapes"),
-    Bad(SOFTMAX, NONE, (spec(()),), ShapeError, "need at least one element on the last axis"),
-    Bad(SOFTMAX, NONE, (spec((3, 0)),), ShapeError, "need at least one element on the last axis"),
-    Bad(SOFTMAX, NONE, (spec((3, 2), "i64"),), DTypeError, "need float"),
+    Bad(softmax, NONE, (spec(()),), ShapeError, "need at least one element on the last axis"),
+    Bad(softmax, NONE, (spec((3, 0)),), ShapeError, "need at least one element on the last axis"),
+    Bad(softmax, NONE, (spec((3, 2), "i64"),), DTypeError, "need float"),
     Bad(SOFTMAX_CROSS_ENTROPY, NONE, (ROWS, spec((3,))), DTypeError, "got labels f32[3]; need integers"),
     Bad(SOFTMAX_CROSS_ENTROPY, NONE, (ROWS, spec((4,), "i32")), ShapeError, "need labels of shape [3]"),
     Bad(SOFTMAX_CROSS_ENTROPY_GRADIENT, NONE, (ROWS, ROWS, spec((3,), "i32")), ShapeError, "need g of shape [3]"),

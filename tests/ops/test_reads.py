@@ -15,7 +15,7 @@ from nnc.ops.convolutions.window import window_of
 from nnc.ops.elementwise import pointwise
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
 from nnc.ops.movement.broadcast import ReduceAttrs
-from nnc.ops.normalization.softmaxes import SOFTMAX, SOFTMAX_CROSS_ENTROPY
+from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY, softmax
 from nnc.ops.operators import OPERATORS
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.random.random import DROPOUT, DropoutAttrs
@@ -33,11 +33,11 @@ INPUT = GradientReads((0,), ())
 @pytest.mark.parametrize(
     ("ops", "wanted"),
     [
-        ((pointwise.RELU, pointwise.SIGMOID, pointwise.TANH, pointwise.EXP, pointwise.SQRT, SOFTMAX), OUTPUT),
-        ((pointwise.SOFTPLUS, pointwise.EXPM1, pointwise.RECIPROCAL), OUTPUT),
-        ((pointwise.LOG, pointwise.SQUARE, pointwise.SIN, pointwise.ERF, pointwise.LOG1P), INPUT),
-        ((pointwise.SWISH, pointwise.GELU, pointwise.GELU_TANH), INPUT),
-        ((pointwise.SIGN, pointwise.STEP, pointwise.FLOOR), NOTHING),
+        ((pointwise.relu, pointwise.sigmoid, pointwise.tanh, pointwise.exp, pointwise.sqrt, softmax), OUTPUT),
+        ((pointwise.softplus, pointwise.expm1, pointwise.reciprocal), OUTPUT),
+        ((pointwise.log, pointwise.square, pointwise.sin, pointwise.erf, pointwise.log1p), INPUT),
+        ((pointwise.swish, pointwise.gelu, pointwise.gelu_tanh), INPUT),
+        ((pointwise.sign, pointwise.step, pointwise.floor), NOTHING),
     ],
 )
 def test_unary_operators(ops: tuple[Op[NoAttrs], ...], wanted: GradientReads) -> None:
@@ -46,9 +46,9 @@ def test_unary_operators(ops: tuple[Op[NoAttrs], ...], wanted: GradientReads) ->
 
 
 def test_sums_read_nothing_and_products_the_other_operand() -> None:
-    assert gradient_reads(pointwise.ADD, NONE, [X, X]) == NOTHING
-    assert gradient_reads(pointwise.MULTIPLY, NONE, [X, X], of=(0,)) == GradientReads((1,), ())
-    assert gradient_reads(pointwise.MULTIPLY, NONE, [X, X], of=(1,)) == GradientReads((0,), ())
+    assert gradient_reads(pointwise.add, NONE, [X, X]) == NOTHING
+    assert gradient_reads(pointwise.multiply, NONE, [X, X], of=(0,)) == GradientReads((1,), ())
+    assert gradient_reads(pointwise.multiply, NONE, [X, X], of=(1,)) == GradientReads((0,), ())
     assert gradient_reads(pointwise.WHERE, NONE, [spec((4, 5), "bool"), X, X]) == INPUT
 
 
@@ -79,7 +79,7 @@ def test_a_mask_or_an_index_stands_for_the_data() -> None:
 
 def test_what_no_gradient_passes_through_reads_nothing() -> None:
     assert gradient_reads(pointwise.CAST, pointwise.CastAttrs(I64), [X]) == NOTHING
-    assert gradient_reads(pointwise.ADD, NONE, [spec((3,), I64)] * 2) == NOTHING
+    assert gradient_reads(pointwise.add, NONE, [spec((3,), I64)] * 2) == NOTHING
 
 
 def test_an_operator_without_a_gradient_says_why() -> None:

@@ -14,7 +14,7 @@ from nnc.ops.composed.fused import FUSED_OUTPUT, FUSED_REDUCTION, FusedAttrs, Fu
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.pooling import MAX_POOL, PoolAttrs
 from nnc.ops.convolutions.window import Window
-from nnc.ops.elementwise.pointwise import RELU, SQUARE
+from nnc.ops.elementwise.pointwise import relu, square
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.operators import OPERATORS
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -39,7 +39,7 @@ SAME = Window((1, 1), ((1, 1), (1, 1)), (1, 1))
         (Command(MAX_POOL, PoolAttrs((2, 2), HALVING)), [(2, 8, 8, 3)], 2 * 16 * 3 * 4),
         (Command(ATTENTION, AttentionAttrs(1.0)), [(2, 6, 3, 4)] * 3 + [None], 2 * 3 * 36 * (2 * 8 + 5)),
         (Command(ATTENTION, AttentionAttrs(1.0, True)), [(2, 6, 3, 4)] * 3 + [None], 2 * 3 * 18 * (2 * 8 + 5)),
-        (Command(RELU, NoAttrs()), [(4, 5)], 20),
+        (Command(relu, NoAttrs()), [(4, 5)], 20),
     ],
     ids=lambda value: value.op.name if isinstance(value, Command) else "",
 )
@@ -52,9 +52,9 @@ def test_a_fused_command_is_the_work_of_its_steps() -> None:
     """A convolution with bias and ReLU is a convolution first of all; a squared sum squares."""
     specs = (TensorSpec((2, 8, 8, 3)), TensorSpec((3, 3, 3, 5)))
     convolution = FusedStep(Command(CONVOLUTION, ConvolutionAttrs(SAME, 1)), (0, 1))
-    command = Command(FUSED_OUTPUT, FusedAttrs(2, (convolution, FusedStep(Command(RELU, NoAttrs()), (2,)))))
+    command = Command(FUSED_OUTPUT, FusedAttrs(2, (convolution, FusedStep(Command(relu, NoAttrs()), (2,)))))
     assert work(command, specs, infer(command.op, command.attrs, specs)) == 2 * 64 * 5 * 27 * 2 + 2 * 64 * 5
-    steps = (FusedStep(Command(SQUARE, NoAttrs()), (0,)), FusedStep(Command(REDUCE_SUM, ReduceAttrs((1,))), (1,)))
+    steps = (FusedStep(Command(square, NoAttrs()), (0,)), FusedStep(Command(REDUCE_SUM, ReduceAttrs((1,))), (1,)))
     command, matrix = Command(FUSED_REDUCTION, FusedAttrs(1, steps)), (TensorSpec((4, 6)),)
     assert work(command, matrix, infer(command.op, command.attrs, matrix)) == 24 + 24
 

@@ -13,12 +13,12 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, I32
 from nnc.core.values.spec import spec
 from nnc.errors import NotDifferentiableError, ShapeError, SymbolError, UsageError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, faults, minimize, scope, while_loop
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def write_twice(graph: SymbolicGraph, x: Symbol) -> None:

@@ -9,7 +9,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ArityError, AttributeValueError, ShapeError
-from nnc.ops.elementwise.pointwise import TANH
+from nnc.ops.elementwise.pointwise import tanh
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.products.products import GEMM
 from nnc.ops.reduction.reduction import REDUCE_MEAN
@@ -39,7 +39,7 @@ def test_numbers_in_divisions_divide() -> None:
 
 
 def test_s14_specs_of_everything_before_any_graph() -> None:
-    hidden = Formula.of(TANH, Formula.of(GEMM, Formula.variable("x"), name="dense"), name="act")
+    hidden = Formula.of(tanh, Formula.of(GEMM, Formula.variable("x"), name="dense"), name="act")
     specs = infer_specs(hidden, x=spec((4, 3)), dense_b=spec((3, 2)))
     assert {name: str(found) for name, found in specs.items()} == {
         "x": "f32[4, 3]",
@@ -72,8 +72,8 @@ def test_s14_s15_gradients_and_updates_of_a_composed_loss() -> None:
 
 def test_s12_control_dependencies_are_an_order_of_execs() -> None:
     x = Formula.variable("x")
-    first = Formula.of(TANH, x, name="first")
-    second = Formula.of(TANH, x, name="second").following(first, x)
+    first = Formula.of(tanh, x, name="first")
+    second = Formula.of(tanh, x, name="second").following(first, x)
     graph = SymbolicGraph()
     instantiate(second, graph, x=graph.input(spec((2,))))
     names = {record.name: key for key, record in graph.execs.items()}

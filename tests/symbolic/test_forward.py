@@ -16,8 +16,8 @@ from nnc.core.values.dtype import F64
 from nnc.core.values.spec import spec
 from nnc.errors import ArityError, ShapeError
 from nnc.graph import Op
-from nnc.ops.elementwise import complex_numbers
-from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.elementwise.complex_numbers import complex_of, conjugate, imaginary, magnitude
+from nnc.ops.elementwise.pointwise import real
 from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.operators import OPERATORS
 from nnc.ops.products.fourier import FFT
@@ -143,7 +143,7 @@ def paired(left: Sequence[Symbol], right: Sequence[Symbol]) -> Symbol:
 
 # The arrays of `values_of` are bound in NHWC, so a conversion to NCHW has no place here; nor have complex numbers,
 # whose pairs of derivatives `tests/ops/test_gradients.py` checks by their parts.
-ELSEWHERE = (CONVERT_LAYOUT, REAL, FFT, *complex_numbers.OPERATORS)
+ELSEWHERE = (CONVERT_LAYOUT, real, FFT, complex_of, conjugate, imaginary, magnitude)
 DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op not in ELSEWHERE]
 
 

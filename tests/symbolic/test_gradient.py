@@ -15,15 +15,15 @@ from nnc.core.values.dtype import F64, I32
 from nnc.core.values.spec import spec
 from nnc.errors import ArityError, NotDifferentiableError, ShapeError, SymbolError
 from nnc.graph import Op
-from nnc.ops.elementwise.pointwise import EXP, LOG
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import exp, log
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.operators import OPERATORS
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.reads import gradient_reads
 from nnc.ops.rules import GRADIENT, NoAttrs, NotDifferentiable, example_of
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, backward, verify
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def line_of(text: str) -> str:
@@ -180,7 +180,7 @@ def test_a_vector_with_aliases(graph: SymbolicGraph) -> None:
 def test_a_tensor_written_by_parts(graph: SymbolicGraph) -> None:
     (x,) = inputs_of(graph, [(2,)])
     y = graph.input(spec((2,), F64), "y")
-    graph.apply(Command(LOG, NoAttrs()), [x[0]], [y[0]])
+    graph.apply(Command(log, NoAttrs()), [x[0]], [y[0]])
     graph.apply(COPIED, [x[1] ** 2], [y[1]])
     f = y[0] ** 2 + y[0] * y[1]
     (slope,) = backward(graph, [f], [x])
@@ -194,7 +194,7 @@ def test_a_tensor_written_by_parts(graph: SymbolicGraph) -> None:
 def test_a_tensor_written_in_one_part_alone(graph: SymbolicGraph) -> None:
     (x,) = inputs_of(graph, [(2,)])
     y = graph.input(spec((2,), F64), "y")
-    graph.apply(Command(EXP, NoAttrs()), [x[0]], [y[0]])
+    graph.apply(Command(exp, NoAttrs()), [x[0]], [y[0]])
     (slope,) = backward(graph, [y[0] * x[1]], [x])
     np.testing.assert_allclose(value(graph, slope, x0=[0.3, 2.0]), [2 * math.exp(0.3), math.exp(0.3)])
 
@@ -306,8 +306,8 @@ def test_parts_that_meet_are_added(graph: SymbolicGraph) -> None:
 def test_the_gradient_of_one_place_is_summed_there(graph: SymbolicGraph) -> None:
     (x,) = inputs_of(graph, [(8,)])
     y = graph.input(spec((8,), F64), "y")
-    graph.apply(Command(EXP, NoAttrs()), [x[0:4]], [y[0:4]])
-    graph.apply(Command(EXP, NoAttrs()), [x[4:8]], [y[4:8]])
+    graph.apply(Command(exp, NoAttrs()), [x[0:4]], [y[0:4]])
+    graph.apply(Command(exp, NoAttrs()), [x[4:8]], [y[4:8]])
     low = y[0:4]
     before = len(graph.execs)
     found = backward(graph, [ops.sin(low) * ops.cos(low)], [x[0:4]])

@@ -22,17 +22,17 @@ from nnc.errors import (
     UsageError,
 )
 from nnc.graph import Arena, DictStorage
-from nnc.ops.elementwise.pointwise import ADD, EXP
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import add, exp
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecSymbol, SymbolicGraph, backward, compile, faults, verify
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.serialize import load, save
 from nnc.symbolic.text import dump, parse
 
-COPIED = Command(COPY, NoAttrs())
-EXPONENTIAL = Command(EXP, NoAttrs())
-ADDED = Command(ADD, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
+EXPONENTIAL = Command(exp, NoAttrs())
+ADDED = Command(add, NoAttrs())
 
 
 def line_of(text: str) -> str:
@@ -91,7 +91,7 @@ def test_a_reshape_of_a_contiguous_symbol_is_an_alias_and_of_another_one_a_copy(
     ops.reshape(x[1:3], (3, -1))
     assert len(graph.execs) == 0
     ops.reshape(x[:, 1:3], (8,))
-    assert [record.command.op for _, record in graph.execs.items()] == [COPY]
+    assert [record.command.op for _, record in graph.execs.items()] == [contiguous]
 
 
 def test_edges_follow_use(graph: SymbolicGraph) -> None:
@@ -349,7 +349,7 @@ def test_a_graph_prints_as_text(graph: SymbolicGraph) -> None:
     whole = graph.input(spec((4, 4)), "whole")
     y = ops.relu(x @ w).named("y")
     graph.apply(COPIED, [y], [whole[:, 0:2]])
-    graph.apply(Command(EXP, NoAttrs()), [y], [whole[:, 2:4]])
+    graph.apply(Command(exp, NoAttrs()), [y], [whole[:, 2:4]])
     ops.reduce_sum(whole[1:3], 0)
     assert without_origins(str(graph)) == (
         "graph g\n"
@@ -506,7 +506,7 @@ def test_a_kept_exec_is_not_merged_nor_fused(graph: SymbolicGraph) -> None:
     y = ops.tanh(once * again)
     graph.keep(graph.writers(again.key)[0])
     simplify(graph, [y], list(Pass))
-    assert sum(record.command.op is EXP for _, record in graph.execs.items()) == 1
+    assert sum(record.command.op is exp for _, record in graph.execs.items()) == 1
     assert not graph.execs[graph.writers(again.key)[0]].optimize
 
 

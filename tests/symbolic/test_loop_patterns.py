@@ -16,7 +16,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.ops import reduce_sum
 from nnc.ops.elementwise.pointwise import less, sigmoid, tanh
 from nnc.ops.indexing.indexing import index_select
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Loop, Symbol, SymbolicGraph, case_of, compile, while_loop
 
 pytestmark = pytest.mark.usefixtures("debug")
@@ -137,7 +137,7 @@ def copied_bytes(body: ConcreteBody) -> int:
     inner = all_bodies(body)[1:]
     records = [record for one in inner for _, record in one.execs.items() if isinstance(record, Exec)]
     return sum(
-        place.spec.nbytes for record in records if record.command.op is COPY for place in record.outputs if place
+        place.spec.nbytes for record in records if record.command.op is contiguous for place in record.outputs if place
     )
 
 

@@ -11,7 +11,7 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.optimizer.optimizer import ADAM, MUON, SGD, STATE_NAMES, AdamAttrs, SGDAttrs, state_specs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Minimized, Symbol, SymbolicGraph, minimize, verify
@@ -115,7 +115,7 @@ def test_a_command_for_each_parameter() -> None:
 def test_what_is_no_optimizer_is_refused() -> None:
     graph = SymbolicGraph()
     (w, v), loss = quadratic(graph)
-    for commands in (Command(COPY, NoAttrs()), {w: EVERY[0], v: Command(COPY, NoAttrs())}):
+    for commands in (Command(contiguous, NoAttrs()), {w: EVERY[0], v: Command(contiguous, NoAttrs())}):
         with pytest.raises(
             AttributeValueError, match="copy: got no optimizer; need one of gradient_descent, sgd, adam"
         ):

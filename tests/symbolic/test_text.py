@@ -18,7 +18,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.device import Device
 from nnc.core.values.spec import Blocked, Layout, TensorSpec, spec
 from nnc.errors import FormatError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.passes import Pass, simplify
@@ -34,8 +34,8 @@ def test_golden() -> None:
     x, w = graph.input(spec((4, 3)), "x"), graph.input(spec((3, 2)), "w")
     whole = graph.input(spec((4, 4)), "whole")
     y = ops.relu(x @ w).named("y")
-    graph.apply(Command(COPY, NoAttrs()), [y], [whole[:, 0:2]], name="left half")
-    graph.apply(Command(COPY, NoAttrs()), [y * 2.0], [whole[:, 2:4]], name="right")
+    graph.apply(Command(contiguous, NoAttrs()), [y], [whole[:, 0:2]], name="left half")
+    graph.apply(Command(contiguous, NoAttrs()), [y * 2.0], [whole[:, 2:4]], name="right")
     ops.reduce_sum(whole[1:3], 0)
     text = dump(graph, origins=False)
     assert text == (

@@ -13,7 +13,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import I32
 from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import AliasOf, Dependency, ExecSymbol, SymbolicGraph, compile, faults, verify
 from nnc.symbolic.control import WHILE, WhileAttrs
@@ -22,7 +22,7 @@ from nnc.symbolic.verification import RULES
 
 X, W, PRODUCT, PART, Y, WHOLE, LEFT, RIGHT = (TensorKey(key) for key in range(8))
 GEMM, EXP, FIRST, SECOND = (ExecKey(key) for key in range(4))
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def valid() -> SymbolicGraph:

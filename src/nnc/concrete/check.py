@@ -10,7 +10,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ShapeError, UsageError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import INPLACE
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
@@ -56,7 +56,7 @@ def check_memory(command: AnyCommand, inputs: Sequence[Place | None], outputs: S
     """
     rule = INPLACE[command.op](command.attrs)
     pairs = {*rule.allowed, *rule.enforced}
-    if command.op is COPY:
+    if command.op is contiguous:
         # Where places move, a value may meet itself: a copy onto the same elements changes nothing.
         pairs.add((0, 0))
     for number, output in enumerate(outputs):

@@ -52,7 +52,7 @@ from nnc.dynamic.refusals import check_command, check_variables, foreign_operand
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Reduced, Variable
 from nnc.errors import ArgumentError, ArityError, SymbolError
-from nnc.ops.movement.copy import COPY, contiguous
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler import Arena
 from nnc.symbolic.ir import SymbolicGraph, TensorKey
@@ -128,8 +128,8 @@ class DynamicGraph(Uncopied):
         """A variable over this very tensor."""
         if not self.recording:
             return Variable(self, tensor, None)
-        contiguous = _contiguous(tensor)
-        return self._recorded(contiguous, self._leaf_node(contiguous, caller_origin()))
+        compact = _contiguous(tensor)
+        return self._recorded(compact, self._leaf_node(compact, caller_origin()))
 
     def _leaf_node(self, tensor: Tensor, origin: str) -> RecordedNode:
         number = next(self._numbers)
@@ -393,7 +393,7 @@ class DynamicGraph(Uncopied):
             return self._leaf(tensor)
         if not tensor.is_contiguous:
             return contiguous(variable)
-        copy = self._prepared(Command(COPY, NoAttrs()), (tensor.spec,))
+        copy = self._prepared(Command(contiguous, NoAttrs()), (tensor.spec,))
         return self._recorded(tensor, self._node(copy, (variable,), (tensor,), place.oldest))
 
     def mark(self) -> int:

@@ -26,7 +26,7 @@ from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
-from nnc.ops.movement.copy import STOP_GRADIENT, stop_gradient
+from nnc.ops.movement.copy import stop_gradient
 from nnc.ops.operand import Operand
 from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
 
@@ -191,7 +191,7 @@ class TracedValue(ArrayOperand, Uncopied):
         trace.symbol(self)
         symbols = [None if one is None else trace.symbol(one) for one in inputs]
         outputs = tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
-        if trace.is_recording or command.op is STOP_GRADIENT:
+        if trace.is_recording or command.op is stop_gradient:
             return outputs
         return tuple(stop_gradient(one) if one.dtype.is_continuous else one for one in outputs)
 

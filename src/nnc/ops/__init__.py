@@ -18,6 +18,7 @@ from nnc.ops.elementwise.complex_numbers import *
 from nnc.ops.elementwise.elementary import *
 from nnc.ops.elementwise.integers import *
 from nnc.ops.elementwise.pointwise import *
+from nnc.ops.function import FunctionOperator
 from nnc.ops.indexing.detection import *
 from nnc.ops.indexing.indexing import *
 from nnc.ops.indexing.order import *
@@ -45,3 +46,6 @@ from nnc.ops.sequence.recurrent import *
 from nnc.ops.sequence.rotary import *
 
 explain_functions(sys.modules[__name__])
+for _name, _row in tuple(globals().items()):
+    if isinstance(_row, FunctionOperator):
+        _row.call_it(_name, __name__)

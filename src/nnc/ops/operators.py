@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from nnc.graph import Op
@@ -12,7 +13,7 @@ from nnc.ops.indexing import detection, indexing, order
 from nnc.ops.loss import ctc, loss
 from nnc.ops.movement import broadcast, copy, fill, generate, layout, movement
 from nnc.ops.normalization import normalization, softmaxes
-from nnc.ops.optimizer import optimizer
+from nnc.ops.optimizer import adafactor, optimizer
 from nnc.ops.products import fourier, linear_algebra, products
 from nnc.ops.quantization import quantization
 from nnc.ops.random import random
@@ -23,6 +24,15 @@ FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
     reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
     normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
+    adafactor,
 )  # fmt: skip
+
+
 # `Any`: operators of all attribute types.
-OPERATORS: tuple[Op[Any], ...] = tuple(op for family in FAMILIES for op in family.OPERATORS)
+def operators_of(*families: ModuleType) -> tuple[Op[Any], ...]:
+    """The operators that these modules name, in the order of definition: a family's module is its table of them."""
+    named = {value for family in families for value in vars(family).values() if isinstance(value, Op)}
+    return tuple(sorted(named, key=lambda op: op.index))
+
+
+OPERATORS = operators_of(*FAMILIES)

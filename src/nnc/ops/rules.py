@@ -132,7 +132,40 @@ def operator(
     operator on permuted operands, or on a batch of them, is the same operator: it needs no `permuted` and no `batched`.
     """
     op = Op(name, attributes, VARIADIC if variadic else inputs, outputs, registry=registry, doc=doc)
-    if attributes is NoAttrs:
+    describe(
+        op,
+        infer=infer,
+        gradient=gradient,
+        inplace=inplace,
+        pattern=pattern,
+        optional=optional,
+        precision=precision,
+        work=work,
+        permuted=permuted,
+        stand_ins=stand_ins,
+        batched=batched,
+        example=example,
+    )
+    return op
+
+
+def describe(
+    op: Op[A],
+    *,
+    infer: Callable[[A, Specs], Specs],
+    gradient: Callable[[Applied[A], Gradients], Gradients] | NotDifferentiable,
+    inplace: Inplace | Callable[[A], Inplace] = Inplace(),
+    pattern: Pattern = Pattern.OPAQUE,
+    optional: tuple[int, ...] = (),
+    precision: Precision = FULL,
+    work: Callable[[A, OptionalSpecs, Sequence[TensorSpec]], int] | None = None,
+    permuted: Callable[[A, OptionalSpecs, Permutation], Permuted | None] | None = None,
+    stand_ins: Mapping[int, int] = MappingProxyType({}),
+    batched: Callable[[BatchedCall[A]], tuple[Operand, ...]] | None = None,
+    example: Example | None = None,
+) -> None:
+    """Set all that an operator says of itself, as in `operator`."""
+    if op.attributes is NoAttrs:
         op.plain = Command(op, NoAttrs())
     INFER.set(op, infer)
     GRADIENT.set(op, gradient)
@@ -143,14 +176,14 @@ def operator(
     STAND_INS.set(op, stand_ins)
     if work is not None:
         WORK.set(op, work)
-    pointwise = pattern <= Pattern.BROADCAST and bool(inputs) and len(outputs) == 1
+    one_output = isinstance(op.outputs, tuple) and len(op.outputs) == 1
+    pointwise = pattern <= Pattern.BROADCAST and isinstance(op.inputs, tuple) and bool(op.inputs) and one_output
     if permuted is not None or pointwise:
         PERMUTED.set(op, permuted or permuted_alike)
     if batched is not None or pointwise:
         BATCHED.set(op, batched or batched_alike)
     if example is not None:
         EXAMPLE.set(op, example)
-    return op
 
 
 def check_arity(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> None:

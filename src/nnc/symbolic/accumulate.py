@@ -18,7 +18,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.broadcast import reshape
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import EmbedAttrs, embed
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.ir import AliasOf, ExecSymbol, Symbol, SymbolicGraph, TensorSymbol
@@ -92,7 +92,7 @@ def _laid(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[GradientPart])
     for part in parts:
         alias = AliasOf(root, part.region.offset, part.region.strides)
         place = graph.add_tensor(TensorSymbol(part.gradient.spec, alias=alias, origin=origin))
-        record = ExecSymbol(Command(COPY, NoAttrs()), (part.gradient.key,), (place,), origin=origin)
+        record = ExecSymbol(Command(contiguous, NoAttrs()), (part.gradient.key,), (place,), origin=origin)
         graph.add_exec(record)
     return graph.symbol(root)
 

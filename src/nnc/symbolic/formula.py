@@ -17,7 +17,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArityError, AttributeValueError
 from nnc.graph import Op
 from nnc.graph.composition import Expression, Node, compose, variable
-from nnc.ops.elementwise.pointwise import ADD, AFFINE, DIVIDE, MULTIPLY, POWER, SQUARE, SUBTRACT
+from nnc.ops.elementwise.pointwise import AFFINE, add, divide, multiply, power, square, subtract
 from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.number import Number
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -48,39 +48,39 @@ class Formula(Expression):
         return self.of(AFFINE, self, scale=scale, shift=shift)
 
     def __add__(self, other: Expression | Number) -> Self:
-        return self.of(ADD, self, other) if isinstance(other, Expression) else self._scaled(1.0, other)
+        return self.of(add, self, other) if isinstance(other, Expression) else self._scaled(1.0, other)
 
     def __radd__(self, other: Number) -> Self:
         return self._scaled(1.0, other)
 
     def __sub__(self, other: Expression | Number) -> Self:
-        return self.of(SUBTRACT, self, other) if isinstance(other, Expression) else self._scaled(1.0, -other)
+        return self.of(subtract, self, other) if isinstance(other, Expression) else self._scaled(1.0, -other)
 
     def __rsub__(self, other: Number) -> Self:
         return self._scaled(-1.0, other)
 
     def __mul__(self, other: Expression | Number) -> Self:
-        return self.of(MULTIPLY, self, other) if isinstance(other, Expression) else self._scaled(other)
+        return self.of(multiply, self, other) if isinstance(other, Expression) else self._scaled(other)
 
     def __rmul__(self, other: Number) -> Self:
         return self._scaled(other)
 
     def __truediv__(self, other: Expression | Number) -> Self:
         if isinstance(other, Expression):
-            return self.of(DIVIDE, self, other)
+            return self.of(divide, self, other)
         if not other:
             raise AttributeValueError("divide", got="the divisor 0", need="another one, or a formula")
-        return self.of(DIVIDE, self, self.of(FILL, value=other, spec=ANY_TYPE))
+        return self.of(divide, self, self.of(FILL, value=other, spec=ANY_TYPE))
 
     def __rtruediv__(self, other: Number) -> Self:
-        return self.of(DIVIDE, self.of(FILL, value=other, spec=ANY_TYPE), self)
+        return self.of(divide, self.of(FILL, value=other, spec=ANY_TYPE), self)
 
     def __pow__(self, other: Expression | int) -> Self:
         if isinstance(other, Expression):
-            return self.of(POWER, self, other)
+            return self.of(power, self, other)
         if other != 2:
             raise AttributeValueError("power", got=f"exponent {other}", need="2, or a formula")
-        return self.of(SQUARE, self)
+        return self.of(square, self)
 
     def __neg__(self) -> Self:
         return self._scaled(-1.0)
@@ -103,7 +103,7 @@ def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) 
             made[node] = (inputs[node.name],)
             continue
         operands = [None if entry is None else made[entry.node][entry.index] for entry in node.inputs]
-        if node.op is DIVIDE:
+        if node.op is divide:
             operands = _typed(operands, node)
         made[node] = graph.apply(Command(node.op, node.attributes), operands, name=node.name)
         for earlier in node.after:

@@ -13,7 +13,7 @@ from nnc.core.values.device import Device
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.tensor import Tensor
-from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.elementwise.pointwise import exp
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -29,7 +29,7 @@ def test_what_it_claims(kind: str, device: str, reason: str) -> None:
     one = TensorSpec((3, 3), dtype_of(kind), device=Device(device))
     assert reason in BACKEND.refusal(PLAIN, (one, one, None), (one,))
     assert bool(reason) == bool(BACKEND.refusal(PLAIN, (one, one, None), (one,)))
-    assert BACKEND.refusal(Command(EXP, NoAttrs()), (one,), (one,)) == "no product"
+    assert BACKEND.refusal(Command(exp, NoAttrs()), (one,), (one,)) == "no product"
 
 
 def test_only_who_names_it_gets_it() -> None:

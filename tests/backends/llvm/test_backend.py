@@ -13,7 +13,7 @@ from nnc.core.values.spec import Shape, TensorSpec, spec
 from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import window_of
-from nnc.ops.elementwise.pointwise import ADD, EXP, RELU
+from nnc.ops.elementwise.pointwise import add, exp, relu
 from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
@@ -66,18 +66,18 @@ def test_code_that_cannot_be_made_is_an_absence(monkeypatch: pytest.MonkeyPatch)
 def test_what_it_cannot_do_it_does_not_claim() -> None:
     whole, truth = spec([4, 4], I32), spec([4, 4], BOOL)
     assert "i32" in BACKEND.refusal(Command(GEMM, GemmAttrs()), (whole, whole, None), (whole,))
-    assert "bool" in BACKEND.refusal(Command(ADD, NONE), (truth, truth), (truth,))
+    assert "bool" in BACKEND.refusal(Command(add, NONE), (truth, truth), (truth,))
     volume, weights = spec([1, 3, 3, 3, 1]), spec([2, 2, 2, 1, 1])
     cube = Command(CONVOLUTION, ConvolutionAttrs(window_of(2, rank=3)))
     assert "3 spatial axes" in BACKEND.refusal(cube, (volume, weights, None), (spec([1, 2, 2, 2, 1]),))
     wide = spec([4, 4], F64)
-    assert BACKEND.refusal(Command(EXP, NONE), (wide,), (wide,)) == ""
+    assert BACKEND.refusal(Command(exp, NONE), (wide,), (wide,)) == ""
 
 
 def test_a_program_runs_its_calls_in_order() -> None:
     x, w = random(64, 128), random(128, 32)
     first = call(Command(GEMM, GemmAttrs()), [x, w, None])
-    second = call(Command(RELU, NONE), [first.outputs[0]])
+    second = call(Command(relu, NONE), [first.outputs[0]])
     BACKEND.program([first, second])()
     np.testing.assert_allclose(result(second), np.maximum(x.numpy() @ w.numpy(), 0), rtol=1e-4, atol=1e-4)
 

@@ -21,10 +21,10 @@ from nnc.core.values.dtype import F32, U8
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.graph import Op
-from nnc.ops.elementwise.pointwise import ADD
+from nnc.ops.elementwise.pointwise import add
 from nnc.ops.indexing.order import SEARCHSORTED
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
@@ -117,8 +117,8 @@ STRIDE = 2**29 + 5  # elements: 2 GiB and some
 @pytest.mark.parametrize(
     "command",
     [
-        Command(COPY, NoAttrs()),
-        Command(ADD, NoAttrs()),
+        Command(contiguous, NoAttrs()),
+        Command(add, NoAttrs()),
         Command(TRANSPOSE, TransposeAttrs((1, 0))),
         Command(REDUCE_SUM, ReduceAttrs((0,))),
         Command(GEMM, GemmAttrs(transpose_b=True)),
@@ -132,7 +132,7 @@ def test_strides_beyond_32_bits(command: AnyCommand) -> None:
     x = whole.view(TensorSpec((rows, columns), F32), 0, (STRIDE, 1))
     x.numpy()[:] = np.arange(10).reshape(rows, columns)
     near = np.ascontiguousarray(x.numpy())
-    count = 2 if command.op in (ADD, GEMM) else 1
+    count = 2 if command.op in (add, GEMM) else 1
     absent = (None,) * (command.op is GEMM)
     inputs = (*(x for _ in range(count)), *absent)
     specs = tuple(None if tensor is None else tensor.spec for tensor in inputs)

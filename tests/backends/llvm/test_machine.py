@@ -27,7 +27,7 @@ from nnc.ops.convolutions.convolutions import (
 )
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.normalization.normalization import LAYER_NORM, NormalizationAttrs
-from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
@@ -53,7 +53,7 @@ CASES: tuple[tuple[AnyCommand, tuple[tuple[int, ...], ...]], ...] = (
     (Command(CONVOLUTION, ConvolutionAttrs(WINDOW, 48)), ((2, 40, 20, 48), (3, 3, 1, 48))),
     (Command(CONVOLUTION, ConvolutionAttrs(window_of(5, stride=2, padding=2), 1)), ((1, 30, 30, 3), (5, 5, 3, 24))),
     (Command(CONVOLUTION_WEIGHT_GRADIENT, GRADIENT), ((2, 30, 20, 32), (2, 30, 20, 24))),
-    (Command(SOFTMAX, NoAttrs()), ((30, 3000),)),
+    (Command(softmax, NoAttrs()), ((30, 3000),)),
     (Command(LAYER_NORM, NormalizationAttrs((1,), (1,))), ((30, 3000), (3000,), (3000,))),
     (Command(ATTENTION, AttentionAttrs(0.2)), ((1, 70, 4, 32), (1, 90, 4, 32), (1, 90, 4, 32))),
     (Command(LSTM, RecurrentAttrs()), ((3, 10, 160), (40, 160), (10, 40), (10, 40))),

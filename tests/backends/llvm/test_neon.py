@@ -19,7 +19,7 @@ from nnc.core.values.dtype import BF16, F16, F32, F64, I8, DType
 from nnc.core.values.spec import Shape, TensorSpec, spec
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.normalization.normalization import LAYER_NORM
-from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM
 from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs
 from nnc.ops.rules import infer
@@ -27,7 +27,7 @@ from nnc.ops.sequence.attention import ATTENTION
 
 FEATURES = frozenset({"neon", "dotprod"})
 ABSENT = {GEMM.name: 1, CONVOLUTION.name: 1, ATTENTION.name: 1, INTEGER_PRODUCT.name: 2}
-PRODUCTS = [case for case in CASES if case[0].op not in (SOFTMAX, LAYER_NORM)]
+PRODUCTS = [case for case in CASES if case[0].op not in (softmax, LAYER_NORM)]
 PROCESSORS = {"neoverse-n1": "aarch64-unknown-linux-gnu", "apple-m1": "arm64-apple-darwin"}
 
 

@@ -23,7 +23,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, LayoutError
-from nnc.ops.elementwise.pointwise import EXP
+from nnc.ops.elementwise.pointwise import exp
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 
@@ -100,7 +100,7 @@ def test_a_library_that_does_not_load_is_absent(monkeypatch: pytest.MonkeyPatch)
 def test_what_it_claims(shape: tuple[int, int], kind: str, device: str, reason: str) -> None:
     one = TensorSpec(shape, dtype_of(kind), device=Device(device))
     assert OnednnBackend().refusal(Command(GEMM, GemmAttrs()), (one, one, None), (one,)) == reason
-    assert OnednnBackend().refusal(Command(EXP, NoAttrs()), (one,), (one,)) == "no product"
+    assert OnednnBackend().refusal(Command(exp, NoAttrs()), (one,), (one,)) == "no product"
 
 
 def test_operands_are_described_where_they_are(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

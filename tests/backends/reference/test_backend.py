@@ -19,7 +19,7 @@ from nnc.core.values.device import Device
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.tensor import Tensor
 from nnc.graph import Op, Registry
-from nnc.ops.elementwise.pointwise import AFFINE, LOG, SQUARE, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs, log, square
 from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import NoAttrs
 
@@ -81,7 +81,7 @@ def test_there_is_a_kernel_for_every_operator_and_for_nothing_else() -> None:
 def test_it_is_never_absent_and_claims_what_it_has() -> None:
     assert BACKEND.name == "reference"
     assert BACKEND.absence() == ""
-    assert refusal(Command(LOG, NONE), spec((3,), "bf16")) == ""
+    assert refusal(Command(log, NONE), spec((3,), "bf16")) == ""
 
 
 def test_it_refuses_operators_of_others() -> None:
@@ -90,20 +90,20 @@ def test_it_refuses_operators_of_others() -> None:
 
 
 def test_it_refuses_memory_of_other_devices() -> None:
-    assert refusal(Command(LOG, NONE), TensorSpec((3,), device=Device("cuda"))) == "tensors outside host memory"
-    assert refusal(Command(LOG, NONE), None, TensorSpec((3,), device=Device("cuda"))) == "tensors outside host memory"
+    assert refusal(Command(log, NONE), TensorSpec((3,), device=Device("cuda"))) == "tensors outside host memory"
+    assert refusal(Command(log, NONE), None, TensorSpec((3,), device=Device("cuda"))) == "tensors outside host memory"
 
 
 def test_a_kernel_needs_no_workspace() -> None:
-    kernel = BACKEND.kernel(Command(LOG, NONE), (spec((3,)),), (spec((3,)),))
+    kernel = BACKEND.kernel(Command(log, NONE), (spec((3,)),), (spec((3,)),))
     assert kernel.workspace_bytes == 0
 
 
 def test_a_program_runs_its_calls_in_order_every_time() -> None:
     x, specs = tensor(1.0, 2.0, 3.0), (spec((3,)),)
     double = BACKEND.kernel(Command(AFFINE, AffineAttrs(2.0)), specs, specs)
-    square = BACKEND.kernel(Command(SQUARE, NONE), specs, specs)
-    calls = [Call(double, (x,), (x,)), Call(square, (x,), (x,))]
+    squared = BACKEND.kernel(Command(square, NONE), specs, specs)
+    calls = [Call(double, (x,), (x,)), Call(squared, (x,), (x,))]
     program = BACKEND.program(calls)
     calls.clear()
     program()
@@ -115,7 +115,7 @@ def test_a_program_runs_its_calls_in_order_every_time() -> None:
 @pytest.mark.filterwarnings("error")
 def test_what_is_not_a_number_is_no_warning() -> None:
     x = tensor(-1.0, 0.0, np.inf)
-    kernel = BACKEND.kernel(Command(LOG, NONE), (x.spec,), (x.spec,))
+    kernel = BACKEND.kernel(Command(log, NONE), (x.spec,), (x.spec,))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kernel.run((x,), (x,), None)
@@ -126,7 +126,7 @@ def test_dispatch_takes_it() -> None:
     dispatcher = Dispatcher()
     dispatcher.add(BACKEND)
     x = tensor(4.0)
-    claim = dispatcher.claim(Command(SQUARE, NONE), (x.spec,), (x.spec,))
+    claim = dispatcher.claim(Command(square, NONE), (x.spec,), (x.spec,))
     claim.kernel.run((x,), (x,), None)
     assert claim.backend is BACKEND
     assert x.numpy()[0] == 16

@@ -36,27 +36,27 @@ from nnc.ops.convolutions.pooling import (
 )
 from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import (
-    ADD,
     AFFINE,
     CAST,
-    ERF,
-    ERFC,
-    MULTIPLY,
-    PREFERENCE,
-    RELU,
-    SIGN,
-    STEP,
     AffineAttrs,
     CastAttrs,
+    add,
+    erf,
+    erfc,
+    multiply,
+    preference,
+    relu,
+    sign,
+    step,
 )
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.movement.movement import EMBED, EmbedAttrs
 from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
-    LOG_SOFTMAX,
-    SOFTMAX,
     SOFTMAX_CROSS_ENTROPY,
     SOFTMAX_CROSS_ENTROPY_GRADIENT,
+    log_softmax,
+    softmax,
 )
 from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -222,8 +222,8 @@ def test_integers_wrap(dtype: type[np.integer[Any]]) -> None:
         moduli = [int(value) % (1 << bits) for value in values.ravel()]
         return np.array(moduli, np.uint64).astype(dtype).reshape(values.shape)
 
-    np.testing.assert_array_equal(run(ADD, NONE, a, b)[0], wrapped(exact_a + exact_b))
-    np.testing.assert_array_equal(run(MULTIPLY, NONE, a, b)[0], wrapped(exact_a * exact_b))
+    np.testing.assert_array_equal(run(add, NONE, a, b)[0], wrapped(exact_a + exact_b))
+    np.testing.assert_array_equal(run(multiply, NONE, a, b)[0], wrapped(exact_a * exact_b))
     np.testing.assert_array_equal(run(GEMM, GemmAttrs(transpose_b=True), a, b, None)[0], wrapped(exact_a @ exact_b.T))
     np.testing.assert_array_equal(run(AFFINE, AffineAttrs(-7.0, 100.0), a)[0], wrapped(-7 * exact_a + 100))
     np.testing.assert_array_equal(run(REDUCE_SUM, ReduceAttrs((0,)), a)[0], wrapped(exact_a.sum(axis=0)))
@@ -250,9 +250,9 @@ def test_softmax() -> None:
     x = np.array([[0.0, 1.0, 2.0], [1000.0, 1000.0, 0.0], [-5.0, -5.0, -5.0]])
     total = 1 + math.e + math.e**2
     want = np.array([[1 / total, math.e / total, math.e**2 / total], [0.5, 0.5, 0.0], [1 / 3] * 3])
-    close(run(SOFTMAX, NONE, x)[0], want)
-    close(run(LOG_SOFTMAX, NONE, x)[0][0], np.log(want[0]))
-    close(run(LOG_SOFTMAX, NONE, x)[0][1], [-math.log(2), -math.log(2), -1000 - math.log(2)])
+    close(run(softmax, NONE, x)[0], want)
+    close(run(log_softmax, NONE, x)[0][0], np.log(want[0]))
+    close(run(log_softmax, NONE, x)[0][1], [-math.log(2), -math.log(2), -1000 - math.log(2)])
 
 
 def test_softmax_cross_entropy() -> None:
@@ -280,12 +280,12 @@ def test_a_label_outside_the_classes_has_no_loss(label: int) -> None:
 
 def test_pointwise_functions_without_a_numpy_name() -> None:
     x = np.array([-np.inf, -2.0, -0.0, 0.0, 0.5, np.inf, np.nan])
-    close(run(ERF, NONE, x)[0], [-1, -0.9953222650189527, 0, 0, 0.5204998778130465, 1, np.nan])
-    close(run(ERFC, NONE, x * 10)[0], [2, 2, 1, 1, 1.5374597944280347e-12, 0, np.nan])
-    np.testing.assert_array_equal(run(RELU, NONE, x)[0], [0, 0, 0, 0, 0.5, np.inf, np.nan])
-    np.testing.assert_array_equal(run(SIGN, NONE, x)[0], [-1, -1, 0, 0, 1, 1, 0])
-    np.testing.assert_array_equal(run(STEP, NONE, x)[0], [0, 0, 0, 0, 1, 1, 0])
-    np.testing.assert_array_equal(run(PREFERENCE, NONE, x, np.zeros(7))[0], [0, 0, 0.5, 0.5, 1, 1, 0])
+    close(run(erf, NONE, x)[0], [-1, -0.9953222650189527, 0, 0, 0.5204998778130465, 1, np.nan])
+    close(run(erfc, NONE, x * 10)[0], [2, 2, 1, 1, 1.5374597944280347e-12, 0, np.nan])
+    np.testing.assert_array_equal(run(relu, NONE, x)[0], [0, 0, 0, 0, 0.5, np.inf, np.nan])
+    np.testing.assert_array_equal(run(sign, NONE, x)[0], [-1, -1, 0, 0, 1, 1, 0])
+    np.testing.assert_array_equal(run(step, NONE, x)[0], [0, 0, 0, 0, 1, 1, 0])
+    np.testing.assert_array_equal(run(preference, NONE, x, np.zeros(7))[0], [0, 0, 0.5, 0.5, 1, 1, 0])
 
 
 @pytest.mark.parametrize("dtype", [F64, F32, BF16], ids=str)
@@ -327,8 +327,8 @@ def test_embed() -> None:
 def test_sgd(nesterov: bool) -> None:
     attrs = SGDAttrs(momentum=0.9, dampening=0.0 if nesterov else 0.2, decay=0.1, nesterov=nesterov)
     w, m, slow_w, slow_m = np.array([1.0, -2.0]), np.zeros(2), [1.0, -2.0], [0.0, 0.0]
-    for step in range(4):
-        g = random(2, seed=step)
+    for update in range(4):
+        g = random(2, seed=update)
         w, m = run(SGD, attrs, g, w, m, np.array(0.05))
         for i in range(2):
             slope = g[i] + 0.1 * slow_w[i]
@@ -343,13 +343,13 @@ def test_adam(decoupled: bool) -> None:
     attrs = AdamAttrs(0.8, 0.95, 1e-6, 0.1, decoupled)
     w, m, v = np.array([1.0, -2.0]), np.zeros(2), np.zeros(2)
     slow = [[1.0, 0.0, 0.0], [-2.0, 0.0, 0.0]]
-    for step in range(1, 5):
-        g = random(2, seed=step)
-        w, m, v = run(ADAM, attrs, g, w, m, v, np.array(0.05), np.array(step))
+    for update in range(1, 5):
+        g = random(2, seed=update)
+        w, m, v = run(ADAM, attrs, g, w, m, v, np.array(0.05), np.array(update))
         for i, (weight, mean, square) in enumerate(slow):
             slope = g[i] + (0 if decoupled else 0.1 * weight)
             mean, square = 0.8 * mean + 0.2 * slope, 0.95 * square + 0.05 * slope**2
             shrink = 0.05 * 0.1 * weight if decoupled else 0
-            ratio = (mean / (1 - 0.8**step)) / (math.sqrt(square / (1 - 0.95**step)) + 1e-6)
+            ratio = (mean / (1 - 0.8**update)) / (math.sqrt(square / (1 - 0.95**update)) + 1e-6)
             slow[i] = [weight - shrink - 0.05 * ratio, mean, square]
         close(np.stack([w, m, v], axis=1), np.array(slow))

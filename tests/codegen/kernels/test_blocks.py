@@ -23,7 +23,7 @@ from nnc.ops.convolutions.convolutions import (
     ConvolutionGradientAttrs,
 )
 from nnc.ops.convolutions.window import output_sizes, window_of
-from nnc.ops.elementwise.pointwise import RELU
+from nnc.ops.elementwise.pointwise import relu
 from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
@@ -62,7 +62,7 @@ def convolutions() -> Iterator[tuple[AnyCommand, tuple[Shape, ...]]]:
 
 
 def fused() -> Iterator[tuple[AnyCommand, tuple[Shape, ...]]]:
-    steps = FusedStep(Command(GEMM, GemmAttrs(False, True)), (0, 1)), FusedStep(Command(RELU, NoAttrs()), (2,))
+    steps = FusedStep(Command(GEMM, GemmAttrs(False, True)), (0, 1)), FusedStep(Command(relu, NoAttrs()), (2,))
     yield Command(FUSED_OUTPUT, FusedAttrs(2, steps)), ((40, 60), (100, 60))
 
 

@@ -10,7 +10,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.dynamic import DynamicGraph
 from nnc.errors import AttributeValueError
-from nnc.ops.elementwise.pointwise import AFFINE, RELU, AffineAttrs
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs, relu
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
@@ -19,7 +19,7 @@ from nnc.ops.rules import NoAttrs
 def test_equal_values_are_equal_commands() -> None:
     assert Command(GEMM, GemmAttrs(True)) == Command(GEMM, GemmAttrs(transpose_a=True))
     assert Command(GEMM, GemmAttrs(True)) != Command(GEMM, GemmAttrs())
-    assert len({Command(RELU, NoAttrs()), Command(RELU, NoAttrs())}) == 1
+    assert len({Command(relu, NoAttrs()), Command(relu, NoAttrs())}) == 1
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (2.0**53, 2**53 + 1), (1.0, 2.0)])
@@ -41,7 +41,7 @@ def test_zeros_of_both_signs_have_kernels_of_their_own() -> None:
 def test_text() -> None:
     assert str(Command(GEMM, GemmAttrs(transpose_b=True))) == "gemm(transpose_b=True)"
     assert str(Command(GEMM, GemmAttrs())) == "gemm"
-    assert str(Command(RELU, NoAttrs())) == "relu"
+    assert str(Command(relu, NoAttrs())) == "relu"
 
 
 def test_attributes_of_another_operator() -> None:

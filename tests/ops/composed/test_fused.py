@@ -12,7 +12,7 @@ from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.composed.fused import FUSED_POINTWISE, FusedAttrs, FusedStep, is_fusable, replay, specs_of
-from nnc.ops.elementwise.pointwise import ADD, EXP
+from nnc.ops.elementwise.pointwise import add, exp
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.movement.generate import ARANGE
 from nnc.ops.operators import OPERATORS
@@ -30,13 +30,13 @@ def test_an_expression_reads_as_a_formula() -> None:
 @pytest.mark.parametrize(
     ("inputs", "steps"),
     [
-        (0, (step(EXP, 0),)),
+        (0, (step(exp, 0),)),
         (1, ()),
-        (1, (step(EXP, 1),)),
-        (1, (step(EXP, -1),)),
-        (2, (step(ADD, 0, 3), step(EXP, 2))),
-        (2, (step(EXP, 0), step(GEMM, 2, 1, attrs=GemmAttrs()))),
-        (1, (step(REDUCE_SUM, 0, attrs=ReduceAttrs((0,))), step(EXP, 1))),
+        (1, (step(exp, 1),)),
+        (1, (step(exp, -1),)),
+        (2, (step(add, 0, 3), step(exp, 2))),
+        (2, (step(exp, 0), step(GEMM, 2, 1, attrs=GemmAttrs()))),
+        (1, (step(REDUCE_SUM, 0, attrs=ReduceAttrs((0,))), step(exp, 1))),
         (1, (step(DROPOUT, 0, attrs=DROPOUT.attributes()),)),
         (1, (step(FUSED_POINTWISE, 0, attrs=SWISH),)),
     ],
@@ -47,7 +47,7 @@ def test_what_is_no_expression_is_refused(inputs: int, steps: tuple[FusedStep, .
 
 
 def test_operators_that_can_be_fused() -> None:
-    assert is_fusable(EXP)
+    assert is_fusable(exp)
     assert not any(map(is_fusable, (GEMM, ARANGE, DROPOUT, REDUCE_MEAN, FUSED_POINTWISE)))
     assert sum(map(is_fusable, OPERATORS)) > 40
 

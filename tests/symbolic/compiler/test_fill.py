@@ -10,11 +10,11 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, compile
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 pytestmark = pytest.mark.usefixtures("debug")
 
 

@@ -13,15 +13,15 @@ from nnc.core.values.spec import Shape, TensorSpec, spec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, DTypeError, LayoutError, NncError, ShapeError, SymbolError
-from nnc.ops.elementwise.pointwise import EXP
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import exp
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.optimizer.optimizer import SGD, SGDAttrs
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, minimize
 from nnc.symbolic import compile as compile_graph
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def compile_reference(graph: SymbolicGraph, outputs: list[Symbol], **options: object) -> Compiled:
@@ -535,7 +535,7 @@ def test_a_symbol_of_another_graph_is_refused(graph: SymbolicGraph) -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1, 2)])
 def test_in_place_keeps_shapes_of_any_rank(graph: SymbolicGraph, shape: Shape) -> None:
     x = graph.input(spec(shape, "f64"))
-    y = graph.apply(Command(EXP, NoAttrs()), [x])[0]
+    y = graph.apply(Command(exp, NoAttrs()), [x])[0]
     compiled = compile_reference(graph, [y])
     assert address(compiled, x) == address(compiled, y)
     np.testing.assert_array_equal(compiled({x: np.zeros(shape)}, y)[0], np.ones(shape))

@@ -11,8 +11,8 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
-from nnc.ops.elementwise.pointwise import RELU
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import relu
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, compile, while_loop
 
@@ -87,14 +87,14 @@ def test_an_output_over_a_part_of_an_input_is_refused() -> None:
     graph = ConcreteGraph(backend="reference")
     memory = zeros(8)
     left, right = memory.view(spec([5]), 0, (1,)), memory.view(spec([5]), 3, (1,))
-    relu = Command(RELU, NoAttrs())
+    command = Command(relu, NoAttrs())
     with pytest.raises(UsageError, match=r"relu: got output 0 over a part of input 0's memory.*Fix: write to another"):
-        graph.add(relu, [left], [right])
-    key = graph.add(relu, [left], [left])
+        graph.add(command, [left], [right])
+    key = graph.add(command, [left], [left])
     with pytest.raises(UsageError, match="over a part of input 0"):
         graph.set_io(key, [left], [right])
     even, odd = memory.view(spec([4]), 0, (2,)), memory.view(spec([4]), 1, (2,))
-    graph.add(relu, [even], [odd])
+    graph.add(command, [even], [odd])
 
 
 def test_a_copy_into_its_own_transposition_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_a_copy_into_its_own_transposition_is_refused() -> None:
     memory = Tensor.from_numpy(np.arange(9, dtype=np.float32).reshape(3, 3))
     turned = memory.view(spec([3, 3]), 0, (1, 3))
     with pytest.raises(UsageError, match="over a part of input 0"):
-        graph.add(Command(COPY, NoAttrs()), [turned], [memory])
+        graph.add(Command(contiguous, NoAttrs()), [turned], [memory])
 
 
 def test_a_product_over_its_operand_is_refused() -> None:

@@ -15,7 +15,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
 from nnc.errors import SymbolError, VerificationError
 from nnc.graph import Changed, transform
-from nnc.ops.elementwise.pointwise import TANH, tanh
+from nnc.ops.elementwise.pointwise import tanh
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.symbolic import Loop, Symbol, SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.ir import bodies_of
@@ -197,7 +197,7 @@ def test_a_pass_of_the_users_own_goes_into_bodies_and_is_checked() -> None:
 
     @transform(WANTED)
     def sines(graph: SymbolicGraph, wanted: tuple[Symbol, ...]) -> Changed:
-        return Changed(rewrite(graph, [Rule("sine", TANH, to_sine)], wanted).total())
+        return Changed(rewrite(graph, [Rule("sine", tanh, to_sine)], wanted).total())
 
     @transform(WANTED)
     def silent(graph: SymbolicGraph, wanted: tuple[Symbol, ...]) -> Changed:

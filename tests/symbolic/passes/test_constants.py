@@ -47,7 +47,7 @@ def types_for(rule: Rule, arity: int) -> tuple[DType, ...]:
     """Element types that the operator takes."""
     if rule.op.name in MIXED:
         return MIXED[rule.op.name]
-    if rule.op in integers.OPERATORS:
+    if rule.op.name in integers.__all__:
         return (I32,) * arity
     return (BOOL,) * arity if rule.op.name.startswith("logical") else (F32,) * arity
 

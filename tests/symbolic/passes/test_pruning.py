@@ -6,7 +6,7 @@ from tests.symbolic.evaluation import values_of
 from nnc import ops
 from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import SymbolicGraph, backward, prune, verify
 
@@ -39,8 +39,8 @@ def test_aliases_of_what_goes_go_too() -> None:
 def test_a_wanted_alias_keeps_all_writers_of_its_root() -> None:
     graph = SymbolicGraph()
     x, whole = graph.input(spec((2,))), graph.input(spec((4,)))
-    graph.apply(Command(COPY, NoAttrs()), [x], [whole[0:2]])
-    graph.apply(Command(COPY, NoAttrs()), [ops.exp(x)], [whole[2:4]])
+    graph.apply(Command(contiguous, NoAttrs()), [x], [whole[0:2]])
+    graph.apply(Command(contiguous, NoAttrs()), [ops.exp(x)], [whole[2:4]])
     wanted = whole[1:3]
     assert prune(graph, [wanted]) == 0
     ops.exp(wanted)
@@ -62,7 +62,7 @@ def test_parts_written_for_nobody_go() -> None:
     graph = SymbolicGraph()
     x, whole = graph.input(spec((2,))), graph.input(spec((4,)))
     part = whole[0:2]
-    graph.apply(Command(COPY, NoAttrs()), [x], [part])
+    graph.apply(Command(contiguous, NoAttrs()), [x], [part])
     assert prune(graph, [x]) == 1
     verify(graph)
     assert part.key not in graph.tensors

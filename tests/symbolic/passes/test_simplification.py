@@ -12,9 +12,9 @@ from nnc.core.values.dtype import F16, F32, F64, TOLERANCE, DType
 from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
 from nnc.ops.convolutions.window import Window
-from nnc.ops.elementwise.pointwise import AFFINE, CAST, EXP, CastAttrs, affine
+from nnc.ops.elementwise.pointwise import AFFINE, CAST, CastAttrs, affine, exp
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
@@ -122,8 +122,8 @@ def test_case_34_a_duplicated_sum_is_computed_once() -> None:
 def test_case_35_what_is_copied_into_a_part_is_computed_there() -> None:
     graph = SymbolicGraph()
     x, y, z = graph.input(spec((1,)), "x"), graph.input(spec((1,)), "y"), graph.input(spec((2,)), "z")
-    graph.apply(Command(COPY, NoAttrs()), [x + y], [z[0:1]])
-    graph.apply(Command(COPY, NoAttrs()), [x], [z[1:2]])
+    graph.apply(Command(contiguous, NoAttrs()), [x + y], [z[0:1]])
+    graph.apply(Command(contiguous, NoAttrs()), [x], [z[1:2]])
     (report,) = simplify(graph, [z], [Pass.DATA_TRANSFER])
     assert report.fired == {"copy of a result": 1}
     assert faults(graph) == ()
@@ -137,7 +137,7 @@ def test_a_value_that_others_read_or_want_is_copied() -> None:
     x = graph.input(ROWS, "x")
     wanted, read = ops.exp(x), ops.sin(x)
     columns = graph.input(spec((4, 3), "f64"), "columns")
-    graph.apply(Command(COPY, NoAttrs()), [ops.tanh(x[:, 0])], [columns[0:3, 0]])
+    graph.apply(Command(contiguous, NoAttrs()), [ops.tanh(x[:, 0])], [columns[0:3, 0]])
     outputs = [wanted, ops.contiguous(wanted), ops.contiguous(read), ops.cos(read), columns]
     (report,) = simplify(graph, outputs, [Pass.DATA_TRANSFER])
     assert report.fired == {}
@@ -292,7 +292,7 @@ def test_a_rule_that_changes_a_shape_is_named() -> None:
     x = graph.input(ROWS, "x")
     y = ops.exp(x)
     with pytest.raises(VerificationError, match="rule 'flat' replaces"):
-        rewrite(graph, [Rule("flat", EXP, lambda match: (ops.relu(match.input(0)[0]),))], [y])
+        rewrite(graph, [Rule("flat", exp, lambda match: (ops.relu(match.input(0)[0]),))], [y])
 
 
 def test_what_lies_outside_of_sources_and_destinations_stays_as_it_is() -> None:

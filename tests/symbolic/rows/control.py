@@ -17,8 +17,8 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, F64, I64
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.ops.elementwise.pointwise import AFFINE, TANH, AffineAttrs
-from nnc.ops.movement.copy import COPY
+from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs, tanh
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, backward, case_of, while_loop
@@ -227,7 +227,7 @@ def _written_by_ranges(scope: Scope, a: Symbol, step: Step) -> Sequence[Symbol]:
     return [whole]
 
 
-_WRITERS = (Command(COPY, NoAttrs()), Command(TANH, NoAttrs()), Command(AFFINE, AffineAttrs(0.5, 0.25)))
+_WRITERS = (Command(contiguous, NoAttrs()), Command(tanh, NoAttrs()), Command(AFFINE, AffineAttrs(0.5, 0.25)))
 
 
 def _slope(scope: Scope, a: Symbol, step: Step) -> Sequence[Symbol]:

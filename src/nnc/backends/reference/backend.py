@@ -16,7 +16,7 @@ from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import OutOfMemoryError
 from nnc.ops.composed.custom import KERNEL
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.rules import infer
 
@@ -80,7 +80,7 @@ class ReferenceBackend:
         blocks = {place: one.layout for place, one in enumerate(inputs) if one and isinstance(one.layout, Blocked)}
         function = KERNEL[command.op] if function is None else function
         if command.op is CONVERT_LAYOUT and blocks:
-            function = KERNELS[COPY]
+            function = KERNELS[contiguous]
         return NumpyKernel(command, function, results, {} if elementwise else blocks)
 
     def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, NumpyKernel]:

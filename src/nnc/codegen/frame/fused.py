@@ -10,7 +10,7 @@ from nnc.core.values.dtype import BF16, F16
 from nnc.ops.composed.fused import FusedAttrs, FusedStep
 from nnc.ops.elementwise.pointwise import AFFINE, CAST
 from nnc.ops.movement.broadcast import BROADCAST_TO
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL
 
 
@@ -24,7 +24,7 @@ def translate(steps: Sequence[FusedStep], values: Sequence[int]) -> tuple[tuple[
     operands = max(places) + 1
     for step in steps:
         read = tuple(places[operand] for operand in step.operands)
-        if step.command.op in (COPY, BROADCAST_TO):
+        if step.command.op in (contiguous, BROADCAST_TO):
             places.append(read[0])
             continue
         places.append(operands + len(instructions))

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from nnc.classes import dataclass
+from nnc.graph import Op
 
 PLAIN = frozenset({bool, int, float, str, bytes})
 
@@ -57,8 +58,9 @@ def _write(value: Any, parts: list[str]) -> bool:  # noqa: ANN401  # of any type
         return True
     if kind is tuple:
         return _write_all(value, parts)
-    named = value if kind is FunctionType else kind
-    name = f"{named.__module__}.{named.__qualname__}"
+    function = isinstance(value, FunctionType | Op)
+    named = value if function else kind
+    name = f"{named.__module__}.{getattr(named, '__qualname__', '<>')}"
     if not name.startswith("nnc.") or "<" in name:
         return False
     parts.append(name)
@@ -67,7 +69,7 @@ def _write(value: Any, parts: list[str]) -> bool:  # noqa: ANN401  # of any type
         return True
     if dataclasses.is_dataclass(kind):
         return _write_all([getattr(value, field) for field in _compared(kind)], parts)
-    return kind is FunctionType
+    return function
 
 
 def _write_all(values: Iterable[object], parts: list[str]) -> bool:

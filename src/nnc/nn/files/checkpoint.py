@@ -33,6 +33,7 @@ from nnc.nn.layers.functional import Functional
 from nnc.nn.model.model import Model
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.training.training import Passes
+from nnc.ops.function import FunctionOperator
 
 VERSION = 4
 MAX_COUNT = 2**63
@@ -187,7 +188,7 @@ def text_of(value: object) -> str:
             fields.append(("outputs", value.sources))
         case DType():
             return value.name
-        case type() | FunctionType():
+        case type() | FunctionType() | FunctionOperator():
             return value.__qualname__
         case tuple() | list():
             return "(" + ", ".join(map(text_of, value)) + ")"

@@ -30,6 +30,7 @@ from nnc.nn.model.model import Model
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.optimization.schedules import RateSchedule
+from nnc.ops.function import FunctionOperator
 from nnc.symbolic.passes import Pass
 
 VERSION, FACT = 1, "nnc.model"
@@ -111,7 +112,7 @@ def _written(value: object, place: str) -> Json:
             return [_written(one, f"{place}[{index}]") for index, one in enumerate(value)]
         case Mapping():
             return {"map": [[_written(key, place), _written(one, f"{place}.{key}")] for key, one in value.items()]}
-        case FunctionType():
+        case FunctionType() | FunctionOperator():
             if not _is_function(_name(value)):
                 got, fix = f"the function {value.__qualname__} as {place}", "make it a layer of your own"
                 raise UsageError("save_model", got=got, need="a function of nnc.ops", fix=fix)
@@ -186,7 +187,7 @@ def _function(name: str) -> object:
 
 
 def _is_function(name: str) -> bool:
-    return name.startswith(FUNCTIONS) and isinstance(_found(name), FunctionType)
+    return name.startswith(FUNCTIONS) and isinstance(_found(name), FunctionType | FunctionOperator)
 
 
 def _found(name: str) -> object:
@@ -198,7 +199,7 @@ def _found(name: str) -> object:
         return None
 
 
-def _name(value: type | FunctionType) -> str:
+def _name(value: type | FunctionType | FunctionOperator) -> str:
     """By what everybody calls it where it is public: files outlive the modules that it is written in."""
     public = getattr(import_module(PUBLIC), value.__qualname__, None) is value
     return f"{PUBLIC if public else value.__module__}.{value.__qualname__}"

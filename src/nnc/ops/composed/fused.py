@@ -22,10 +22,10 @@ from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
 from nnc.ops.decomposition import by_decomposition
-from nnc.ops.elementwise.pointwise import SQUARE
+from nnc.ops.elementwise.pointwise import square
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs
-from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.movement.fill import FILL
 from nnc.ops.operand import T
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -35,7 +35,7 @@ from nnc.ops.work import present, work
 V = TypeVar("V")
 
 # Steps that only move or make values; no arithmetic is done twice when they are repeated along an axis.
-MOVES: frozenset[Op[Any]] = frozenset((FILL, COPY, BROADCAST_TO))
+MOVES: frozenset[Op[Any]] = frozenset((FILL, contiguous, BROADCAST_TO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def is_fusable(op: Op[Any]) -> bool:
         return True
     # Without inputs, an element is computed from its place; with any number of them, it is an expression already. What
     # stops gradients is taken away by passes, but for a wanted result, which is a copy.
-    return _is_plain(op) and op is not STOP_GRADIENT and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+    return _is_plain(op) and op is not stop_gradient and PATTERN[op] in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 
 
 def is_reduction(op: Op[Any]) -> bool:
@@ -184,7 +184,7 @@ def _fused(
     )
 
 
-_SQUARE = Command(SQUARE, NoAttrs())
+_SQUARE = Command(square, NoAttrs())
 
 FUSED_POINTWISE = _fused(
     "fused_pointwise",
@@ -206,5 +206,4 @@ FUSED_OUTPUT = _fused(
     Example(FusedAttrs(2, (FusedStep(Command(GEMM, GemmAttrs()), (0, 1)), FusedStep(_SQUARE, (2,)))), (MATRIX, MATRIX)),
 )
 
-OPERATORS = (FUSED_POINTWISE, FUSED_REDUCTION, FUSED_OUTPUT)
 FUSED: Mapping[Pattern, Op[FusedAttrs]] = {PATTERN[op]: op for op in (FUSED_POINTWISE, FUSED_REDUCTION, FUSED_OUTPUT)}

@@ -218,8 +218,6 @@ CONVOLUTION_WEIGHT_GRADIENT = operator(
     doc="the gradient of convolution by its weights",
 )
 
-OPERATORS = (CONVOLUTION, CONVOLUTION_DATA_GRADIENT, CONVOLUTION_WEIGHT_GRADIENT)
-
 
 def convolution(x: T, w: T, bias: T | None = None, *, window: Window, groups: int = 1) -> T:
     """Cross-correlation of x with the filters w, as deep learning calls convolution."""

@@ -209,8 +209,6 @@ AVERAGE_POOL_GRADIENT = operator(
     doc="g / count goes to every position of its window",
 )
 
-OPERATORS = (MAX_POOL, MAX_POOL_GRADIENT, MAX_POOL_GATHER, AVERAGE_POOL, AVERAGE_POOL_GRADIENT)
-
 
 def max_pool(x: T, kernel: tuple[int, ...], window: Window) -> T:
     """Largest element of each window."""

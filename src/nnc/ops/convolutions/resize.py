@@ -304,8 +304,6 @@ ROI_ALIGN_GRADIENT = operator(
     doc="the adjoint of roi_align by x",
 )
 
-OPERATORS = (PAD, PAD_GRADIENT, FLIP, UPSAMPLE, UPSAMPLE_GRADIENT, ROI_ALIGN, ROI_ALIGN_GRADIENT)
-
 
 def pad(x: T, before: Shape, after: Shape, mode: str = "constant", value: float = 0.0) -> T:
     """`x` with a border: "constant" (`value`), "edge" (repeated) or "reflect" (mirrored without the edge)."""

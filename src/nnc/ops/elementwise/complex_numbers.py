@@ -13,10 +13,11 @@ from nnc.core.values.spec import broadcast_shapes, spec
 from nnc.errors import DTypeError
 from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, part, real, same, where
 from nnc.ops.examples import MATRIX, Example
+from nnc.ops.function import BinaryOperator, ComplexOperator
 from nnc.ops.movement.broadcast import sum_to
 from nnc.ops.movement.fill import scalar_like
-from nnc.ops.operand import Operand, T, apply
-from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, operator, single
+from nnc.ops.operand import Operand
+from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, describe, single
 
 __all__ = ["complex_of", "conjugate", "imaginary", "magnitude"]
 
@@ -45,51 +46,25 @@ def _magnitude_slope(g: Operand, z: Operand, y: Operand) -> Operand:
     return multiply(cast(divide(g, safe), z.spec.dtype), conjugate(z))
 
 
-COMPLEX = operator(
-    "complex",
-    NoAttrs,
-    ("a", "b"),
+complex_of = BinaryOperator("complex", ("a", "b"), "y = a + i · b")
+describe(
+    complex_of,
     infer=_infer_complex,
     gradient=_complex_gradient,
     pattern=Pattern.BROADCAST,
     example=Example(NoAttrs(), (MATRIX, MATRIX), fixed=(0, 1)),
-    doc="y = a + i · b",
 )
-CONJUGATE = operator(
-    "conjugate",
-    NoAttrs,
-    ("z",),
+conjugate = ComplexOperator("conjugate", "y = conjugate of z", keeps_reals=True)
+describe(
+    conjugate,
     infer=same(("complex",)),
     gradient=_conjugate_gradient,
     pattern=Pattern.ELEMENTWISE,
     example=Example(NoAttrs(), (spec((4, 4), C64),)),
-    doc="y = conjugate of z",
 )
-IMAGINARY = part(
+imaginary = part(
     "imaginary", "y = imaginary part of z", lambda g, z, y: complex_of(scalar_like(g, 0.0), affine(g, -1.0))
 )
-MAGNITUDE = part("magnitude", "y = |z|; its derivative at 0 is 0", _magnitude_slope)
-
-OPERATORS = (COMPLEX, CONJUGATE, IMAGINARY, MAGNITUDE)
+magnitude = part("magnitude", "y = |z|; its derivative at 0 is 0", _magnitude_slope)
 
 _NONE = NoAttrs()
-
-
-def complex_of(a: T, b: T) -> T:
-    """y = a + i · b, of real numbers."""
-    return apply(COMPLEX, _NONE, a, b)
-
-
-def conjugate(z: T) -> T:
-    """y = the conjugate of z; the same operand when it is real."""
-    return apply(CONJUGATE, _NONE, z) if z.spec.dtype.kind == "complex" else z
-
-
-def imaginary(z: T) -> T:
-    """y = the imaginary part of z."""
-    return apply(IMAGINARY, _NONE, z)
-
-
-def magnitude(z: T) -> T:
-    """y = |z|, of complex numbers."""
-    return apply(MAGNITUDE, _NONE, z)

@@ -17,8 +17,10 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
 from nnc.core.values.spec import TensorSpec, broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
-from nnc.graph import Op, Registry, default_registry
+from nnc.graph import Registry, default_registry
+from nnc.ops.elementwise.mixed import MixedOperator, operand_beside
 from nnc.ops.examples import MATRIX, TRUTH, Example
+from nnc.ops.function import BinaryOperator, ComplexOperator, FunctionOperator, UnaryOperator
 from nnc.ops.movement.broadcast import sum_to
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.number import Number, as_float, exact, is_whole
@@ -37,6 +39,7 @@ from nnc.ops.rules import (
     Pattern,
     Specs,
     check_kinds,
+    describe,
     operator,
     single,
 )
@@ -49,8 +52,11 @@ __all__ = [
     "subtract", "swish", "tanh", "where",
 ]  # fmt: skip
 
+Gradient = Callable[[Applied[NoAttrs], Gradients], Gradients]
 Unary = Callable[[Operand, Operand, Operand], Operand]
 Binary = Callable[[Operand, Operand, Operand, Operand], Operand | None]
+
+TRUTH_VALUE = NotDifferentiable("a truth value does not change smoothly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +154,12 @@ def real_dtype(dtype: DType) -> DType:
     return F64 if dtype is C128 else F32
 
 
-def part(name: str, doc: str, derivative: Unary) -> Op[NoAttrs]:
+def part(name: str, doc: str, derivative: Unary, *, keeps_reals: bool = False) -> ComplexOperator:
     """A row `y = f(z)` of real numbers y for complex z; `derivative(g, z, y)` gives the gradient of z."""
-
-    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        return (derivative(single(gradients), call.inputs[0], call.outputs[0]),)
-
+    row = ComplexOperator(name, doc, keeps_reals=keeps_reals)
     example = Example(NoAttrs(), (TensorSpec((4, 4), C64),))
-    return operator(
-        name,
-        NoAttrs,
-        ("z",),
-        infer=_infer_part,
-        gradient=gradient,
-        pattern=Pattern.ELEMENTWISE,
-        example=example,
-        doc=doc,
-    )
+    describe(row, infer=_infer_part, gradient=_of_unary(derivative), pattern=Pattern.ELEMENTWISE, example=example)
+    return row
 
 
 def unary(
@@ -174,32 +169,53 @@ def unary(
     kinds: tuple[str, ...] = FLOATS,
     precision: Precision = FULL,
     registry: Registry = default_registry,
-) -> Op[NoAttrs]:
+) -> UnaryOperator:
     """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
-
-    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        g = single(gradients)
-        return (derivative(g, call.inputs[0], call.outputs[0]),)
-
-    return operator(
-        name,
-        NoAttrs,
-        ("x",),
+    row = UnaryOperator(name, ("x",), doc, registry)
+    describe(
+        row,
         infer=same(kinds),
         precision=precision,
-        gradient=gradient,
+        gradient=_of_unary(derivative),
         inplace=Inplace(allowed=((0, 0),)),
         pattern=Pattern.ELEMENTWISE,
-        registry=registry,
-        doc=doc,
     )
+    return row
 
 
 def binary(
     name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
-) -> Op[NoAttrs]:
+) -> BinaryOperator:
     """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
+    row = BinaryOperator(name, ("a", "b"), doc)
+    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
+    return row
 
+
+def mixed(
+    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+) -> MixedOperator:
+    """A row as `binary` has it, where one of a and b may be a number."""
+    row = MixedOperator(name, ("a", "b"), doc)
+    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
+    return row
+
+
+def _describe_binary(
+    row: FunctionOperator, gradient: Gradient, infer: Callable[[NoAttrs, Specs], Specs], precision: Precision
+) -> None:
+    inplace = Inplace(allowed=((0, 0), (1, 0)))
+    describe(row, infer=infer, precision=precision, gradient=gradient, inplace=inplace, pattern=Pattern.BROADCAST)
+
+
+def _of_unary(derivative: Unary) -> Gradient:
+    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
+        return (derivative(single(gradients), call.inputs[0], call.outputs[0]),)
+
+    return gradient
+
+
+def _of_binary(left: Binary, right: Binary) -> Gradient:
     def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
         g = single(gradients)
         a, b = call.inputs
@@ -211,41 +227,26 @@ def binary(
             None if side is None else sum_to(side, operand.shape) for side, operand in zip(sides, (a, b), strict=True)
         )
 
-    inplace = Inplace(allowed=((0, 0), (1, 0)))
-    return operator(
-        name,
-        NoAttrs,
-        ("a", "b"),
-        infer=same(kinds),
-        precision=precision,
-        gradient=gradient,
-        inplace=inplace,
-        pattern=Pattern.BROADCAST,
-        doc=doc,
-    )
+    return gradient
 
 
-def _predicate(name: str, doc: str) -> Op[NoAttrs]:
-    reason = NotDifferentiable("a truth value does not change smoothly")
-    return operator(
-        name, NoAttrs, ("a", "b"), infer=_infer_predicate, gradient=reason, pattern=Pattern.BROADCAST, doc=doc
-    )
+def _predicate(name: str, doc: str) -> BinaryOperator:
+    row = BinaryOperator(name, ("a", "b"), doc)
+    describe(row, infer=_infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.BROADCAST)
+    return row
 
 
-def _logical(name: str, doc: str) -> Op[NoAttrs]:
-    reason = NotDifferentiable("a truth value does not change smoothly")
-    inplace = Inplace(allowed=((0, 0), (1, 0)))
-    return operator(
-        name,
-        NoAttrs,
-        ("a", "b"),
+def _logical(name: str, doc: str) -> BinaryOperator:
+    row = BinaryOperator(name, ("a", "b"), doc)
+    describe(
+        row,
         infer=_infer_logical,
-        gradient=reason,
+        gradient=TRUTH_VALUE,
         example=Example(NoAttrs(), (TRUTH, TRUTH)),
-        inplace=inplace,
+        inplace=Inplace(allowed=((0, 0), (1, 0))),
         pattern=Pattern.BROADCAST,
-        doc=doc,
     )
+    return row
 
 
 def _affine_gradient(call: Applied[AffineAttrs], gradients: Gradients) -> Gradients:
@@ -336,7 +337,7 @@ CAST = operator(
     example=Example(CastAttrs(I32), (MATRIX,)),
     doc="y = x as dtype; floats become integers toward zero, saturating, nan as 0",
 )
-REAL = part("real", "y = real part of z", lambda g, z, y: cast(g, z.spec.dtype))
+real = part("real", "y = real part of z", lambda g, z, y: cast(g, z.spec.dtype), keeps_reals=True)
 WHERE = operator(
     "where",
     NoAttrs,
@@ -350,58 +351,73 @@ WHERE = operator(
     doc="y = a where condition else b",
 )
 
-EXP = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y), CONTINUOUS)
-LOG = unary("log", "y = ln x", lambda g, x, y: divide(g, x), CONTINUOUS)
-SQRT = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y), CONTINUOUS)
-RECIPROCAL = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0), CONTINUOUS)
-SQUARE = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), ARITHMETIC)
-TANH = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), CONTINUOUS, FOLLOW)
-SIGMOID = unary(
+exp = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y), CONTINUOUS)
+log = unary("log", "y = ln x", lambda g, x, y: divide(g, x), CONTINUOUS)
+sqrt = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y), CONTINUOUS)
+reciprocal = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0), CONTINUOUS)
+square: UnaryOperator = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), ARITHMETIC)
+tanh = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), CONTINUOUS, FOLLOW)
+sigmoid = unary(
     "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
 )
-RELU = unary(
+relu = unary(
     "relu",
-    "y = x where x ≥ 0, else 0; -0 stays -0, nan stays nan",
+    "y = x where x ≥ 0, else 0; -0 stays -0, nan stays nan; the derivative at 0 is 0",
     lambda g, x, y: multiply(g, step(y)),
     NUMBERS,
     precision=FOLLOW,
 )
-SIN = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)), CONTINUOUS)
-COS = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0), CONTINUOUS)
-ERF = unary("erf", "y = erf x", lambda g, x, y: multiply(g, _error_slope(x)))
-ERFC = unary("erfc", "y = 1 - erf x", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0))
-ATAN = unary("atan", "y = arctan x", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)), CONTINUOUS)
-ABSOLUTE = unary("absolute", "y = |x|", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW)
-SIGN = unary(
+sin = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)), CONTINUOUS)
+cos: UnaryOperator = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0), CONTINUOUS)
+erf = unary("erf", "y = erf x = 2/√π · ∫₀ˣ e^(-t²) dt", lambda g, x, y: multiply(g, _error_slope(x)))
+erfc = unary(
+    "erfc", "y = 1 - erf x, accurate where it is near 0 too", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0)
+)
+atan = unary(
+    "atan", "y = arctan x, between -π/2 and π/2", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)), CONTINUOUS
+)
+abs = unary(
+    "absolute", "y = |x|; the derivative at 0 is 0", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW
+)
+sign: UnaryOperator = unary(
     "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
 )
-STEP = unary("step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW)
+step: UnaryOperator = unary(
+    "step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
+)
 
-FLOOR = unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
-CEIL = unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
-ROUND = unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
-EXPM1 = unary("expm1", "y = e^x - 1", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)), CONTINUOUS)
-LOG1P = unary("log1p", "y = ln(1 + x)", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)), CONTINUOUS)
-SWISH = unary("swish", "y = x / (1 + e^-x)", lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))), precision=FOLLOW)
-GELU = unary(
+floor = unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
+ceil = unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
+round = unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
+expm1 = unary("expm1", "y = e^x - 1, accurate near 0", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)), CONTINUOUS)
+log1p = unary("log1p", "y = ln(1 + x), accurate near 0", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)), CONTINUOUS)
+swish = unary(
+    "swish",
+    "y = x / (1 + e^-x), also called SiLU (Ramachandran et al. 2017)",
+    lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))),
+    precision=FOLLOW,
+)
+gelu = unary(
     "gelu",
-    "y = x · Φ(x), Φ the normal distribution function",
+    "y = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)",
     lambda g, x, y: multiply(g, _gelu_slope(x)),
     precision=FOLLOW,
 )
-GELU_TANH = unary(
+gelu_tanh = unary(
     "gelu_tanh",
-    "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+    "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu",
     lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(_gelu_gate(x)), _gelu_gate_slope(x))),
     precision=FOLLOW,
 )
-SOFTPLUS = unary("softplus", "y = ln(1 + e^x)", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0))
+softplus = unary(
+    "softplus", "y = ln(1 + e^x), without overflow", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0)
+)
 
-ADD = binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, ARITHMETIC, precision=FOLLOW)
-SUBTRACT = binary(
+add = binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, ARITHMETIC, precision=FOLLOW)
+subtract = binary(
     "subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), ARITHMETIC, precision=FOLLOW
 )
-MULTIPLY = binary(
+multiply: BinaryOperator = binary(
     "multiply",
     "y = a · b",
     lambda g, a, b, y: multiply(g, b),
@@ -409,14 +425,14 @@ MULTIPLY = binary(
     ARITHMETIC,
     precision=FOLLOW,
 )
-DIVIDE = binary(
+divide: BinaryOperator = binary(
     "divide",
     "y = a / b",
     lambda g, a, b, y: divide(g, b),
     lambda g, a, b, y: affine(divide(multiply(g, y), b), -1.0),
     CONTINUOUS,
 )
-MAXIMUM = binary(
+maximum = mixed(
     "maximum",
     "y = the larger of a, b; equal operands share the gradient; nan wins",
     lambda g, a, b, y: multiply(g, preference(a, b)),
@@ -424,7 +440,7 @@ MAXIMUM = binary(
     NUMBERS,
     precision=FOLLOW,
 )
-MINIMUM = binary(
+minimum = mixed(
     "minimum",
     "y = the smaller of a, b; equal operands share the gradient; nan wins",
     lambda g, a, b, y: multiply(g, preference(b, a)),
@@ -432,14 +448,14 @@ MINIMUM = binary(
     NUMBERS,
     precision=FOLLOW,
 )
-POWER = binary(
+power = binary(
     "power",
     "y = a^b; of integers modulo 2^bits, and 0 where 1 / a is no integer",
     lambda g, a, b, y: multiply(g, _power_slope(a, b)),
     lambda g, a, b, y: multiply(g, _power_growth(a, b, y)),
     ARITHMETIC,
 )
-PREFERENCE = binary(
+preference: BinaryOperator = binary(
     "preference",
     "y = 1 where a > b, ½ where a = b, else 0",
     lambda g, a, b, y: None,
@@ -447,43 +463,28 @@ PREFERENCE = binary(
     precision=FOLLOW,
 )
 
-LOGICAL_AND = _logical("logical_and", "y = a and b")
-LOGICAL_OR = _logical("logical_or", "y = a or b")
-LOGICAL_XOR = _logical("logical_xor", "y = exactly one of a, b")
-LOGICAL_NOT = operator(
-    "logical_not",
-    NoAttrs,
-    ("x",),
+logical_and = _logical("logical_and", "y = a and b")
+logical_or = _logical("logical_or", "y = a or b")
+logical_xor = _logical("logical_xor", "y = exactly one of a, b")
+logical_not = UnaryOperator("logical_not", ("x",), "y = not x")
+describe(
+    logical_not,
     infer=_infer_logical,
-    gradient=NotDifferentiable("a truth value does not change smoothly"),
+    gradient=TRUTH_VALUE,
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.ELEMENTWISE,
     example=Example(NoAttrs(), (TRUTH,)),
-    doc="y = not x",
 )
-IS_NAN = operator(
-    "is_nan",
-    NoAttrs,
-    ("x",),
-    infer=_infer_predicate,
-    gradient=NotDifferentiable("a truth value does not change smoothly"),
-    pattern=Pattern.ELEMENTWISE,
-    doc="y = x is not a number",
-)
+is_nan = UnaryOperator("is_nan", ("x",), "y = x is not a number, as bool")
+describe(is_nan, infer=_infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.ELEMENTWISE)
 
-EQUAL = _predicate("equal", "y = a == b")
-NOT_EQUAL = _predicate("not_equal", "y = a != b")
-LESS = _predicate("less", "y = a < b")
-LESS_EQUAL = _predicate("less_equal", "y = a <= b")
-GREATER = _predicate("greater", "y = a > b")
-GREATER_EQUAL = _predicate("greater_equal", "y = a >= b")
+equal = _predicate("equal", "y = a == b, as bool")
+not_equal = _predicate("not_equal", "y = a != b, as bool")
+less = _predicate("less", "y = a < b, as bool")
+less_equal = _predicate("less_equal", "y = a <= b, as bool")
+greater = _predicate("greater", "y = a > b, as bool")
+greater_equal = _predicate("greater_equal", "y = a >= b, as bool")
 
-OPERATORS = (
-    AFFINE, CAST, REAL, WHERE, EXP, LOG, SQRT, RECIPROCAL, SQUARE, TANH, SIGMOID, RELU, SIN, COS, ATAN, ERF, ERFC,
-    ABSOLUTE, SIGN, STEP, FLOOR, CEIL, ROUND, EXPM1, LOG1P, SOFTPLUS, SWISH, GELU, GELU_TANH, IS_NAN, LOGICAL_NOT, ADD,
-    SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, POWER, PREFERENCE, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER,
-    GREATER_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR,
-)  # fmt: skip
 
 _NONE = NoAttrs()
 
@@ -506,231 +507,9 @@ def cast(x: T, dtype: DType) -> T:
     return x if x.spec.dtype is dtype else apply(CAST, CastAttrs(dtype), x)
 
 
-def real(z: T) -> T:
-    """y = the real part of z; the same operand when it is real."""
-    return apply(REAL, _NONE, z) if z.spec.dtype.kind == "complex" else z
-
-
 def where(condition: T, a: T | float, b: T | float) -> T:
     """y = a where `condition` else b; one of a and b may be a number."""
-    return apply(WHERE, _NONE, condition, _beside(a, b), _beside(b, a))
-
-
-def _beside(value: T | float, other: T | float) -> T:
-    """The operand; a number as a scalar of the other's element type."""
-    if isinstance(value, int | float) and isinstance(other, Operand):
-        return scalar_like(other, value)
-    return value  # type: ignore[return-value]  # `apply` says what is wrong with anything else
-
-
-def exp(x: T) -> T:
-    """y = e^x."""
-    return apply(EXP, _NONE, x)
-
-
-def log(x: T) -> T:
-    """y = ln x."""
-    return apply(LOG, _NONE, x)
-
-
-def sqrt(x: T) -> T:
-    """y = √x."""
-    return apply(SQRT, _NONE, x)
-
-
-def reciprocal(x: T) -> T:
-    """y = 1 / x."""
-    return apply(RECIPROCAL, _NONE, x)
-
-
-def square(x: T) -> T:
-    """y = x²."""
-    return apply(SQUARE, _NONE, x)
-
-
-def tanh(x: T) -> T:
-    """y = tanh x."""
-    return apply(TANH, _NONE, x)
-
-
-def sigmoid(x: T) -> T:
-    """y = 1 / (1 + e^-x)."""
-    return apply(SIGMOID, _NONE, x)
-
-
-def relu(x: T) -> T:
-    """y = max(x, 0); the derivative at 0 is 0."""
-    return apply(RELU, _NONE, x)
-
-
-def sin(x: T) -> T:
-    """y = sin x."""
-    return apply(SIN, _NONE, x)
-
-
-def cos(x: T) -> T:
-    """y = cos x."""
-    return apply(COS, _NONE, x)
-
-
-def erf(x: T) -> T:
-    """y = 2/√π · ∫₀ˣ e^(-t²) dt."""
-    return apply(ERF, _NONE, x)
-
-
-def atan(x: T) -> T:
-    """y = arctan x, between -π/2 and π/2."""
-    return apply(ATAN, _NONE, x)
-
-
-def erfc(x: T) -> T:
-    """y = 1 - erf x, accurate where it is near 0 too."""
-    return apply(ERFC, _NONE, x)
-
-
-def abs(x: T) -> T:
-    """y = |x|; the derivative at 0 is 0."""
-    return apply(ABSOLUTE, _NONE, x)
-
-
-def sign(x: T) -> T:
-    """y = -1, 0 or 1 by the sign of x."""
-    return apply(SIGN, _NONE, x)
-
-
-def step(x: T) -> T:
-    """y = 1 where x > 0, else 0."""
-    return apply(STEP, _NONE, x)
-
-
-def gelu(x: T) -> T:
-    """y = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
-    return apply(GELU, _NONE, x)
-
-
-def add(a: T, b: T) -> T:
-    """y = a + b."""
-    return apply(ADD, _NONE, a, b)
-
-
-def subtract(a: T, b: T) -> T:
-    """y = a - b."""
-    return apply(SUBTRACT, _NONE, a, b)
-
-
-def multiply(a: T, b: T) -> T:
-    """y = a · b, element by element."""
-    return apply(MULTIPLY, _NONE, a, b)
-
-
-def divide(a: T, b: T) -> T:
-    """y = a / b."""
-    return apply(DIVIDE, _NONE, a, b)
-
-
-def maximum(a: T | float, b: T | float) -> T:
-    """y = the larger of a and b, one of which may be a number."""
-    return apply(MAXIMUM, _NONE, _beside(a, b), _beside(b, a))
-
-
-def minimum(a: T | float, b: T | float) -> T:
-    """y = the smaller of a and b, one of which may be a number."""
-    return apply(MINIMUM, _NONE, _beside(a, b), _beside(b, a))
-
-
-def power(a: T, b: T) -> T:
-    """y = a^b."""
-    return apply(POWER, _NONE, a, b)
-
-
-def preference(a: T, b: T) -> T:
-    """y = 1 where a > b, ½ where a = b, else 0."""
-    return apply(PREFERENCE, _NONE, a, b)
-
-
-def equal(a: T, b: T) -> T:
-    """y = a == b, as bool."""
-    return apply(EQUAL, _NONE, a, b)
-
-
-def not_equal(a: T, b: T) -> T:
-    """y = a != b, as bool."""
-    return apply(NOT_EQUAL, _NONE, a, b)
-
-
-def less(a: T, b: T) -> T:
-    """y = a < b, as bool."""
-    return apply(LESS, _NONE, a, b)
-
-
-def less_equal(a: T, b: T) -> T:
-    """y = a <= b, as bool."""
-    return apply(LESS_EQUAL, _NONE, a, b)
-
-
-def greater(a: T, b: T) -> T:
-    """y = a > b, as bool."""
-    return apply(GREATER, _NONE, a, b)
-
-
-def greater_equal(a: T, b: T) -> T:
-    """y = a >= b, as bool."""
-    return apply(GREATER_EQUAL, _NONE, a, b)
-
-
-def floor(x: T) -> T:
-    """y = largest integer ≤ x."""
-    return apply(FLOOR, _NONE, x)
-
-
-def ceil(x: T) -> T:
-    """y = smallest integer ≥ x."""
-    return apply(CEIL, _NONE, x)
-
-
-def round(x: T) -> T:
-    """y = nearest integer, halves to even."""
-    return apply(ROUND, _NONE, x)
-
-
-def expm1(x: T) -> T:
-    """y = e^x - 1, accurate near 0."""
-    return apply(EXPM1, _NONE, x)
-
-
-def log1p(x: T) -> T:
-    """y = ln(1 + x), accurate near 0."""
-    return apply(LOG1P, _NONE, x)
-
-
-def logical_and(a: T, b: T) -> T:
-    """y = a and b."""
-    return apply(LOGICAL_AND, _NONE, a, b)
-
-
-def logical_or(a: T, b: T) -> T:
-    """y = a or b."""
-    return apply(LOGICAL_OR, _NONE, a, b)
-
-
-def logical_xor(a: T, b: T) -> T:
-    """y = exactly one of a and b."""
-    return apply(LOGICAL_XOR, _NONE, a, b)
-
-
-def logical_not(x: T) -> T:
-    """y = not x."""
-    return apply(LOGICAL_NOT, _NONE, x)
-
-
-def is_nan(x: T) -> T:
-    """y = x is not a number, as bool."""
-    return apply(IS_NAN, _NONE, x)
-
-
-def softplus(x: T) -> T:
-    """y = ln(1 + e^x), without overflow; its derivative sigmoid(x) = 1 - e^-y."""
-    return apply(SOFTPLUS, _NONE, x)
+    return apply(WHERE, _NONE, condition, operand_beside(a, b), operand_beside(b, a))
 
 
 def clamp(x: T, low: float | None = None, high: float | None = None) -> T:
@@ -744,13 +523,3 @@ def clamp(x: T, low: float | None = None, high: float | None = None) -> T:
 def leaky_relu(x: T, slope: float = 0.01) -> T:
     """y = x where x > 0, else slope · x; the derivative at 0 is the slope. Its gradient keeps one bool per element."""
     return where(greater(x, scalar_like(x, 0.0)), x, affine(x, slope)) if slope else relu(x)
-
-
-def swish(x: T) -> T:
-    """y = x · sigmoid(x), also called SiLU (Ramachandran et al. 2017)."""
-    return apply(SWISH, _NONE, x)
-
-
-def gelu_tanh(x: T) -> T:
-    """y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu."""
-    return apply(GELU_TANH, _NONE, x)

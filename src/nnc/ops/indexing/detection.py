@@ -76,8 +76,6 @@ NON_MAXIMUM_SUPPRESSION = operator(
     doc="kept boxes first, by score; the rest zeros with index -1",
 )
 
-OPERATORS = (HISTOGRAM, NON_MAXIMUM_SUPPRESSION)
-
 
 # Edges are attributes, held one by one in Python.
 MOST_BINS = 1 << 24

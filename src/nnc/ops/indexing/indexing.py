@@ -269,8 +269,6 @@ ONE_HOT = operator(
     doc="y[i…, c] = 1 where index[i…] == c, else 0",
 )
 
-OPERATORS = (INDEX_SELECT, SCATTER_ADD, GATHER, SCATTER_ALONG, SCATTER, ONE_HOT)
-
 
 def index_select(x: T, index: T, axis: int = 0) -> T:
     """Rows of `x` along `axis`, in the order that `index` names (an embedding look-up for axis 0)."""

@@ -178,8 +178,6 @@ CUMULATIVE_SUM = operator(
     doc="y[k] = x[0] + … + x[k]",
 )
 
-OPERATORS = (SORT, TOP_K, SEARCHSORTED, CUMULATIVE_SUM)
-
 
 def sort(x: T, axis: int = -1, *, descending: bool = False) -> tuple[T, T]:
     """(values in order, where they were)."""

@@ -218,8 +218,6 @@ CTC_GRADIENT = operator(
     doc="slope[n, t, c] = ∂loss[n] / ∂x[n, t, c] of ctc_loss",
 )
 
-OPERATORS = (CTC_LOSS, CTC_GRADIENT)
-
 
 def ctc_loss(x: T, labels: T, lengths: T, label_lengths: T, blank: int = 0, *, zero_infinity: bool = False) -> T:
     """The cost of labels[n, s] (the first `label_lengths`) under log-probabilities x[n, t, c] (the first `lengths`)."""

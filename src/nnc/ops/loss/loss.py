@@ -365,15 +365,6 @@ LABEL_DISTRIBUTION = operator(
     doc="y[n…, c] = (1 - s) · [c == label[n…]] + s / classes; nan for a label outside the classes",
 )
 
-OPERATORS = (
-    MEAN_SQUARED_ERROR,
-    SMOOTH_L1,
-    BINARY_CROSS_ENTROPY,
-    SIGMOID_BINARY_CROSS_ENTROPY,
-    CATEGORICAL_CROSS_ENTROPY,
-    LABEL_DISTRIBUTION,
-)
-
 
 # ---- functions
 

@@ -169,8 +169,6 @@ BROADCAST_TO = operator(
     doc="y[i…] = x[i… with 0 where x has size 1]",
 )
 
-OPERATORS = (REDUCE_SUM, BROADCAST_TO)
-
 
 def reshape(x: T, shape: Iterable[int]) -> T:
     """The same elements in the same order under another shape; one size may be -1. No copy when contiguous."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnc.ops.operand import T, apply
+from nnc.ops.function import UnaryOperator
 from nnc.ops.precision import FOLLOW
-from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, operator
+from nnc.ops.rules import Applied, Gradients, NoAttrs, Pattern, Specs, describe
 
 __all__ = ["contiguous", "stop_gradient"]
 
@@ -21,36 +21,10 @@ def _no_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     return (None,)
 
 
-COPY = operator(
-    "copy",
-    NoAttrs,
-    ("x",),
-    infer=_infer,
-    gradient=_gradient,
-    pattern=Pattern.ELEMENTWISE,
-    precision=FOLLOW,
-    doc="y[i…] = x[i…]",
+contiguous = UnaryOperator("copy", ("x",), "y[i…] = x[i…], in row-major memory of its own")
+describe(contiguous, infer=_infer, gradient=_gradient, pattern=Pattern.ELEMENTWISE, precision=FOLLOW)
+
+stop_gradient = UnaryOperator(
+    "stop_gradient", ("x",), "y[i…] = x[i…], a constant in the eyes of whoever differentiates"
 )
-
-STOP_GRADIENT = operator(
-    "stop_gradient",
-    NoAttrs,
-    ("x",),
-    infer=_infer,
-    gradient=_no_gradient,
-    pattern=Pattern.ELEMENTWISE,
-    precision=FOLLOW,
-    doc="y[i…] = x[i…], through which no gradient flows",
-)
-
-OPERATORS = (COPY, STOP_GRADIENT)
-
-
-def contiguous(x: T) -> T:
-    """A row-major copy of `x`."""
-    return apply(COPY, NoAttrs(), x)
-
-
-def stop_gradient(x: T) -> T:
-    """The same elements, as a constant in the eyes of whoever differentiates."""
-    return apply(STOP_GRADIENT, NoAttrs(), x)
+describe(stop_gradient, infer=_infer, gradient=_no_gradient, pattern=Pattern.ELEMENTWISE, precision=FOLLOW)

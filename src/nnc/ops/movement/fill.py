@@ -63,8 +63,6 @@ FILL = operator(
     doc="y[…] = value",
 )
 
-OPERATORS = (FILL,)
-
 
 def fill_like(x: T, value: Number) -> T:
     """A tensor of `value` with the spec of `x`; `x` is not read."""

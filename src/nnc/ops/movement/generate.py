@@ -53,8 +53,6 @@ ARANGE = operator(
     doc="y[k] = start + k · step",
 )
 
-OPERATORS = (ARANGE,)
-
 
 def arange_like(x: T, count: int, start: float = 0.0, step: float = 1.0, dtype: DType | None = None) -> T:
     """`count` values from `start` by `step`, of `x`'s element type unless `dtype` is given; `x` is not read."""

@@ -66,8 +66,6 @@ CONVERT_LAYOUT = operator(
     doc="the same activation with its channels last (NHWC) or behind the batch (NCHW), or weights in blocks",
 )
 
-OPERATORS = (CONVERT_LAYOUT,)
-
 
 def convert_layout(x: T, target: AnyLayout) -> T:
     """`x` in the layout `target`; the same operand when it already is."""

@@ -168,8 +168,6 @@ EMBED = operator(
     doc="y = zeros, then y.flat[offset + sum(i · strides)] += x[i…]",
 )
 
-OPERATORS = (TRANSPOSE, CONCATENATE, EMBED)
-
 
 def transpose(x: T, permutation: tuple[int, ...] | None = None) -> T:
     """Permute axes; reverse them when no permutation is given."""

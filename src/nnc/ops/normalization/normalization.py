@@ -426,8 +426,6 @@ BATCH_NORM_GRADIENT = operator(
     doc="scale' = sum g · x̂, bias' = sum g, y = r · scale · (g - mean g - x̂ · mean (g · x̂)), per channel",
 )
 
-OPERATORS = (LAYER_NORM, LAYER_NORM_GRADIENT, RMS_NORM, RMS_NORM_GRADIENT, BATCH_NORM, BATCH_NORM_GRADIENT)
-
 
 # ---- functions
 

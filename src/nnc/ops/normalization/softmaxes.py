@@ -15,10 +15,23 @@ from nnc.errors import DTypeError, ShapeError
 from nnc.ops.batching import batched_rows
 from nnc.ops.elementwise.pointwise import add, exp, multiply, subtract
 from nnc.ops.examples import LABELS, MATRIX, ROW, Example
+from nnc.ops.function import UnaryOperator
 from nnc.ops.movement.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import last_axis_stays
-from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, NoAttrs, Pattern, Specs, check_kinds, operator, single
+from nnc.ops.rules import (
+    FLOATS,
+    Applied,
+    Gradients,
+    Inplace,
+    NoAttrs,
+    Pattern,
+    Specs,
+    check_kinds,
+    describe,
+    operator,
+    single,
+)
 from nnc.ops.work import per_element
 
 __all__ = ["log_softmax", "softmax", "softmax_cross_entropy"]
@@ -110,10 +123,9 @@ def _difference_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradie
     return (by_h, by_p, None)
 
 
-SOFTMAX = operator(
-    "softmax",
-    NoAttrs,
-    ("x",),
+softmax = UnaryOperator("softmax", ("x",), "y[…, c] = e^x[…, c] / sum_d e^x[…, d], over the last axis")
+describe(
+    softmax,
     infer=_infer_rows,
     gradient=_gradient,
     inplace=Inplace(allowed=((0, 0),)),
@@ -121,19 +133,16 @@ SOFTMAX = operator(
     work=per_element(5),
     permuted=last_axis_stays,
     batched=batched_rows,
-    doc="y[…, c] = e^x[…, c] / sum_d e^x[…, d]",
 )
-LOG_SOFTMAX = operator(
-    "log_softmax",
-    NoAttrs,
-    ("x",),
+log_softmax = UnaryOperator("log_softmax", ("x",), "y[…, c] = x[…, c] - ln sum_d e^x[…, d], over the last axis")
+describe(
+    log_softmax,
     infer=_infer_rows,
     gradient=_log_gradient,
     inplace=Inplace(allowed=((0, 0),)),
     work=per_element(5),
     permuted=last_axis_stays,
     batched=batched_rows,
-    doc="y[…, c] = x[…, c] - ln sum_d e^x[…, d]",
 )
 SOFTMAX_CROSS_ENTROPY = operator(
     "softmax_cross_entropy",
@@ -170,18 +179,6 @@ LABEL_DIFFERENCE = operator(
     example=Example(_NONE, (MATRIX, MATRIX, LABELS)),
     doc="y[n] = sum_c h[n, c] · (p[n, c] - [c == label[n]])",
 )
-
-OPERATORS = (SOFTMAX, LOG_SOFTMAX, SOFTMAX_CROSS_ENTROPY, SOFTMAX_CROSS_ENTROPY_GRADIENT, LABEL_DIFFERENCE)
-
-
-def softmax(x: T) -> T:
-    """Softmax over the last axis."""
-    return apply(SOFTMAX, _NONE, x)
-
-
-def log_softmax(x: T) -> T:
-    """Logarithm of softmax over the last axis."""
-    return apply(LOG_SOFTMAX, _NONE, x)
 
 
 def softmax_cross_entropy(x: T, labels: T) -> tuple[T, T]:

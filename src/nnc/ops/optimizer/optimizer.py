@@ -341,7 +341,6 @@ MUON = operator(
     doc="w' = w - rate · (√max(1, columns / rows) · orthogonal(momentum) + decay · w) (Jordan et al. 2024)",
 )
 
-OPERATORS = (GRADIENT_DESCENT, SGD, ADAM, AMSGRAD, LAMB, RMSPROP, ADAGRAD, LION, ADADELTA, ADAMAX, MUON, ADAFACTOR)
 
 # The state tensors that each optimizer keeps (`state_specs`), and the scalars that it reads after them.
 # `Any`: optimizers of all attribute types.

@@ -71,8 +71,6 @@ FFT = operator(
     doc="y[k] = sum_n x[n] · e^(∓2πi · k · n / N)",
 )
 
-OPERATORS = (FFT,)
-
 
 def fft(x: T, n: int | None = None, axis: int = -1, norm: str = "backward") -> T:
     """The transform of `n` elements along `axis`: cut off, or with zeros behind them; of real numbers too."""

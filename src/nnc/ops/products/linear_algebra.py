@@ -50,6 +50,7 @@ from nnc.ops.elementwise.pointwise import (
     where,
 )
 from nnc.ops.examples import MATRIX, Example
+from nnc.ops.function import UnaryOperator
 from nnc.ops.movement.broadcast import broadcast_to, reshape
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.movement.generate import arange_like
@@ -65,6 +66,7 @@ from nnc.ops.rules import (
     NotDifferentiable,
     Specs,
     check_kinds,
+    describe,
     operator,
     single,
 )
@@ -348,19 +350,15 @@ SLOGDET = operator(
     example=Example(NoAttrs(), (MATRIX,)),
     doc="det a = sign · e^logarithm",
 )
-COMPLEMENT = operator(
-    "complement",
-    NoAttrs,
-    ("q",),
+complement = UnaryOperator("complement", ("q",), "m - n columns that with those of q[m, n] are an orthonormal basis")
+describe(
+    complement,
     infer=_infer_complement,
     gradient=NotDifferentiable("a basis of what is left is any one"),
     work=_qr_work,
     batched=batched_rows,
     example=Example(NoAttrs(), (spec((4, 2)),)),
-    doc="columns that make an orthonormal basis of those of q",
 )
-
-OPERATORS = (CHOLESKY, SOLVE, QR, SVD, EIGH, SLOGDET, COMPLEMENT)
 
 
 def identity_like(x: T) -> T:
@@ -415,8 +413,3 @@ def slogdet(a: T) -> tuple[T, T]:
     """(the sign of the determinant, the logarithm of its magnitude)."""
     sign, logarithm = a.apply(Command(SLOGDET, _NONE), (a,))
     return sign, logarithm
-
-
-def complement(q: T) -> T:
-    """m - n columns that with those of q [m, n] are an orthonormal basis."""
-    return apply(COMPLEMENT, _NONE, q)

@@ -117,7 +117,6 @@ GEMM = operator(
     doc="y[…, m, n] = sum_k a[…, m, k] · b[…, k, n] + bias[n]",
 )
 
-OPERATORS = (GEMM,)
 # Made once each, for eager code: what is made anew is hashed and compared by its attributes, 3 of a product's 17 µs.
 _COMMANDS = {(a, b): Command(GEMM, GemmAttrs(a, b)) for a in (False, True) for b in (False, True)}
 

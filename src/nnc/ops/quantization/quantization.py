@@ -354,8 +354,6 @@ INTEGER_CONVOLUTION = operator(
     doc="the convolution of x - x_zero with w - w_zero, bytes into i32, modulo 2^32",
 )
 
-OPERATORS = (QUANTIZE, DEQUANTIZE, DYNAMIC_QUANTIZE, DEQUANTIZED_PRODUCT, INTEGER_PRODUCT, INTEGER_CONVOLUTION)
-
 
 def quantize(x: T, scale: T, zero: T) -> T:
     """y = saturate(round(x / scale) + zero) in zero's type, halves to even, nan as 0; scale and zero broadcast."""

@@ -170,8 +170,6 @@ DROPOUT = operator(
     doc="y = x / (1 - rate) where mask, else 0",
 )
 
-OPERATORS = (RANDOM_UNIFORM, RANDOM_NORMAL, DROPOUT)
-
 
 def random_uniform(counter: T, spec: TensorSpec, low: float = 0.0, high: float = 1.0, *, seed: int = 0) -> T:
     """Numbers in [low, high)."""

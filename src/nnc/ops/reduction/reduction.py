@@ -166,8 +166,6 @@ REDUCE_NORM = operator(
     doc="y = √(sum of x² over axes), NNC's REDUCE_NORM2",
 )
 
-OPERATORS = (REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_NORM, ARGMAX, ARGMIN)
-
 
 def reduce_mean(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:
     """y = mean of x over `axes` (all when None)."""

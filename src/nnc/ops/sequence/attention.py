@@ -266,8 +266,6 @@ CAUSAL_BIAS = operator(
     doc="y[i, j] = 0 where j ≤ i + columns - rows, else -inf",
 )
 
-OPERATORS = (ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS)
-
 
 def scaled_dot_product_attention(
     q: T,

@@ -425,8 +425,6 @@ RNN_GRADIENT = operator(
     doc="the gradients of rnn by z and by the first state, step by step from the end",
 )
 
-OPERATORS = (LSTM, LSTM_GRADIENT, GRU, GRU_GRADIENT, RNN, RNN_GRADIENT)
-
 
 # ---- functions
 

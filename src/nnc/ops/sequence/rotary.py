@@ -131,8 +131,6 @@ ROTARY_ANGLES = operator(
     doc="y[…, i] = position[…] · base^(-i / pairs)",
 )
 
-OPERATORS = (ROTARY, ROTARY_ANGLES)
-
 
 def rotary_embedding(x: T, angles: T, *, interleaved: bool = False) -> T:
     """x[batch, rows, heads, features] with its pairs of features turned by the angles (Su et al. 2021)."""

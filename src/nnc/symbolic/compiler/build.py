@@ -32,7 +32,7 @@ from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, LayoutError
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler.check.reads import check_reads
@@ -49,7 +49,7 @@ from nnc.symbolic.compiler.place.slots import (
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
 from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
 
-_COPY = Command(COPY, NoAttrs())
+_COPY = Command(contiguous, NoAttrs())
 
 
 @dataclass(slots=True, eq=False)

@@ -11,23 +11,23 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64
 from nnc.graph import Op
 from nnc.ops.elementwise.pointwise import (
-    ABSOLUTE,
-    ADD,
     AFFINE,
     CAST,
-    CEIL,
-    DIVIDE,
-    FLOOR,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    RELU,
-    ROUND,
-    SIGN,
-    SUBTRACT,
+    abs,
+    add,
     affine,
     cast,
+    ceil,
+    divide,
+    floor,
+    maximum,
+    minimum,
+    multiply,
+    relu,
+    round,
+    sign,
     square,
+    subtract,
 )
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, ReduceAttrs, reshape
 from nnc.ops.movement.fill import FILL
@@ -38,8 +38,8 @@ from nnc.ops.products.products import GEMM
 from nnc.symbolic.rewrite import Match, Replacement, Rule
 
 # f(f(x)) = f(x), and f(x, x) = x.
-IDEMPOTENT: tuple[Op[Any], ...] = (RELU, ABSOLUTE, SIGN, FLOOR, CEIL, ROUND)
-EITHER: tuple[Op[Any], ...] = (MAXIMUM, MINIMUM)
+IDEMPOTENT: tuple[Op[Any], ...] = (relu, abs, sign, floor, ceil, round)
+EITHER: tuple[Op[Any], ...] = (maximum, minimum)
 # A cast from the first type to the second loses nothing.
 WIDENING = {(F16, F32), (F16, F64), (BF16, F32), (BF16, F64), (F32, F64)}
 
@@ -185,11 +185,11 @@ def _with_constant(match: Match) -> Replacement | None:
     op, right, left = match.command.op, _constant(match, 1), _constant(match, 0)
     if right is not None:
         rows: Mapping[Op[Any], tuple[Number, Number]] = {
-            ADD: (1.0, right), SUBTRACT: (1.0, -right), MULTIPLY: (right, -0.0)
+            add: (1.0, right), subtract: (1.0, -right), multiply: (right, -0.0)
         }  # fmt: skip
         return (affine(match.input(0), *rows[op]),)
     if left is not None:
-        rows = {ADD: (1.0, left), SUBTRACT: (-1.0, left), MULTIPLY: (left, -0.0)}
+        rows = {add: (1.0, left), subtract: (-1.0, left), multiply: (left, -0.0)}
         return (affine(match.input(1), *rows[op]),)
     return None
 
@@ -214,9 +214,9 @@ ALGEBRA: tuple[Rule, ...] = (
     Rule("broadcast to the same shape", BROADCAST_TO, _same_shape),
     Rule("same cast", CAST, _same_cast),
     Rule("cast of a wider cast", CAST, _cast_of_wider),
-    Rule("square", MULTIPLY, _squared),
-    Rule("add constant", ADD, _with_constant),
-    Rule("subtract constant", SUBTRACT, _with_constant),
-    Rule("multiply constant", MULTIPLY, _with_constant),
-    Rule("divide by a power of two", DIVIDE, _by_constant),
+    Rule("square", multiply, _squared),
+    Rule("add constant", add, _with_constant),
+    Rule("subtract constant", subtract, _with_constant),
+    Rule("multiply constant", multiply, _with_constant),
+    Rule("divide by a power of two", divide, _by_constant),
 )

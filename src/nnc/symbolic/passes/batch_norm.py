@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from nnc.ops.convolutions.convolutions import CONVOLUTION
-from nnc.ops.elementwise.pointwise import ADD, MULTIPLY, add, multiply
+from nnc.ops.elementwise.pointwise import add, multiply
 from nnc.ops.products.products import GEMM
 from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes.channels import as_column, as_row, is_row
@@ -99,7 +99,7 @@ def _shift(match: Match, frozen: bool) -> Replacement | None:
 
 def _factor_in_front(match: Match, frozen: bool) -> Replacement | None:
     """Scale the weights instead of what they are multiplied with."""
-    graph, scaled = match.graph, match.producer(0, MULTIPLY)
+    graph, scaled = match.graph, match.producer(0, multiply)
     whole, weights, bias = _operands(graph, match.record)
     if scaled is None or not _reads_channels(match, whole, weights):
         return None
@@ -119,8 +119,8 @@ def _reads_channels(match: Match, x: Symbol, weights: Symbol) -> bool:
 
 def _rules(frozen: bool) -> tuple[Rule, ...]:
     return (
-        Rule("factor per channel", MULTIPLY, partial(_factor, frozen=frozen)),
-        Rule("shift per channel", ADD, partial(_shift, frozen=frozen)),
+        Rule("factor per channel", multiply, partial(_factor, frozen=frozen)),
+        Rule("shift per channel", add, partial(_shift, frozen=frozen)),
         *(Rule(f"factor in front of {op.name}", op, partial(_factor_in_front, frozen=frozen)) for op in PRODUCTS),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.core.values.command import Command
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.control import CASE_OF, CaseAttrs
 from nnc.symbolic.ir import Body
@@ -27,7 +27,7 @@ def _known_choice(match: Match) -> Replacement | None:
     results = (graph.symbol(mapped[key]) for key in body.results)
     # What the branch hands on is copied: a wanted output needs memory of its own, and data transfer drops the others.
     return tuple(
-        graph.apply(Command(COPY, NoAttrs()), [symbol])[0] if key in body.parameters else symbol
+        graph.apply(Command(contiguous, NoAttrs()), [symbol])[0] if key in body.parameters else symbol
         for key, symbol in zip(body.results, results, strict=True)
     )
 

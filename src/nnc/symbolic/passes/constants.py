@@ -14,10 +14,10 @@ from typing import Any
 from nnc.core.values.command import Command
 from nnc.graph import Op
 from nnc.ops.composed.fused import MOVES, is_fusable
-from nnc.ops.elementwise import complex_numbers
-from nnc.ops.elementwise.pointwise import REAL
+from nnc.ops.elementwise.complex_numbers import complex_of, conjugate, imaginary, magnitude
+from nnc.ops.elementwise.pointwise import real
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs, integer_range
 from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE
@@ -31,7 +31,7 @@ from nnc.symbolic.rewrite import Match, Replacement, Rule
 # Each element of the result is an element of an input, or a mean or an end of some.
 KEEPING: tuple[Op[Any], ...] = (
     BROADCAST_TO,
-    COPY,
+    contiguous,
     CONVERT_LAYOUT,
     TRANSPOSE,
     CONCATENATE,
@@ -99,8 +99,11 @@ def _summed(match: Match) -> Replacement | None:
     return _filled(match, total) if is_whole(values[0]) and exact else None
 
 
+OF_COMPLEX_NUMBERS = (complex_of, conjugate, imaginary, magnitude, real)
+
+
 def _folded() -> tuple[Op[Any], ...]:
-    return tuple(op for op in OPERATORS if is_fusable(op) and op not in (*MOVES, *complex_numbers.OPERATORS, REAL))
+    return tuple(op for op in OPERATORS if is_fusable(op) and op not in (*MOVES, *OF_COMPLEX_NUMBERS))
 
 
 CONSTANTS: tuple[Rule, ...] = (

@@ -6,14 +6,14 @@ another number, nearer to what was meant. Whoever wants that asks for it.
 
 from __future__ import annotations
 
-from math import log
+import math
 
 from nnc.core.values.command import Command
 from nnc.ops.convolutions.convolutions import CONVOLUTION
-from nnc.ops.elementwise.pointwise import ADD, LOG, SIGMOID, minimum
+from nnc.ops.elementwise.pointwise import add, log, minimum, sigmoid
 from nnc.ops.loss.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, LEAST, SIGMOID_BINARY_CROSS_ENTROPY
 from nnc.ops.movement.fill import scalar_like
-from nnc.ops.normalization.softmaxes import SOFTMAX, log_softmax, softmax_cross_entropy
+from nnc.ops.normalization.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.products.products import GEMM
 from nnc.symbolic.ir import ExecSymbol, Symbol
 from nnc.symbolic.passes.channels import as_row, is_row
@@ -45,7 +45,7 @@ def _takes_bias(match: Match, product: ExecSymbol, bias: Symbol) -> bool:
 
 def _log_of_softmax(match: Match) -> Replacement | None:
     """ln softmax(x) without the loss of accuracy."""
-    inner = match.producer(0, SOFTMAX)
+    inner = match.producer(0, softmax)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
     return match.served_as(inner, (log_softmax(match.graph.symbol(inner.inputs[0])),))
@@ -53,19 +53,19 @@ def _log_of_softmax(match: Match) -> Replacement | None:
 
 def _softmax_into_loss(match: Match) -> Replacement | None:
     """-ln softmax(x)[label] from x itself, no more than the loss of the least probability."""
-    inner = match.producer(0, SOFTMAX)
+    inner = match.producer(0, softmax)
     labels = match.input(1)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
     if labels.spec.dtype.is_float or match.command.attrs.smoothing:
         return None
     loss = softmax_cross_entropy(match.graph.symbol(inner.inputs[0]), labels)[0]
-    return (minimum(loss, scalar_like(loss, -log(LEAST[loss.spec.dtype].probability))),)
+    return (minimum(loss, scalar_like(loss, -math.log(LEAST[loss.spec.dtype].probability))),)
 
 
 def _sigmoid_into_loss(match: Match) -> Replacement | None:
     """The binary cross entropy of sigmoid(x) from x itself, which no rounding to 0 or 1 bounds."""
-    inner = match.producer(0, SIGMOID)
+    inner = match.producer(0, sigmoid)
     if inner is None or inner.inputs[0] is None or not has_one_reader(match.graph, inner.outputs[0]):
         return None
     operands = (match.graph.symbol(inner.inputs[0]), match.input(1))
@@ -74,8 +74,8 @@ def _sigmoid_into_loss(match: Match) -> Replacement | None:
 
 
 FUSION: tuple[Rule, ...] = (
-    Rule("bias", ADD, _bias),
-    Rule("log of softmax", LOG, _log_of_softmax),
+    Rule("bias", add, _bias),
+    Rule("log of softmax", log, _log_of_softmax),
     Rule("softmax into loss", CATEGORICAL_CROSS_ENTROPY, _softmax_into_loss),
 )
 LOGITS: tuple[Rule, ...] = (Rule("sigmoid into loss", BINARY_CROSS_ENTROPY, _sigmoid_into_loss),)

@@ -28,7 +28,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.ops.composed.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
-from nnc.ops.elementwise.pointwise import ADD, AFFINE, CAST, MULTIPLY, SUBTRACT
+from nnc.ops.elementwise.pointwise import AFFINE, CAST, add, multiply, subtract
 from nnc.ops.movement.fill import FILL
 from nnc.ops.quantization.quantization import DEQUANTIZE, INTEGER_CONVOLUTION, INTEGER_PRODUCT, QUANTIZE
 from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
@@ -37,7 +37,7 @@ from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKe
 MOST_STEPS = 24
 MOST_INPUTS = 12
 # What joins from smaller shapes: one instruction per element, or none.
-REPEATED = MOVES | {ADD, SUBTRACT, MULTIPLY, AFFINE}
+REPEATED = MOVES | {add, subtract, multiply, AFFINE}
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, F64, I8, I32, U8
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.convolutions.convolutions import CONVOLUTION
-from nnc.ops.elementwise.pointwise import CAST, MULTIPLY, add, cast, multiply
+from nnc.ops.elementwise.pointwise import CAST, add, cast, multiply
 from nnc.ops.indexing.indexing import INDEX_SELECT
 from nnc.ops.movement.broadcast import reduce_sum, reshape
 from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
@@ -263,5 +263,5 @@ _PRODUCTS: tuple[Rule, ...] = (
     Rule("bytes on the way", QUANTIZE, _still_bytes),
     Rule("product of bytes", GEMM, _of_bytes),
     Rule("convolution of bytes", CONVOLUTION, _of_bytes),
-    Rule("scale of integers", MULTIPLY, _scaled),
+    Rule("scale of integers", multiply, _scaled),
 )

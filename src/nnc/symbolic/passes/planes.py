@@ -28,7 +28,7 @@ from nnc.ops.convolutions.convolutions import (
 )
 from nnc.ops.convolutions.resize import pad
 from nnc.ops.convolutions.window import Window
-from nnc.ops.elementwise.pointwise import RELU, add, relu
+from nnc.ops.elementwise.pointwise import add, relu
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import EmbedAttrs, concatenate, embed, slice_axis, transpose
@@ -160,5 +160,5 @@ RULES: tuple[Rule, ...] = (
     Rule("planes", CONVOLUTION, _forward),
     Rule("planes of a data gradient", CONVOLUTION_DATA_GRADIENT, _of_data),
     Rule("planes of a weight gradient", CONVOLUTION_WEIGHT_GRADIENT, _of_weights),
-    Rule("relu of planes", RELU, _relu_of_planes),
+    Rule("relu of planes", relu, _relu_of_planes),
 )

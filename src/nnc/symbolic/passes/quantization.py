@@ -26,28 +26,26 @@ from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
 from nnc.ops.elementwise.pointwise import (
-    ABSOLUTE,
-    ADD,
-    EXP,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    RELU,
-    SIGMOID,
-    SOFTPLUS,
-    SQUARE,
     abs,
+    add,
     cast,
     divide,
     equal,
+    exp,
+    maximum,
+    minimum,
     multiply,
+    relu,
+    sigmoid,
+    softplus,
+    square,
     where,
 )
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE, transpose
-from nnc.ops.normalization.softmaxes import SOFTMAX
+from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM
 from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
@@ -72,10 +70,10 @@ QuantizationMode = Literal["weights", "dynamic"]
 # The largest magnitude of symmetric weights: -128 is left out.
 MOST = 127
 # Never negative, whatever they read; where all that they read is never negative; where one operand is.
-POSITIVE: frozenset[Op[Any]] = frozenset((RELU, SIGMOID, SQUARE, ABSOLUTE, EXP, SOFTPLUS, SOFTMAX))
+POSITIVE: frozenset[Op[Any]] = frozenset((relu, sigmoid, square, abs, exp, softplus, softmax))
 KEEPING: frozenset[Op[Any]] = frozenset(
-    (ADD, MULTIPLY, MINIMUM, MAX_POOL, AVERAGE_POOL, REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM)
-) | {TRANSPOSE, CONCATENATE, COPY, BROADCAST_TO}  # fmt: skip
+    (add, multiply, minimum, MAX_POOL, AVERAGE_POOL, REDUCE_MAX, REDUCE_MEAN, REDUCE_SUM)
+) | {TRANSPOSE, CONCATENATE, contiguous, BROADCAST_TO}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +199,7 @@ class _Quantization:
         factor = multiply(scale, x_scale)
         if bias is None:
             return self._written(record, Command(DEQUANTIZE, NoAttrs()), (sums, factor, zero))
-        return self._written(record, Command(ADD, NoAttrs()), (dequantize(sums, factor, zero), bias))
+        return self._written(record, Command(add, NoAttrs()), (dequantize(sums, factor, zero), bias))
 
     def _product_of_few_rows(self, record: ExecSymbol, x: TensorSpec, rows: TensorSpec) -> Command[Any] | None:
         """The product that reads bytes, where it has a kernel: its weights take longer to be dequantized than read."""
@@ -295,7 +293,7 @@ def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
         record = graph.execs[key]
         op, roots = record.command.op, graph.roots(record.inputs)
         kept = op in KEEPING and all(root in found for root in roots)
-        one_of = op is MAXIMUM and any(root in found for root in roots)
+        one_of = op is maximum and any(root in found for root in roots)
         filled = op is FILL and record.command.attrs.value >= 0
         if (op in POSITIVE or kept or one_of or filled) and all(graph.root(one) == one for one in record.outputs):
             found.update(record.outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader
@@ -27,8 +27,8 @@ def _in_place_of_the_copy(match: Match) -> Replacement | None:
 
 
 TRANSFERS: tuple[Rule, ...] = (
-    Rule("copy", COPY, _source),
-    Rule("copy of a result", COPY, _in_place_of_the_copy),
+    Rule("copy", contiguous, _source),
+    Rule("copy of a result", contiguous, _in_place_of_the_copy),
     # Passes run behind differentiation.
-    Rule("stopped gradient", STOP_GRADIENT, _source),
+    Rule("stopped gradient", stop_gradient, _source),
 )

@@ -13,7 +13,7 @@ from nnc.core.values.spec import spec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
-from nnc.ops.elementwise.pointwise import RELU
+from nnc.ops.elementwise.pointwise import relu
 from nnc.ops.rules import NoAttrs
 
 S = spec([16])
@@ -29,7 +29,7 @@ def astray() -> Tensor:
 def test_an_address_of_memory_that_nobody_holds_is_found(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setattr(SETTINGS, "debug", True)
     backend = LlvmBackend()
-    kernel = backend.kernel(Command(RELU, NoAttrs()), (S,), (S,))
+    kernel = backend.kernel(Command(relu, NoAttrs()), (S,), (S,))
     good, bad = Tensor.zeros(S), astray()
     call = Call(kernel, (bad if place == "input" else good,), (bad if place == "output" else good,))
     with pytest.raises(VerificationError, match="64 bytes of memory that nobody here holds"):
@@ -45,6 +45,6 @@ def test_strided_views_and_copies_made_for_them_are_held(monkeypatch: pytest.Mon
     backend = LlvmBackend()
     whole = Tensor.from_numpy(np.linspace(-1, 1, 64, dtype=np.float32))
     every, out = whole.view(S, 1, (4,)), whole.view(S, 2, (4,))
-    kernel = backend.kernel(Command(RELU, NoAttrs()), (S,), (S,))
+    kernel = backend.kernel(Command(relu, NoAttrs()), (S,), (S,))
     backend.program([Call(kernel, (every,), (out,))])()
     assert out.numpy().tolist() == np.maximum(every.numpy(), 0).tolist()

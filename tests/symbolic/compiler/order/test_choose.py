@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from nnc import ops
 from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph
 from nnc.symbolic.compiler.order.choose import choose_order, orderable
 from nnc.symbolic.compiler.order.uses import peak_bytes, uses_of
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def order_of(graph: SymbolicGraph, outputs: list[Symbol]) -> tuple[tuple[ExecKey, ...], int]:

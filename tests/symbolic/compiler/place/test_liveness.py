@@ -3,7 +3,7 @@ from __future__ import annotations
 from nnc import ops
 from nnc.core.values.command import Command
 from nnc.core.values.spec import spec
-from nnc.ops.movement.copy import COPY
+from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.compiler.order.uses import uses_of
@@ -15,7 +15,7 @@ from nnc.symbolic.compiler.place.liveness import (
     may_overwrite,
 )
 
-COPIED = Command(COPY, NoAttrs())
+COPIED = Command(contiguous, NoAttrs())
 
 
 def lives_of(graph: SymbolicGraph, wanted: list[Symbol], bound: list[Symbol]) -> LiveRanges:

@@ -17,8 +17,8 @@ def complex_of(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    ops.COMPLEX: complex_of,
-    ops.CONJUGATE: unary(np.conjugate),
-    ops.IMAGINARY: unary(np.imag),
-    ops.MAGNITUDE: unary(np.abs),
+    ops.complex_of: complex_of,
+    ops.conjugate: unary(np.conjugate),
+    ops.imaginary: unary(np.imag),
+    ops.magnitude: unary(np.abs),
 }

@@ -9,12 +9,12 @@ from nnc.backends.reference.elementwise.pointwise import binary, unary
 from nnc.ops.elementwise import integers as ops
 
 ROWS: Rows = {
-    ops.FLOOR_DIVIDE: binary(np.floor_divide),
-    ops.REMAINDER: binary(np.remainder),
-    ops.SHIFT_LEFT: binary(np.left_shift),
-    ops.SHIFT_RIGHT: binary(np.right_shift),
-    ops.BITWISE_AND: binary(np.bitwise_and),
-    ops.BITWISE_OR: binary(np.bitwise_or),
-    ops.BITWISE_XOR: binary(np.bitwise_xor),
-    ops.BITWISE_NOT: unary(np.bitwise_not),
+    ops.floor_divide: binary(np.floor_divide),
+    ops.remainder: binary(np.remainder),
+    ops.shift_left: binary(np.left_shift),
+    ops.shift_right: binary(np.right_shift),
+    ops.bitwise_and: binary(np.bitwise_and),
+    ops.bitwise_or: binary(np.bitwise_or),
+    ops.bitwise_xor: binary(np.bitwise_xor),
+    ops.bitwise_not: unary(np.bitwise_not),
 }

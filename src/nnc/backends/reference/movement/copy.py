@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
-from nnc.ops.movement.copy import COPY, STOP_GRADIENT
+from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.rules import NoAttrs
 
 
@@ -14,4 +14,4 @@ def copy(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[0], x)
 
 
-ROWS: Rows = {COPY: copy, STOP_GRADIENT: copy}
+ROWS: Rows = {contiguous: copy, stop_gradient: copy}

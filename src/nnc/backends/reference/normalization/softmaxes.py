@@ -55,8 +55,8 @@ def label_difference(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
-    ops.SOFTMAX: softmax,
-    ops.LOG_SOFTMAX: log_softmax,
+    ops.softmax: softmax,
+    ops.log_softmax: log_softmax,
     ops.SOFTMAX_CROSS_ENTROPY: softmax_cross_entropy,
     ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: softmax_cross_entropy_gradient,
     ops.LABEL_DIFFERENCE: label_difference,

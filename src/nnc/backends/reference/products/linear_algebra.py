@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.errors import UsageError
-from nnc.ops.products.linear_algebra import CHOLESKY, COMPLEMENT, EIGH, QR, SLOGDET, SOLVE, SVD
+from nnc.ops.products.linear_algebra import CHOLESKY, EIGH, QR, SLOGDET, SOLVE, SVD, complement
 from nnc.ops.rules import NoAttrs
 
 
@@ -56,5 +56,5 @@ ROWS: Rows = {
     SVD: _by("svd", _svd, "finite elements"),
     EIGH: _by("eigh", _eigh, "finite elements"),
     SLOGDET: _by("slogdet", _slogdet, "finite elements"),
-    COMPLEMENT: _by("complement", _complement, "finite elements"),
+    complement: _by("complement", _complement, "finite elements"),
 }

@@ -32,6 +32,7 @@ from nnc.graph import Op
 from nnc.ops.elementwise import elementary, integers
 from nnc.ops.elementwise import pointwise as ops
 from nnc.ops.elementwise.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.operators import operators_of
 
 CHUNK = 4096
 SIDE_BY_SIDE = 4
@@ -231,10 +232,6 @@ REFUSALS = {
 }  # fmt: skip
 ROWS: Rows = {
     ops.CAST: KernelRow(_cast, any_type, strided=True, scattered=True),
-    **{
-        op: pointwise_row(op)
-        for op in (*ops.OPERATORS, *elementary.OPERATORS, *integers.OPERATORS)
-        if op.name in OPERATIONS
-    },
+    **{op: pointwise_row(op) for op in operators_of(ops, elementary, integers) if op.name in OPERATIONS},
     ops.AFFINE: KernelRow(_affine, numeric, strided=True, scattered=True),
 }

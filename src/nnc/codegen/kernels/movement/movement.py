@@ -30,8 +30,8 @@ from nnc.codegen.kernels.movement.interleaving import Interleaving
 from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.convolutions.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
+from nnc.ops.movement import copy
 from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs
-from nnc.ops.movement.copy import COPY, STOP_GRADIENT
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.layout import CONVERT_LAYOUT, LayoutAttrs, layout_permutation
 from nnc.ops.movement.movement import (
@@ -266,8 +266,8 @@ def _embed(attrs: EmbedAttrs, inputs: Views, outputs: Views) -> Generator:
 
 ROWS: Rows = {
     FILL: KernelRow(_fill, any_type, scattered=True),
-    COPY: KernelRow(_copy, any_type, strided=True, scattered=True),
-    STOP_GRADIENT: KernelRow(_copy, any_type, strided=True, scattered=True),
+    copy.contiguous: KernelRow(_copy, any_type, strided=True, scattered=True),
+    copy.stop_gradient: KernelRow(_copy, any_type, strided=True, scattered=True),
     BROADCAST_TO: KernelRow(_broadcast, any_type, strided=True, scattered=True),
     TRANSPOSE: KernelRow(_transpose, any_type, strided=True, scattered=True),
     CONVERT_LAYOUT: KernelRow(_convert_layout, _unblocked, strided=True, scattered=True),

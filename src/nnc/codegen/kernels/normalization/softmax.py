@@ -238,8 +238,8 @@ def _labelled(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 
 ROWS: Rows = {
-    ops.SOFTMAX: KernelRow(_generate("softmax", 0), _rows),
-    ops.LOG_SOFTMAX: KernelRow(_generate("log_softmax", 0), _rows),
+    ops.softmax: KernelRow(_generate("softmax", 0), _rows),
+    ops.log_softmax: KernelRow(_generate("log_softmax", 0), _rows),
     ops.SOFTMAX_CROSS_ENTROPY: KernelRow(_generate("softmax_cross_entropy", 0, 1), _labelled),
     ops.SOFTMAX_CROSS_ENTROPY_GRADIENT: KernelRow(_generate("softmax_cross_entropy_gradient", 1, 2), _labelled),
     ops.LABEL_DIFFERENCE: KernelRow(_generate("label_difference", 1, 2), _labelled),
