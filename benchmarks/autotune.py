@@ -20,7 +20,7 @@ import numpy as np
 from nnc.concrete import TuneCache, TuneOptions
 from nnc.core.settings import SETTINGS
 from nnc.nn import Model
-from nnc.nn.model.model import ModelStep
+from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.zoo import NETWORKS
 
 # Network, kind of step, batch.

@@ -16,7 +16,7 @@ import onnx
 from nnc import nn
 from nnc.core.values.dtype import BF16, dtype_of
 from nnc.core.values.tensor import Tensor
-from nnc.nn.steps.steps import ModelStep
+from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.zoo import NETWORKS, bert_base, gpt2_small, gpt_6x384, resnet20
 from nnc.onnx import load
 from nnc.symbolic import SymbolicGraph

@@ -26,8 +26,8 @@ def resident() -> float:
 
 def measured(what: str, model: nn.Model, sizes: Iterable[int], work: Callable[[int], object]) -> None:
     sizes, kinds = list(sizes), set()
-    plan = model._plan
-    model._plan = lambda key: kinds.add(key) or plan(key)
+    plan = model._programs.plan
+    model._programs.plan = lambda key: kinds.add(key) or plan(key)
     began = time.perf_counter()
     for size in sizes[: len(sizes) // 2]:
         work(size)

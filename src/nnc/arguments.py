@@ -121,15 +121,38 @@ def explained(door: D) -> D:
     """
     if not isinstance(door, type):
         return _wrapped(door, _after)
-    for name, value in tuple(vars(door).items()):
-        if name.startswith("_") or value in _FREQUENT:
-            continue
-        if isinstance(value, types.FunctionType):
-            setattr(door, name, _wrapped(value, _after))
-        elif isinstance(value, classmethod):
-            setattr(door, name, classmethod(_wrapped(value.__func__, _after)))
+    _explain_methods(door, "")
     made: Any = door
     return door if made.__init__ in _FREQUENT else _wrapped(door, _after)
+
+
+def explained_as(name: str) -> Callable[[D], D]:
+    """The same for the methods of a class that is a part of the public class `name`, which errors then say."""
+
+    def explain(part: D) -> D:
+        _explain_methods(part, name)
+        return part
+
+    return explain
+
+
+def _explain_methods(kind: Any, name: str) -> None:
+    """Explain each public method that the class defines and that takes arguments, as one of the class `name`."""
+    for own, value in tuple(vars(kind).items()):
+        if own.startswith("_") or value in _FREQUENT:
+            continue
+        subject = f"{name or kind.__qualname__}.{own}"
+        if isinstance(value, types.FunctionType) and _takes_arguments(value):
+            setattr(kind, own, _wrapped(value, _after, subject))
+        elif isinstance(value, classmethod):
+            setattr(kind, own, classmethod(_wrapped(value.__func__, _after, subject)))
+
+
+def _takes_arguments(method: types.FunctionType) -> bool:
+    """Whether there is anything to explain: of a method without arguments there is not."""
+    code = method.__code__
+    variadic = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return hasattr(method, "__wrapped__") or code.co_argcount + code.co_kwonlyargcount > 1 or bool(variadic)
 
 
 def explain_functions(module: types.ModuleType, door: Callable[[Any], Any] = explained) -> None:
@@ -150,8 +173,10 @@ def frequent(method: D) -> D:
     return method
 
 
-def _wrapped(door: D, way: Callable[[Callable[..., Any], Callable[[], Rules], str], Callable[..., Any]]) -> D:
-    subject = getattr(door, "__qualname__", str(door))
+def _wrapped(
+    door: D, way: Callable[[Callable[..., Any], Callable[[], Rules], str], Callable[..., Any]], subject: str = ""
+) -> D:
+    subject = subject or getattr(door, "__qualname__", str(door))
     if not isinstance(door, type):
         return typing.cast(D, way(door, _once(lambda: _rules_of(door, _hints(door))), subject))
     made: Any = door

@@ -14,7 +14,8 @@ from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.dtype import BF16, DType
 from nnc.core.values.spec import Blocked
 from nnc.core.values.storage import Storage
-from nnc.nn.steps import steps
+from nnc.nn.steps import frozen_steps
+from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.planning import faults
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")
@@ -45,14 +46,14 @@ def test_blocks_change_no_bit(precision: DType | None, monkeypatch: pytest.Monke
     model, x = network(precision=precision), images()
     step, blocked = model.freeze(BATCH), model.memory(BATCH, "freeze")
     want = step.run(x)[0].tobytes()
-    program = model._programs.plan(("freeze", BATCH, 0))
+    program = model._programs.plan(StepKey(StepKind.FREEZE, BATCH))
     assert sum(isinstance(symbol.spec.layout, Blocked) for symbol in program.frozen) > 0
     assert step.passes[-1].fired["blocked"] > 0
     assert faults(*step.compiled.plan()) == ()
     assert model.freeze(BATCH).run(x)[0].tobytes() == want
     with ThreadPoolExecutor(2) as threads:
         assert {found.tobytes() for (found,) in threads.map(lambda _: step.run(x), range(4))} == {want}
-    monkeypatch.setattr(steps, "assign_blocks", lambda *given: Counter())
+    monkeypatch.setattr(frozen_steps, "assign_blocks", lambda *given: Counter())
     other = network(precision=precision)
     other.load_state_dict(model.state_dict())
     assert other.freeze(BATCH).run(x)[0].tobytes() == want
@@ -80,7 +81,7 @@ def test_a_frozen_step_goes_to_other_weights_in_blocks() -> None:
     step = model.freeze(BATCH)
     want = step.run(x)[0]
     tensors = step.compiled.bindings.tensors
-    frozen = model._programs.plan(("freeze", BATCH, 0)).frozen
+    frozen = model._programs.plan(StepKey(StepKind.FREEZE, BATCH)).frozen
     zeros = {}
     for symbol in frozen:
         own = tensors[symbol.key]
@@ -97,7 +98,7 @@ def test_a_frozen_step_goes_to_other_weights_in_blocks() -> None:
 @pytest.mark.parametrize("options", [{"backend": "reference"}, {"backend": "blas"}], ids=str)
 def test_a_model_of_another_backend_keeps_its_weights_in_order(options: dict[str, object]) -> None:
     model = nn.Model(nn.Sequential(nn.Dense(96), nn.Dense(96)), (64,), **options)  # type: ignore[arg-type]  # by name
-    frozen = model._programs.plan(("freeze", BATCH, 0)).frozen
+    frozen = model._programs.plan(StepKey(StepKind.FREEZE, BATCH)).frozen
     assert not any(isinstance(symbol.spec.layout, Blocked) for symbol in frozen)
 
 

@@ -21,7 +21,7 @@ from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.model.model import Model
-from nnc.nn.steps.steps import ModelStep
+from nnc.nn.steps.model_step import ModelStep
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
 Scores: TypeAlias = NDArray[np.float64]

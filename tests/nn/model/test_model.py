@@ -13,6 +13,7 @@ from nnc.core.values.dtype import BF16, F16, F32, F64, TOLERANCE, DType
 from nnc.core.values.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
+from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.symbolic.compiler.place.memory import EXEC_BYTES, START
 from nnc.symbolic.passes import Pass
 
@@ -362,7 +363,7 @@ def test_a_frozen_step_does_no_work_on_weights() -> None:
     graph = step.compiled.planned.graph
     names = [graph.execs[key].command.op.name for key in graph.execs.toposort()]
     assert names == ["convolution", "relu", "convolution", "gemm"]
-    own = sum(symbol.spec.nbytes for symbol in model._programs.plan(("freeze", 1, 0)).frozen)
+    own = sum(symbol.spec.nbytes for symbol in model._programs.plan(StepKey(StepKind.FREEZE, 1)).frozen)
     assert model.memory(1, "freeze").weights == own == step.compiled.memory().bound
     assert own < model.memory(1, "predict").weights
 
@@ -419,7 +420,9 @@ def test_the_statement_for_a_process_counts_results_programs_scratch_and_what_a_
     for kind in ("train", "evaluate", "predict", "freeze"):
         memory = model.memory(3, kind)
         step = memory.step
-        assert step.program == EXEC_BYTES * len(model._programs.plan((kind, 3, 0)).step.compiled.planned.order)
+        assert step.program == EXEC_BYTES * len(
+            model._programs.plan(StepKey.parse("memory", kind, 3, 0)).step.compiled.planned.order
+        )
         assert memory.kept_bytes == kept + step.program
         kept = memory.kept_bytes
         assert memory.beside == (model.memory(3, "predict").weights if kind == "freeze" else 0)

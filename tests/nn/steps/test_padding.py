@@ -13,6 +13,8 @@ from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import MemoryLimitError, ShapeError
 from nnc.nn.data import Batches, Examples
 from nnc.nn.steps import padding
+from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.open_sizes import PADDED_KINDS
 from nnc.nn.steps.padding import padded_size
 from nnc.nn.steps.programs import ModelPrograms
 from nnc.nn.zoo import BERT, GPT, lstm_language_model
@@ -46,10 +48,10 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_programs_of_400_batch_sizes_and_100_lengths_are_eight_at_most() -> None:
     net, sizes = plain(backend="reference"), [3, 400, *range(1, 401)]
-    for kind in ("train", "evaluate", "predict"):
-        assert len({net._programs.fitting(kind, size, 0) for size in sizes}) <= 8
+    for kind in PADDED_KINDS:
+        assert len({net._programs.fitting(StepKey(kind, size)) for size in sizes}) <= 8
     net = language(most=128)
-    assert len({net._programs.fitting("train", 4, length) for length in [3, 100, *range(1, 101)]}) <= 8
+    assert len({net._programs.fitting(StepKey(StepKind.TRAIN, 4, length)) for length in [3, 100, *range(1, 101)]}) <= 8
 
 
 @pytest.mark.parametrize("backend", ["reference", "llvm"])
@@ -57,11 +59,11 @@ def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.Monk
     padded, whole = plain(backend=backend, clip_norm=1.0), plain(backend=backend, clip_norm=1.0)
     sizes = (7, 9, 3, 17, 1, 20)
     found = [padded.train_on_batch(*batch(size)) for size in sizes]
-    assert {key[:2] for key in padded._programs.kept._table} == {
-        ("train", 7),
-        ("train", 9),
-        ("train+padded", 16),
-        ("train+padded", 32),
+    assert {(key.kind, key.batch, key.padded) for key in padded._programs.kept._table} == {
+        (StepKind.TRAIN, 7, False),
+        (StepKind.TRAIN, 9, False),
+        (StepKind.TRAIN, 16, True),
+        (StepKind.TRAIN, 32, True),
     }
     exact(monkeypatch)
     wanted = [whole.train_on_batch(*batch(size)) for size in sizes]
@@ -134,17 +136,17 @@ def test_batch_norm_learns_on_exact_batches_and_predicts_on_padded_ones() -> Non
     for size in (2, 3, 4, 5):
         net.train_on_batch(*batch(size))
         net.predict(batch(size)[0])
-    assert {key for key in net._programs.kept._table if key[0] == "train"} == {
-        ("train", size, 0) for size in (2, 3, 4, 5)
+    assert {key for key in net._programs.kept._table if key.kind is StepKind.TRAIN} == {
+        StepKey(StepKind.TRAIN, size) for size in (2, 3, 4, 5)
     }
-    assert {key[1] for key in net._programs.kept._table if key[0] == "predict"} == {2, 3, 16}
+    assert {key.batch for key in net._programs.kept._table if key.kind is StepKind.PREDICT} == {2, 3, 16}
 
 
 def test_encoders_take_lengths_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     net = language(BERT(11, 32, 8, 1, 2), 32)
     for steps in (4, 5, 6, 7):
         assert net.predict(tokens(2, steps)).shape == (2, 8)
-    assert {key[2] for key in net._programs.kept._table} == {4, 5, 6, 7}
+    assert {key.length for key in net._programs.kept._table} == {4, 5, 6, 7}
 
 
 def test_a_resumed_training_takes_the_programs_of_the_whole_one(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_limit_that_padding_does_not_meet_is_met_by_the_exact_size() -> None:
     net = plain(memory_limit=caught.value.smallest - 1)
     for size in (4, 5, 20, 6):
         net.train_on_batch(*batch(size))
-    assert {key[1] for key in net._programs.kept._table} == {4, 5, 20, 16}
+    assert {key.batch for key in net._programs.kept._table} == {4, 5, 20, 16}
 
 
 def test_a_padded_program_that_is_beyond_the_limit_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,14 +178,14 @@ def test_a_padded_program_that_is_beyond_the_limit_is_planned_once(monkeypatch: 
         plain(memory_limit=1).memory(32, "train+padded")
     net, asked, plan = plain(memory_limit=caught.value.smallest - 1), [], ModelPrograms._within_limit
 
-    def counted(self: ModelPrograms, kind: str, batch: int, length: int) -> object:
-        asked.append((kind, batch))
-        return plan(self, kind, batch, length)
+    def counted(self: ModelPrograms, key: StepKey) -> object:
+        asked.append(key)
+        return plan(self, key)
 
     monkeypatch.setattr(ModelPrograms, "_within_limit", counted)
     for size in (4, 5, 20, 20, 21, 20):
         net.train_on_batch(*batch(size))
-    assert asked.count(("train+padded", 32)) == 1
+    assert asked.count(StepKey(StepKind.TRAIN, 32, padded=True)) == 1
 
 
 def test_memory_is_that_of_the_largest_length_unless_one_is_asked_for() -> None:

@@ -11,7 +11,7 @@ from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import BatchSource
 from nnc.nn.model.model import Model
 from nnc.nn.optimization.schedules import Exponential
-from nnc.nn.steps.steps import Values
+from nnc.nn.steps.model_step import Values
 from nnc.nn.training.sources import Data
 from nnc.nn.training.training import Callback, Progress, Run
 

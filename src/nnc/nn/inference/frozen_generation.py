@@ -7,13 +7,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from nnc.arguments import Count, checked, explained
-from nnc.core.values.dtype import DType
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.nn.steps.frozen_steps import Freezing, FrozenGraph
+from nnc.nn.steps.generation_steps import frozen_generation
+from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_memory import ModelMemory
+from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.programs import ModelPrograms
-from nnc.nn.steps.steps import Freezing, FrozenGraph, ModelStep, StepBuilder
+from nnc.nn.steps.step_builder import StepBuilder
 from nnc.symbolic import Symbol, compile
 from nnc.symbolic.passes import Pass, QuantizationMode, simplify, takes_blocks, wished_blocks
 
@@ -39,20 +43,15 @@ class FrozenGeneration:
         self,
         builder: StepBuilder,
         outputs: tuple[TensorSpec, ...],
-        precision: DType | None,
         weights: Mapping[str, Tensor],
     ) -> None:
-        self.inputs, self.open, self.outputs = builder.inputs, builder.open, outputs
-        self._builder, self._precision, self._weights = builder, precision, dict(weights)
+        self.inputs, self.open, self.outputs = builder.options.inputs, builder.options.open, outputs
+        self._builder, self._weights = builder, dict(weights)
         self._start()
 
     def _start(self) -> None:
-        self._sizes = OpenSizes(
-            self.inputs, self.open, self._builder.losses, lambda length: self.outputs, lambda: self._builder
-        )
-        self._programs = ModelPrograms(
-            lambda: self._builder, lambda kind: self._weights, self._sizes, self._precision, None, {}
-        )
+        self._sizes = OpenSizes(lambda length: self.outputs, lambda: self._builder)
+        self._programs = ModelPrograms(lambda: self._builder, lambda kind: self._weights, self._sizes, {})
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("_sizes", "_programs")}
@@ -92,7 +91,7 @@ class FrozenGeneration:
         """The bytes of generation in `batch` rows with room for `length` tokens; see `Model.memory`."""
         program = self._programs.plan(self._sizes.generation_key(batch, length or 0))
         compiled = program.step.compiled
-        caches = sum(one.spec.nbytes for one in program.caches.values())
+        caches = sum(cache.spec.nbytes for cache in program.caches.values())
         return ModelMemory(
             compiled.memory(), self.nbytes, 0, 0, compiled.budget, program.precision, cache=caches,
             kept_bytes=self._programs.kept.nbytes, arena=self._programs.arena.nbytes,
@@ -103,45 +102,46 @@ def freeze_generation(
     builder: StepBuilder,
     tensors: Mapping[str, Tensor],
     outputs: tuple[TensorSpec, ...],
-    precision: DType | None,
-    sizes: tuple[int, int],
+    usual: StepKey,
     quantize: QuantizationMode | None,
 ) -> FrozenGeneration:
-    """The generation of a model of these tensors, for batches of about `sizes[0]` rows of `sizes[1]` tokens.
+    """The generation of a model of these tensors, for batches of about the `usual` rows and room for tokens.
 
     They have the values that the program of a token reads, and that of a prompt: in blocks where one of them
     wants that, and both take them.
     """
-    batch, capacity = sizes
-    passes = tuple(one for one in builder.passes if one not in FOLDING)
-    builder = replace(builder, freezing=Freezing(quantize), passes=passes)
+    passes = tuple(name for name in builder.options.passes if name not in FOLDING)
+    options = replace(builder.options, passes=passes, allowed_precision=None)
+    builder, freezing = replace(builder, options=options), Freezing(quantize)
     graphs = [
-        builder.frozen_generation(batch, steps, capacity, precision) for steps in (1, min(capacity, USUAL_PROMPT))
+        frozen_generation(builder.begin(StepKind.GENERATE, options.precision), replace(usual, length=steps), freezing)
+        for steps in (1, min(usual.capacity, USUAL_PROMPT))
     ]
-    blocks = _shared_blocks(graphs, builder.backend)
+    blocks = _shared_blocks(graphs, options.backend)
     weights: dict[str, Tensor] = {}
-    for made in graphs:
-        made.put_in_blocks(blocks)
-        _compute(made, tensors, weights, builder)
-    return FrozenGeneration(replace(builder, freezing=Freezing(quantize, blocks)), outputs, precision, weights)
+    for graph in graphs:
+        graph.put_in_blocks(blocks)
+        _compute(graph, tensors, weights, options)
+    frozen = replace(builder, freezing=Freezing(quantize, blocks))
+    return FrozenGeneration(frozen, outputs, weights)
 
 
 def _shared_blocks(graphs: list[FrozenGraph], backend: str) -> dict[str, Blocked]:
     """By the names of values: what the first graph with a wish wants them in, and all that read them take."""
     named = [made.names() for made in graphs]
-    found: dict[str, Blocked] = {}
+    blocks: dict[str, Blocked] = {}
     for made, names in zip(graphs, named, strict=True):
         wishes = wished_blocks(made.graph, made.wanted, made.fixed, backend)
         for name, symbol in names.items():
-            if symbol in wishes and name not in found:
+            if symbol in wishes and name not in blocks:
                 readers = [(one.graph, own[name]) for one, own in zip(graphs, named, strict=True) if name in own]
                 if all(takes_blocks(graph, reading, wishes[symbol], backend) for graph, reading in readers):
-                    found[name] = wishes[symbol]
-    return found
+                    blocks[name] = wishes[symbol]
+    return blocks
 
 
 def _compute(
-    made: FrozenGraph, tensors: Mapping[str, Tensor], weights: dict[str, Tensor], builder: StepBuilder
+    made: FrozenGraph, tensors: Mapping[str, Tensor], weights: dict[str, Tensor], options: ModelOptions
 ) -> None:
     """Add to `weights` the values that a graph reads, of those that are not there."""
     before, read = made.before, frozenset(made.read)
@@ -154,10 +154,10 @@ def _compute(
         else:
             own[name].copy_from(tensors[name])
     if bind:
-        simplify(before.graph, tuple(bind), builder.passes, backend=builder.backend)
+        simplify(before.graph, tuple(bind), options.passes, backend=options.backend)
         given = {before.parameters[symbol]: tensors[path] for path, symbol in made.given.items()}
         compile(
-            before.graph, tuple(bind), given=given, bind=bind, backend=builder.backend,
-            deterministic=builder.deterministic,
+            before.graph, tuple(bind), given=given, bind=bind, backend=options.backend,
+            deterministic=options.deterministic,
         ).run()  # fmt: skip
     weights |= own

@@ -18,7 +18,7 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, DTypeError, ShapeError
 from nnc.nn.data.labels import check_labels, check_range
 from nnc.nn.optimization.losses import Loss
-from nnc.nn.steps.steps import Values, each_of
+from nnc.nn.steps.model_step import Values, each_of
 
 Array = NDArray[np.generic]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.values.dtype import I64, DType
@@ -11,7 +11,9 @@ from nnc.core.values.tensor import Tensor
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.optimizers import Optimizer
-from nnc.nn.steps.steps import DRAWS, GRADIENT, SCALE, SHARE, TRAINING, optimizers_of
+from nnc.nn.steps.keys import StepKind
+from nnc.nn.steps.step_graph import DRAWS, SCALE
+from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.symbolic.minimization import steering_dtype
 
 
@@ -32,7 +34,7 @@ class ModelTensors:
         """The same values in memory of its own."""
         # Another thread may make a group meanwhile.
         made = dict(self._groups)
-        groups = {name: {path: one.clone() for path, one in group.items()} for name, group in made.items()}
+        groups = {name: {path: tensor.clone() for path, tensor in group.items()} for name, group in made.items()}
         return self._with(groups)
 
     def share(self) -> ModelTensors:
@@ -94,21 +96,32 @@ class ModelTensors:
         """The optimizer's state for each parameter."""
         return {
             f"{path}.{name}": spec
-            for path, one in optimizers_of(optimizer, self.specs).items()
-            for name, spec in one.state_specs(self.specs[path].spec).items()
+            for path, part in optimizers_of(optimizer, self.specs).items()
+            for name, spec in part.state_specs(self.specs[path].spec).items()
         }
 
-    def homes(self, kind: str, optimizer: Optimizer) -> dict[str, Tensor]:
+    def homes(self, kind: StepKind, optimizer: Optimizer) -> dict[str, Tensor]:
         """The tensors that a step of this kind reads and renews, by name."""
-        homes, family = self.parameters | self.statistics, kind.partition("+")[0]
-        if family in TRAINING:
+        homes = self.parameters | self.statistics
+        if kind.differentiates:
             homes[DRAWS], homes[SCALE] = self.draws, self.loss_scale
-        if family in ("train", "apply"):
+        if kind.updates:
             homes |= self.states(optimizer) | self.scalars(optimizer)
-        if family in ("backward", "apply"):
+        if kind.sums_gradients:
             homes |= {f"{GRADIENT}{path}": tensor for path, tensor in self.gradients(optimizer).items()}
             homes[SHARE] = self.share_of_each
         return homes
+
+    def steer(self, draws: int, scale: float) -> None:
+        """Write the numbers that a training pass reads: how many there were, and the scale of the loss."""
+        self.draws.copy_from(draws)
+        self.loss_scale.copy_from(scale)
+
+    def steer_optimizer(self, optimizer: Optimizer, values: Mapping[str, float]) -> None:
+        """Write those that an update reads."""
+        scalars = self.scalars(optimizer)
+        for name, value in values.items():
+            scalars[name].copy_from(value)
 
     def forget(self, group: str) -> None:
         """Make this group anew when it is next asked for."""

@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias, cast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import RecentlyUsed
-from nnc.core.values.spec import Shape, TensorSpec, check_shape
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
 from nnc.nn.data.data_set import Columns
-from nnc.nn.layers.layer import UpTo
-from nnc.nn.optimization.losses import Loss, PointwiseLoss
+from nnc.nn.optimization.losses import PointwiseLoss
 from nnc.nn.steps.example_rules import ExampleRules
+from nnc.nn.steps.generation_steps import trace_generation
+from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.model_step import Values, each_of
 from nnc.nn.steps.padding import LARGE, SMALL, Built, obstacle, padded_size
-from nnc.nn.steps.steps import GENERATE, PADDED, StepBuilder, Values, each_of, shapes_at
+from nnc.nn.steps.step_builder import StepBuilder
+from nnc.nn.steps.step_graph import trace
 
-# A kind, how many examples, and the size of open axes.
-StepKey: TypeAlias = tuple[str, int, int]
 Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
+# Kinds whose programs serve other sizes too.
+PADDED_KINDS = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.PREDICT)
 
 
 class OpenSizes:
     """What a model takes at each size; `explore(length)` gives the specs of its outputs, `build` a builder of steps."""
 
-    def __init__(
-        self,
-        inputs: tuple[TensorSpec, ...],
-        open: tuple[bool, ...],
-        losses: tuple[Loss, ...],
-        explore: Callable[[int], tuple[TensorSpec, ...]],
-        builder: Callable[[], StepBuilder],
-    ) -> None:
-        self._inputs, self._open, self._losses, self._explore, self._builder = inputs, open, losses, explore, builder
+    def __init__(self, explore: Callable[[int], tuple[TensorSpec, ...]], builder: Callable[[], StepBuilder]) -> None:
+        self._explore, self._builder = explore, builder
+        options = builder().options
+        self._inputs, self._open, self._losses, self._shapes_at = (
+            options.inputs,
+            options.open,
+            options.losses,
+            options.shapes_at,
+        )
         self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
         self._obstacles: dict[tuple[bool, int], str] = {}
         self._uncached: str | None = None
         self._tracing = fork_safe_rlock()
-        self.most = min((spec.shape[0] for spec, is_open in zip(inputs, open, strict=True) if is_open), default=0)
+        self.most = options.longest
 
     def rules_for(self, subject: str, inputs: Values) -> tuple[ExampleRules, int]:
         """What examples are to be, and the size of their open axes, which is that of the first of them."""
@@ -55,21 +59,21 @@ class OpenSizes:
 
     def rules_at(self, length: int) -> ExampleRules:
         """The same for open axes of this size."""
-        found = self._rules.get(length)
-        if found is None:
-            made = ExampleRules(shapes_at(self._inputs, self._open, length), self._explore(length), self._losses)
-            found = self._rules.put(length, made)
-        return found
+        rules = self._rules.get(length)
+        if rules is None:
+            made = ExampleRules(self._shapes_at(length), self._explore(length), self._losses)
+            rules = self._rules.put(length, made)
+        return rules
 
-    def obstacle(self, kind: str, axis: int) -> str:
+    def obstacle(self, kind: StepKind, axis: int) -> str:
         """Why examples (axis 0) or steps (axis 1) of such a program cannot be padded; empty where they can."""
-        if kind not in ("train", "evaluate", "predict"):
-            return f"{kind} steps take sizes as they are"
-        if kind != "predict" and not all(isinstance(loss, PointwiseLoss) for loss in self._losses):
+        if kind not in PADDED_KINDS:
+            return f"{kind.value} steps take sizes as they are"
+        if kind is not StepKind.PREDICT and not all(isinstance(loss, PointwiseLoss) for loss in self._losses):
             return "a loss is no PointwiseLoss"
         if axis and self.most < LARGE:
             return f"there are at most {self.most} sizes"
-        place = (kind == "train", axis)
+        place = (kind.differentiates, axis)
         with self._tracing:
             if place not in self._obstacles:
                 self._obstacles[place] = obstacle(lambda size: self._traced(*place, size), axis)
@@ -80,7 +84,7 @@ class OpenSizes:
         with self._tracing:
             if self._uncached is None:
                 try:
-                    self._uncached = obstacle(lambda size: self._builder().trace_generation(size), 1, apart=True)
+                    self._uncached = obstacle(self._traced_generation, 1, apart=True)
                 except UsageError as error:
                     self._uncached = str(error)
             return self._uncached
@@ -93,27 +97,35 @@ class OpenSizes:
         most = self._inputs[0].shape[0]
         capacity = padded_size(length or most, most)
         rows = 1 << max(batch - 1, 0).bit_length()
-        return f"{GENERATE}+{capacity}", rows, padded_size(steps, capacity) if steps > 1 else steps or capacity
+        length = padded_size(steps, capacity) if steps > 1 else steps or capacity
+        return StepKey(StepKind.GENERATE, rows, length, capacity=capacity)
 
     def _traced(self, training: bool, axis: int, size: int) -> Built:
-        return self._builder().trace(training, *((2, size) if axis else (size, min(self.most, SMALL))))
+        builder, (batch, length) = self._builder(), (2, size) if axis else (size, min(self.most, SMALL))
+        return trace(builder.options, builder.specs, batch, length, training=training)
 
-    def padded_key(self, kind: str, count: int, length: int) -> StepKey:
-        """The program for so many examples and steps, padded where that can be."""
+    def _traced_generation(self, steps: int) -> Built:
+        builder = self._builder()
+        return trace_generation(builder.options, builder.specs, steps)
+
+    def padded_key(self, key: StepKey) -> StepKey:
+        """The program that serves the one of this key: for so many examples and steps, padded where that can be."""
+        kind, length = key.kind, key.length
         fixed, paced = bool(self.obstacle(kind, 0)), not length or bool(self.obstacle(kind, 1))
         if fixed and paced:
-            return kind, count, length
-        batch, steps = count if fixed else padded_size(count), length if paced else padded_size(length, self.most)
-        return "predict" if kind == "predict" else kind + PADDED, batch, steps
+            return key
+        batch = key.batch if fixed else padded_size(key.batch)
+        steps = length if paced else padded_size(length, self.most)
+        return replace(key, batch=batch, length=steps, padded=kind is not StepKind.PREDICT)
 
     def padded(self, key: StepKey, examples: Arrays, count: int, length: int) -> Arrays:
         """Inputs of a step: the last row and the last step again and again, and which places are real."""
-        kind, batch, steps = key
-        if PADDED not in kind and (batch, steps) == (count, length):
+        batch, steps = key.batch, key.length
+        if not key.padded and (batch, steps) == (count, length):
             return examples
-        shapes = shapes_at(self._inputs, self._open, steps)
-        arrays = tuple(_filled(one, (batch, *shape)) for one, shape in zip(examples, shapes, strict=True))
-        if kind == "predict":
+        pairs = zip(examples, self._shapes_at(steps), strict=True)
+        arrays = tuple(_filled(example, (batch, *shape)) for example, shape in pairs)
+        if not key.padded:
             return arrays
         real = np.zeros((batch, steps) if steps else (batch,), bool)
         real[(slice(count), slice(length)) if steps else slice(count)] = True
@@ -121,12 +133,11 @@ class OpenSizes:
 
     def padded_targets(self, key: StepKey, targets: Arrays) -> Arrays:
         """Targets of a step."""
-        kind, batch, steps = key
-        if PADDED not in kind:
+        if not key.padded:
             return targets
-        outputs = self.rules_at(steps).outputs
-        shapes = (loss.target_shape((batch, *spec.shape)) for loss, spec in zip(self._losses, outputs, strict=True))
-        return tuple(_filled(one, shape) for one, shape in zip(targets, shapes, strict=True))
+        pairs = zip(self._losses, self.rules_at(key.length).outputs, strict=True)
+        shapes = (loss.target_shape((key.batch, *spec.shape)) for loss, spec in pairs)
+        return tuple(_filled(target, shape) for target, shape in zip(targets, shapes, strict=True))
 
 
 def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
@@ -138,12 +149,3 @@ def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
 def one_or_all(arrays: Arrays) -> Columns:
     """One array as itself, several as a tuple: what callers give and get."""
     return arrays[0] if len(arrays) == 1 else arrays
-
-
-def largest(sizes: Iterable[int | UpTo], what: str) -> Shape:
-    """The shape, open axes as large as they get."""
-    first, *others = tuple(sizes) or (None,)
-    if any(isinstance(size, UpTo) for size in others):
-        raise ShapeError(what, got=f"{list(others)} behind the first axis", need="one open axis, the first")
-    whole = () if first is None else (first.most if isinstance(first, UpTo) else first, *others)
-    return check_shape(cast("tuple[int, ...]", whole), what)

@@ -7,55 +7,58 @@ from dataclasses import replace
 
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import RecentlyUsed
-from nnc.core.values.dtype import BF16, F32, DType
+from nnc.core.values.dtype import BF16, F32
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError
-from nnc.nn.steps.open_sizes import OpenSizes, StepKey
+from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.model_step import ModelStep, PlannedStep
+from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.padding import EXACT
-from nnc.nn.steps.steps import ModelStep, PlannedStep, StepBuilder
+from nnc.nn.steps.step_builder import StepBuilder
 from nnc.symbolic import Arena, Compiled
 
 # By kind, the examples and steps of the programs that are compiled as they are.
-Met = dict[str, tuple[tuple[int, int], ...]]
+Met = dict[StepKind, tuple[tuple[int, int], ...]]
 
 
 class ModelPrograms:
     """Steps by `StepKey`; `homes(kind)` gives the tensors that one is bound to.
 
-    A step that cannot meet the builder's memory limit in `precision` is planned in the `allowed` one, where there is
+    A step that cannot meet the options' memory limit in their precision is planned in the allowed one, where there is
     one. `met` is what sizes callers came with so far.
     """
 
     def __init__(
         self,
         builder: Callable[[], StepBuilder],
-        homes: Callable[[str], dict[str, Tensor]],
+        homes: Callable[[StepKind], Mapping[str, Tensor]],
         sizes: OpenSizes,
-        precision: DType | None,
-        allowed: DType | None,
         met: Met,
     ) -> None:
-        self._builder, self._homes, self._sizes = builder, homes, sizes
-        self._precision, self._allowed, self._met = precision, allowed, met
+        self._builder, self._homes, self._sizes, self._met = builder, homes, sizes, met
         self.arena = Arena(0)
-        self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(lambda one: one.step.compiled.memory().program)
+        self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
         self._beyond_limit: set[StepKey] = set()
         self.making = fork_safe_rlock()
 
-    def fitting(self, kind: str, count: int, length: int) -> StepKey:
-        """The program for so many examples and steps: their own, or one that they are padded for."""
-        with self.making:
-            met = self._met.get(kind, ())
-            if (count, length) not in met and len(met) < EXACT:
-                met = self._met[kind] = (*met, (count, length))
-        if (count, length) in met:
-            return kind, count, length
-        key = self._sizes.padded_key(kind, count, length)
-        return key if self._meets_limit(key) else (kind, count, length)
+    def fitting(self, key: StepKey) -> StepKey:
+        """The program for the examples and steps of this key: their own, or one that they are padded for."""
+        size = (key.batch, key.length)
+        met = self._met.get(key.kind, ())
+        if size not in met:
+            with self.making:
+                met = self._met.get(key.kind, ())
+                if size not in met and len(met) < EXACT:
+                    met = self._met[key.kind] = (*met, size)
+        if size in met:
+            return key
+        padded = self._sizes.padded_key(key)
+        return padded if self._meets_limit(padded) else key
 
     def _meets_limit(self, key: StepKey) -> bool:
         """Whether a padded program can be made; what once could not is not planned again for each batch."""
-        if key not in self._beyond_limit and self.kept.get(key) is None and self._builder().memory_limit is not None:
+        limit = self._builder().options.memory_limit
+        if key not in self._beyond_limit and self.kept.get(key) is None and limit is not None:
             try:
                 self.plan(key)
             except OutOfMemoryError:
@@ -67,7 +70,7 @@ class ModelPrograms:
     def step(self, key: StepKey) -> ModelStep:
         """The planned step over the model's tensors."""
         program = self.plan(key)
-        return program.bound or self._bind(program, key[0])
+        return program.bound or self._bind(program, key.kind)
 
     def over(self, key: StepKey, tensors: Mapping[str, Tensor], caches: dict[str, Tensor]) -> ModelStep:
         """The planned step over the model's tensors and caches of the caller's, those not there yet being made."""
@@ -79,7 +82,7 @@ class ModelPrograms:
         bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
         return replace(program.step, compiled=bound.in_arena_of(self.arena))
 
-    def _bind(self, program: PlannedStep, kind: str) -> ModelStep:
+    def _bind(self, program: PlannedStep, kind: StepKind) -> ModelStep:
         with self.making:
             if program.bound is not None:
                 return program.bound
@@ -91,43 +94,48 @@ class ModelPrograms:
 
     def bound(self) -> list[Compiled]:
         """The kept programs over the model's tensors."""
-        return [one.bound.compiled for one in self.kept.values() if one.bound is not None]
+        return [planned.bound.compiled for planned in self.kept.values() if planned.bound is not None]
 
     def plan(self, key: StepKey) -> PlannedStep:
         """The step without tensors: its memory is known, none of it is there."""
-        if key[1] < 1:
-            raise ShapeError("batch", got=f"batch size {key[1]}", need="batch size ≥ 1")
-        found = self.kept.get(key)
-        if found is None:
+        if key.batch < 1:
+            raise ShapeError("batch", got=f"batch size {key.batch}", need="batch size ≥ 1")
+        planned = self.kept.get(key)
+        if planned is None:
             with self.making:
-                found = self.kept.get(key)
-                if found is None:
-                    found = self.kept.put(key, self._within_limit(*key))
+                planned = self.kept.get(key)
+                if planned is None:
+                    planned = self.kept.put(key, self._within_limit(key))
                     self.arena.fit(self.bound())
-        return found
+        return planned
 
-    def _within_limit(self, kind: str, batch: int, length: int) -> PlannedStep:
+    def _within_limit(self, key: StepKey) -> PlannedStep:
         """The step in the usual precision, or in the allowed one where the limit cannot be met otherwise."""
         builder = self._builder()
+        allowed = builder.options.allowed_precision
         try:
-            return builder.build(kind, batch, self._precision, length)
+            return builder.build(key, builder.options.precision)
         except OutOfMemoryError:
             raise
         except MemoryLimitError as error:
-            if self._allowed is None:
-                self._advise(error, kind, batch, length)
+            if allowed is None:
+                _advise(error, builder, key)
                 raise
             refused = error
         try:
-            return builder.build(kind, batch, self._allowed, length)
+            return builder.build(key, allowed)
         except MemoryLimitError as error:
-            raise min(refused, error, key=lambda one: one.smallest) from None
+            raise min(refused, error, key=lambda refusal: refusal.smallest) from None
 
-    def _advise(self, error: MemoryLimitError, kind: str, batch: int, length: int) -> None:
-        """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
-        builder = self._builder()
-        if self._precision is None and builder.dtype is F32:
-            free = replace(builder, memory_limit=None)
-            enough = free.build(kind, batch, BF16, length).step.compiled.memory().arena
-            if enough < error.smallest:
-                error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"
+
+def _nbytes(planned: PlannedStep) -> int:
+    return planned.step.compiled.memory().program
+
+
+def _advise(error: MemoryLimitError, builder: StepBuilder, key: StepKey) -> None:
+    """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
+    if builder.options.precision is None and builder.options.dtype is F32:
+        free = replace(builder, options=replace(builder.options, memory_limit=None))
+        enough = free.build(key, BF16).step.compiled.memory().arena
+        if enough < error.smallest:
+            error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"

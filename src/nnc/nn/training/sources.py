@@ -12,8 +12,8 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
+from nnc.nn.steps.model_step import Values
 from nnc.nn.steps.open_sizes import OpenSizes, one_or_all
-from nnc.nn.steps.steps import Values
 from nnc.nn.training.training import Passes
 
 Data: TypeAlias = BatchSource | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]

@@ -19,7 +19,7 @@ from nnc.nn.optimization.interruption import PassState
 from nnc.nn.optimization.metrics import Tally
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.html import table_of, text_table
-from nnc.nn.steps.steps import Values
+from nnc.nn.steps.model_step import Values
 
 PassResult = tuple[float, float, tuple[NDArray[np.generic], ...]]
 

@@ -11,7 +11,7 @@ from nnc.arguments import checked
 from nnc.concrete.profiling import RunProfile, profile
 from nnc.core.precautions.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
-from nnc.nn.steps.steps import ModelStep
+from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.training.training import Callback, Progress, Run
 from nnc.planning import Curve, page_of_views
 from nnc.symbolic import Compiled

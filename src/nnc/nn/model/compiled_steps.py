@@ -1,0 +1,100 @@
+"""The compiled steps of a model, which sizes share one, and the bytes that each takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnc.arguments import explained_as
+from nnc.core.values.tensor import Tensor
+from nnc.nn.model.model_weights import ModelWeights
+from nnc.nn.steps.keys import StepKey, StepKind, step_kind
+from nnc.nn.steps.model_memory import ModelMemory
+from nnc.nn.steps.model_step import ModelStep, PlannedStep
+
+# What `Model.memory` is asked for by name.
+KINDS = tuple(kind.value for kind in StepKind)
+
+
+@explained_as("Model")
+class ModelSteps(ModelWeights):
+    """A model whose steps are compiled."""
+
+    def padding(self, kind: str = "train") -> str:
+        """Why steps of this kind are compiled for each size there is, if they are; an empty text where they are not.
+
+        Else the first two sizes are compiled as they are, and any other runs in the program of the next power of two
+        (from 16), where what fills it up changes neither results, losses, scores nor statistics.
+        """
+        asked = step_kind("padding", kind)
+        reasons = [self._sizes.obstacle(asked, axis) for axis in range(1 + any(self.open))]
+        return "; ".join(reason for reason in reasons if reason)
+
+    def cache_obstacle(self) -> str:
+        """Why generation reads all tokens at each step; an empty text where it keeps what earlier ones left."""
+        return self._sizes.cache_obstacle()
+
+    @property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """Examples and steps of the training steps that are compiled as they are; a checkpoint keeps them."""
+        return self._met.get(StepKind.TRAIN, ())
+
+    @sizes.setter
+    def sizes(self, sizes: tuple[tuple[int, int], ...]) -> None:
+        self._met[StepKind.TRAIN] = sizes
+
+    def training_step(self, batch: int, length: int = 0) -> ModelStep:
+        """The compiled step of one update for `batch` examples; its results are the loss and the score."""
+        return self._programs.step(StepKey(StepKind.TRAIN, batch, length))
+
+    def evaluation_step(self, batch: int, length: int = 0) -> ModelStep:
+        """The compiled forward step with loss and score for `batch` examples."""
+        return self._programs.step(StepKey(StepKind.EVALUATE, batch, length))
+
+    def prediction_step(self, batch: int, length: int = 0) -> ModelStep:
+        """The compiled forward step for `batch` examples; its result is the output."""
+        return self._programs.step(StepKey(StepKind.PREDICT, batch, length))
+
+    def generation_step(self, batch: int, length: int, steps: int, caches: dict[str, Tensor]) -> ModelStep:
+        """The compiled step that reads `steps` more tokens in each row, over caches with room for `length` by path.
+
+        Sizes are rounded up to powers of two, and caches made that are not there yet. Inputs are tokens and their
+        positions, both [batch, steps], and ends[batch], the step of each row behind which scores[batch, vocabulary]
+        are asked for.
+        """
+        return self._programs.over(self._sizes.generation_key(batch, length, steps), self.tensors(), caches)
+
+    def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
+        """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
+
+        Open axes are of size `length`, or as large as they get: the most that any length takes. Of generation it is
+        the most that any prompt takes, where rows have room for `length` tokens.
+        """
+        key = StepKey.parse("memory", kind, batch, length)
+        if key.kind is StepKind.GENERATE:
+            key = self._sizes.generation_key(batch, length)
+        return self._memory_of(key.kind, self._programs.plan(key))
+
+    def _memory_of(self, kind: StepKind, program: PlannedStep) -> ModelMemory:
+        compiled, rows = program.step.compiled, self.specs.values()
+        weights = sum(row.spec.nbytes for row in rows)
+        memory = ModelMemory(
+            compiled.memory(),
+            weights,
+            gradients=0,
+            optimizer_state=0,
+            budget=compiled.budget,
+            precision=program.precision,
+            kept_bytes=self._programs.kept.nbytes,
+        )
+        if kind is StepKind.FREEZE:
+            return replace(memory, weights=sum(symbol.spec.nbytes for symbol in program.frozen), beside=weights)
+        bound = len(self._programs.bound())
+        memory = replace(memory, arena=self._programs.arena.nbytes, programs=bound)
+        if kind is StepKind.GENERATE:
+            return replace(memory, cache=sum(cache.spec.nbytes for cache in program.caches.values()))
+        if not (kind.differentiates or kind.updates):
+            return memory
+        gradients = sum(row.spec.nbytes for row in rows if row.trainable)
+        state = sum(spec.nbytes for spec in self._own.state_specs(self.options.optimizer).values())
+        summed = gradients if kind.sums_gradients else 0
+        return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)

@@ -1,0 +1,274 @@
+"""The tensors of a model by path: read, set, copied and shared, and never while a step writes them."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Generic, Self, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.arguments import explained_as
+from nnc.core.precautions.shield import Shield
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor, as_array
+from nnc.errors import FormatError
+from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
+from nnc.nn.model.load_report import LoadReport
+from nnc.nn.optimization.interruption import UpdateMark
+from nnc.nn.optimization.loss_scale import Scaling
+from nnc.nn.optimization.losses import Loss
+from nnc.nn.steps.keys import StepKind
+from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_tensors import ModelTensors
+from nnc.nn.steps.open_sizes import OpenSizes
+from nnc.nn.steps.programs import Met, ModelPrograms
+from nnc.nn.steps.step_builder import StepBuilder
+from nnc.ops.operand import T
+from nnc.symbolic import Symbol, SymbolicGraph
+
+R = TypeVar("R")
+V = TypeVar("V")
+
+
+class ModelOption(Generic[V]):
+    """A field of the model's `options` as an attribute; set anew, it counts for programs that are planned later."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, model: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, model: ModelWeights, owner: type) -> V: ...
+    def __get__(self, model: ModelWeights | None, owner: type) -> Self | V:
+        return self if model is None else getattr(model.options, self._name)
+
+    def __set__(self, model: ModelWeights, value: V) -> None:
+        model.options = replace(model.options, **{self._name: value})  # type: ignore[arg-type]  # of this field
+
+
+@explained_as("Model")
+class ModelWeights:
+    """What a model has whatever is done with it: options, tensors, and how many updates and draws there were."""
+
+    layer = ModelOption[Layer]()
+    inputs = ModelOption[tuple[TensorSpec, ...]]()
+    open = ModelOption[tuple[bool, ...]]()
+    losses = ModelOption[tuple[Loss, ...]]()
+    seed = ModelOption[int]()
+
+    def __init__(self, options: ModelOptions) -> None:
+        self.options = options
+        self.scaling = _first_scaling(options)
+        self._own = ModelTensors(options.seed, options.dtype)
+        self.outputs = self._explore()
+        self._met: Met = {}
+        self.updates = self.since = self.draws = self._summed = 0
+        self._mark = UpdateMark()
+
+    def _start(self) -> None:
+        """What a copy has of its own beside its tensors: programs, and the sizes that they are made for."""
+        self._sizes = OpenSizes(self._explore, self._builder)
+        self._programs = ModelPrograms(self._builder, self._homes, self._sizes, self._met)
+
+    def _builder(self) -> StepBuilder:
+        return StepBuilder(self.options, self.specs)
+
+    def _homes(self, kind: StepKind) -> dict[str, Tensor]:
+        return self._own.homes(kind, self.options.optimizer)
+
+    @property
+    def input_shape(self) -> Shape:
+        """The shape of the first input, without the batch."""
+        return self.inputs[0].shape
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the first output, without the batch."""
+        return self.outputs[0].shape
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the first output."""
+        return self.losses[0]
+
+    # ---- copies
+
+    def share(self) -> Self:
+        """A model over the same parameters and statistics, with programs and an optimizer's state of its own.
+
+        What training changes in one is changed in the other; a copy (`copy`, `deepcopy`, `pickle`) has its own tensors.
+        """
+        shared = type(self).__new__(type(self))
+        anew = {"_own": self._own.share(), "updates": 0, "since": 0, "_summed": 0}
+        shared.__setstate__({**self._parts(), **anew})
+        shared.scaling = _first_scaling(self.options)
+        return shared
+
+    def exclusively(self, work: Callable[[], R]) -> R:
+        """What `work` gives, such as by reading all weights; no other thread runs a step of this model meanwhile."""
+        return self._programs.arena.runs.exclusively(work)
+
+    def accept_interrupted_update(self) -> None:
+        """Go on with the tensors as they are behind an update that broke off (InterruptedUpdateError)."""
+        self._mark.underway = 0
+
+    def between_updates(self, subject: str, work: Callable[[], R]) -> R:
+        """`exclusively`; InterruptedUpdateError where the last update broke off while it wrote the tensors."""
+
+        def turn() -> R:
+            self._mark.check(subject)
+            return work()
+
+        return self.exclusively(turn)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Options, and tensors as they are between two steps. Programs are bound to memory and made anew."""
+        return self.between_updates("copy", lambda: {**self._parts(), "_own": self._own.copy()})
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        copied, state = type(self).__new__(type(self)), self.__getstate__()
+        own = state.pop("_own")
+        copied.__setstate__({**copy.deepcopy(state, memo), "_own": own})
+        return copied
+
+    def _parts(self) -> dict[str, object]:
+        parts = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        return parts | {"_met": dict(self._met)}
+
+    # ---- parameters
+
+    def _explore(self, length: int = 0) -> tuple[TensorSpec, ...]:
+        """Build once on a batch of one: what tensors there are, and what comes out, without the batch."""
+
+        def resolve(parameter: ParameterSpec) -> Symbol:
+            self.specs.setdefault(parameter.path, parameter)
+            return graph.input(parameter.spec, parameter.path)
+
+        graph = SymbolicGraph("probe")
+        outputs = self.layer.build_many(Scope(resolve), self._input_symbols(graph, length))
+        return tuple(replace(output.spec, shape=output.shape[1:]) for output in outputs)
+
+    def _input_symbols(self, graph: SymbolicGraph, length: int = 0) -> tuple[Symbol, ...]:
+        """Inputs for one example."""
+        shapes = self.options.shapes_at(length)
+        specs = (replace(spec, shape=(1, *shape)) for spec, shape in zip(self.inputs, shapes, strict=True))
+        return tuple(graph.input(spec, "input") for spec in specs)
+
+    @property
+    def specs(self) -> dict[str, ParameterSpec]:
+        """What tensors there are, by path, without their values."""
+        return self._own.specs
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The tensors that are trained, by path."""
+        return self._own.parameters
+
+    @property
+    def statistics(self) -> dict[str, Tensor]:
+        """The tensors that layers renew in training, by path."""
+        return self._own.statistics
+
+    @property
+    def states(self) -> dict[str, Tensor]:
+        """The optimizer's tensors, by path and name."""
+        return self._own.states(self.options.optimizer)
+
+    @property
+    def scalars(self) -> dict[str, Tensor]:
+        """The numbers that steer the optimizer, by name."""
+        return self._own.scalars(self.options.optimizer)
+
+    @property
+    def gradients(self) -> dict[str, Tensor]:
+        """Sums over examples of the gradients that no update followed yet, by path (`backward`)."""
+        return self._own.gradients(self.options.optimizer)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters and statistics by path: all that makes up the model."""
+        return self.parameters | self.statistics
+
+    def parameter_count(self) -> int:
+        """Elements of all parameters."""
+        return sum(row.spec.elements for row in self.specs.values() if row.trainable)
+
+    def apply(
+        self, x: T, tensors: Mapping[str, T], *, renewed: dict[str, T] | None = None, draws: T | None = None
+    ) -> T:
+        """The layer on any operand (a symbol or an eager variable), with its tensors of the same kind by path.
+
+        With `renewed` it is applied as in training, and statistics that change are put there; random layers draw by
+        `draws`, an i64 scalar, where it is given.
+        """
+        scope: Scope[T] = Scope(lambda parameter: _named(tensors, parameter.path))
+        if renewed is not None:
+            randomness = None if draws is None else Randomness(lambda: draws, self.seed)
+            scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
+        return self.layer.build(scope, x)
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of all parameters and statistics by path."""
+
+        def copies() -> dict[str, NDArray[np.generic]]:
+            return {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()}
+
+        return self.between_updates("state_dict", copies)
+
+    def load_state_dict(
+        self, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+    ) -> LoadReport:
+        """Set parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set.
+
+        Unless `strict`, what fits is set and the rest reported. `rename` maps regular expressions to their replacements
+        in the names of `values`, one after the other: `{r"^encoder\\.": "body."}`.
+        """
+        renamed = {_renamed(path, rename or {}): as_array(value) for path, value in values.items()}
+        if len(renamed) < len(values):
+            raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
+        tensors = self.tensors()
+        report = LoadReport.of(tensors, renamed)
+        if strict and not report.complete:
+            raise FormatError("state", got=str(report), need=f"the {len(tensors)} tensors of this model")
+
+        def load() -> None:
+            with Shield():
+                for path in report.loaded:
+                    tensors[path].copy_from(renamed[path])
+                if report.complete:
+                    self.accept_interrupted_update()
+
+        self.exclusively(load)
+        return report
+
+
+# What a copy of a model does not take along.
+_MADE_ANEW = frozenset({"_programs", "_sizes"})
+
+
+def _first_scaling(options: ModelOptions) -> Scaling:
+    return Scaling(1.0) if options.loss_scale is None else options.loss_scale.start()
+
+
+def _named(tensors: Mapping[str, T], path: str) -> T:
+    """The tensor at `path`; FormatError when it is missing."""
+    if path not in tensors:
+        raise FormatError("apply", got=f"no tensor for {path}", need="one for each path of the model's tensors()")
+    return tensors[path]
+
+
+def _renamed(path: str, rules: Mapping[str, str]) -> str:
+    for pattern, replacement in rules.items():
+        path = re.sub(pattern, replacement, path)
+    return path

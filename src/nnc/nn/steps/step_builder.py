@@ -1,0 +1,99 @@
+"""The builder of a model's steps: the graph of each kind, and what passes make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnc.classes import dataclass
+from nnc.core.precautions.collection import RareCollections
+from nnc.core.values.dtype import BOOL, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.nn.layers.layer import ParameterSpec
+from nnc.nn.optimization.losses import Loss, PointwiseLoss
+from nnc.nn.steps.frozen_steps import Freezing, frozen_step
+from nnc.nn.steps.generation_steps import generating
+from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_step import PlannedStep
+from nnc.nn.steps.step_graph import StepGraph, trace
+from nnc.nn.steps.training_steps import SHARE, applied, summed, updated
+from nnc.ops import cast, divide, reduce_sum, reshape, slice_axis, sum_of
+from nnc.ops.movement.fill import scalar_like
+from nnc.symbolic import Symbol
+from nnc.symbolic.minimization import steering_dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepBuilder:
+    """What steps of a model are made of; `freezing` is how all steps of a generation read the same weights."""
+
+    options: ModelOptions
+    specs: Mapping[str, ParameterSpec]
+    freezing: Freezing | None = None
+
+    @RareCollections()
+    def build(self, key: StepKey, precision: DType | None) -> PlannedStep:
+        """The planned step of this key; a `padded` one has two inputs more: which places are real, and 1 / how many."""
+        step = self.begin(key.kind, None if key.kind is StepKind.APPLY else precision)
+        if key.kind is StepKind.APPLY:
+            return applied(step)
+        if key.kind is StepKind.GENERATE:
+            return generating(step, key, self.freezing)
+        inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
+        outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
+        if key.kind is StepKind.PREDICT:
+            return step.plan((inputs, (), outputs), {})
+        if key.kind is StepKind.FREEZE:
+            return frozen_step(step, inputs, outputs, key.quantization)
+        targets = step.targets(outputs)
+        masks, results = _loss_and_score(step, key, outputs, targets)
+        carry: Mapping[Symbol, Symbol] = {}
+        if key.kind is StepKind.TRAIN:
+            carry, results = updated(step, renewed, results)
+        elif key.kind is StepKind.BACKWARD:
+            carry, results = summed(step, renewed, results, key.batch)
+        results = (*results, *outputs) if key.outputs else results
+        return step.plan(((*inputs, *masks), targets, results), carry)
+
+    def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:
+        """The graph of such a step with the model's tensors alone."""
+        return StepGraph.begin(kind.value, self.options, self.specs, precision)
+
+
+def _loss_and_score(
+    step: StepGraph, key: StepKey, outputs: tuple[Symbol, ...], targets: tuple[Symbol, ...]
+) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+    """The sum of all losses and the score of the first output, behind the inputs that say what of a batch is real."""
+    triples = tuple(zip(step.options.losses, outputs, targets, strict=True))
+    if not key.padded:
+        losses = [loss.build(output, target) for loss, output, target in triples]
+        loss, output, target = triples[0]
+        return (), (sum_of(*losses), loss.score(output, target))
+    shape = (key.batch, key.length) if key.length else (key.batch,)
+    real = step.graph.input(TensorSpec(shape, BOOL), "real")
+    share = step.graph.input(TensorSpec((), steering_dtype(step.options.dtype)), SHARE)
+    pairs = [
+        _pointwise(loss).build_padded(output, target, *place)
+        for (loss, output, target), place in zip(triples, _places(step, real, share, key), strict=True)
+    ]
+    return (real, share), (sum_of(*(loss for loss, _ in pairs)), pairs[0][1])
+
+
+def _places(step: StepGraph, real: Symbol, share: Symbol, key: StepKey) -> list[tuple[Symbol, Symbol]]:
+    """What is real of each output, and 1 / its number: of one that has no open axis, rows alone."""
+    options, length = step.options, key.length
+    whole = [(real, share)] * len(options.losses)
+    if not length or options.longest < 2:
+        return whole
+    sizes = (length, length - 1 or 2)
+    graphs = (trace(options, step.specs, key.batch, size, training=False) for size in sizes)
+    shapes = [[result.shape for result in graph.results] for graph in graphs]
+    rows = reshape(slice_axis(real, 1, 0, 1), (key.batch,))
+    count = reduce_sum(cast(rows, share.spec.dtype))
+    alone = (rows, divide(scalar_like(count, 1.0), count))
+    return [alone if first == second else both for first, second, both in zip(*shapes, whole, strict=True)]
+
+
+def _pointwise(loss: Loss) -> PointwiseLoss:
+    assert isinstance(loss, PointwiseLoss)
+    return loss

@@ -1,0 +1,129 @@
+"""The graph of a step while it is made: the layer on symbols, and what the model's tensors will be bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nnc.classes import dataclass
+from nnc.core.values.dtype import F16, I64, DType
+from nnc.core.values.spec import TensorSpec
+from nnc.nn.layers.layer import ParameterSpec, Randomness, Scope
+from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
+from nnc.nn.steps.padding import Built
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
+from nnc.symbolic.minimization import steering_dtype
+from nnc.symbolic.passes import simplify
+from nnc.symbolic.passes.precision import lower_precision
+
+# Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
+F16_LOSS_SCALE = 1024.0
+# The number of training passes so far, which random layers draw by.
+DRAWS = "draws"
+# What the loss is multiplied with, where that changes from step to step.
+SCALE = "loss scale"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepGraph:
+    """A step of a model of these `options` and tensors; `given` are the symbols of tensors so far, by name."""
+
+    options: ModelOptions
+    specs: Mapping[str, ParameterSpec]
+    graph: SymbolicGraph
+    given: dict[str, Symbol]
+    precision: DType | None
+
+    @classmethod
+    def begin(
+        cls, name: str, options: ModelOptions, specs: Mapping[str, ParameterSpec], precision: DType | None = None
+    ) -> StepGraph:
+        """A graph of this name with parameters and statistics alone."""
+        graph = SymbolicGraph(name)
+        given = {path: graph.input(row.spec, path) for path, row in specs.items()}
+        return cls(options, specs, graph, given, precision)
+
+    def given_input(self, name: str, spec: TensorSpec) -> Symbol:
+        """An input that a tensor of the model will be bound to."""
+        symbol = self.given[name] = self.graph.input(spec, name)
+        return symbol
+
+    def steering_input(self, name: str) -> Symbol:
+        """The same for a number that changes from step to step."""
+        return self.given_input(name, TensorSpec((), steering_dtype(self.options.dtype)))
+
+    def input_symbols(self, batch: int, length: int = 0) -> tuple[Symbol, ...]:
+        """The inputs of a batch."""
+        inputs = self.options.inputs
+        names = ["input"] if len(inputs) == 1 else [f"input{number}" for number in range(len(inputs))]
+        shapes = ((batch, *shape) for shape in self.options.shapes_at(length))
+        specs = (replace(spec, shape=shape) for spec, shape in zip(inputs, shapes, strict=True))
+        return tuple(self.graph.input(spec, name) for spec, name in zip(specs, names, strict=True))
+
+    def outputs(
+        self, inputs: tuple[Symbol, ...], renewed: dict[str, Symbol] | None, *, differentiated: bool = False
+    ) -> tuple[Symbol, ...]:
+        """The layer applied; as in training, with random numbers and `renewed` statistics, where these are asked for.
+
+        The counter of draws is an input only of graphs that draw.
+        """
+        weights = dict(self.given)
+
+        def counter() -> Symbol:
+            return self.given[DRAWS] if DRAWS in self.given else self.given_input(DRAWS, TensorSpec((), I64))
+
+        scope: Scope[Symbol] = Scope(lambda parameter: weights[parameter.path])
+        if renewed is not None:
+            randomness = Randomness(counter, self.options.seed)
+            scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
+            scope = replace(scope, differentiated=differentiated)
+        return self.options.layer.build_many(scope, inputs)
+
+    def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+        """What each loss compares an output with."""
+        dtype, pairs = self.options.dtype, zip(self.options.losses, outputs, strict=True)
+        specs = (TensorSpec(loss.target_shape(output.shape), loss.target_dtype or dtype) for loss, output in pairs)
+        return tuple(self.graph.input(spec, "target") for spec in specs)
+
+    def loss_scale(self) -> float | Symbol:
+        """What the loss is multiplied with: an input where it changes from step to step."""
+        if self.options.loss_scale is not None:
+            return self.steering_input(SCALE)
+        return F16_LOSS_SCALE if self.precision is F16 else 1.0
+
+    def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:
+        """The step with its passes, planned; `carry` maps what is computed to what it renews."""
+        inputs, targets, results = ends
+        backend, given = self.options.backend, dict.fromkeys(self.given.values())
+        if self.precision is not None:
+            lower_precision(self.graph, (*results, *carry), self.precision, given, backend)
+        reports = simplify(self.graph, (*results, *carry), self.options.passes, backend=backend)
+        compiled = self.lower(results, given, carry)
+        return PlannedStep(ModelStep(compiled, inputs, targets, results, reports), self.given, self.precision)
+
+    def lower(
+        self, results: tuple[Symbol, ...], given: Mapping[Symbol, None], carry: Mapping[Symbol, Symbol]
+    ) -> Compiled:
+        """The graph compiled as the options say."""
+        options = self.options
+        return compile(
+            self.graph,
+            results,
+            given=given,
+            carry=carry,
+            backend=options.backend,
+            memory_limit=options.memory_limit,
+            autotune=options.autotune,
+            deterministic=options.deterministic,
+        )
+
+
+def trace(
+    options: ModelOptions, specs: Mapping[str, ParameterSpec], batch: int, length: int, *, training: bool
+) -> Built:
+    """The layer's graph alone."""
+    step = StepGraph.begin("trace", options, specs)
+    renewed: dict[str, Symbol] = {}
+    outputs = step.outputs(step.input_symbols(batch, length), renewed if training else None)
+    return Built(step.graph, outputs, tuple(renewed.values()))

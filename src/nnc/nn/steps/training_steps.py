@@ -1,0 +1,129 @@
+"""Steps that change parameters: an update at once, gradients that are summed first, and the update by their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnc.classes import dataclass
+from nnc.core.values.command import AnyCommand
+from nnc.nn.layers.layer import ParameterSpec
+from nnc.nn.optimization.guard import gradient_norm, guarded
+from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.steps.model_step import PlannedStep
+from nnc.nn.steps.step_graph import StepGraph
+from nnc.ops import add, affine, cast, multiply
+from nnc.symbolic import Symbol, backward, minimize
+from nnc.symbolic.minimization import Minimized, unscaled, update_by
+
+# What gradients that were summed over examples are multiplied with to be their mean.
+SHARE = "share"
+GRADIENT = "gradient."
+# What is computed, by what it renews; and results.
+Renewal = tuple[Mapping[Symbol, Symbol], tuple[Symbol, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Command and rate of each parameter that is trained, and the numbers that steer the commands, by name."""
+
+    commands: Mapping[Symbol, AnyCommand]
+    parameters: tuple[Symbol, ...]
+    scalars: Mapping[str, Symbol]
+    rates: Mapping[Symbol, Symbol]
+
+    @classmethod
+    def of(cls, step: StepGraph) -> Steering:
+        """That of the model's optimizer."""
+        optimizer, given = step.options.optimizer, step.given
+        scalars = {name: step.steering_input(name) for name in optimizer.scalars(1)}
+        parts = optimizers_of(optimizer, step.specs)
+        commands = {given[path]: part.command() for path, part in parts.items()}
+        rates = {given[path]: scalars[optimizer.rate_name(path)] for path in parts}
+        return cls(commands, tuple(given[path] for path in parts), scalars, rates)
+
+
+def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
+    """Gradients of the first result, which is the loss, and updates by them."""
+    steering, options = Steering.of(step), step.options
+    minimized = minimize(
+        step.graph,
+        steering.commands,
+        results[:1],
+        steering.parameters,
+        scalars=steering.scalars,
+        rates=steering.rates,
+        clip_norm=options.clip_norm,
+        clip_value=options.clip_value,
+        loss_scale=step.loss_scale(),
+    )
+    carry = _carried(step, minimized) | {value: step.given[path] for path, value in renewed.items()}
+    if not (options.guards_updates and minimized.updates):
+        return carry, results
+    carry, total = guarded(carry, results[0], _norm_of(minimized), renewed.values())
+    return carry, (*results, total)
+
+
+def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...], batch: int) -> Renewal:
+    """sum' = sum + batch · gradient of the mean loss, for each parameter that an optimizer changes."""
+    paths = list(optimizers_of(step.options.optimizer, step.specs))
+    scale = step.loss_scale()
+    if isinstance(scale, Symbol):
+        scaled = multiply(results[0], cast(scale, results[0].spec.dtype))
+    else:
+        scaled = results[0] if scale == 1.0 else affine(results[0], scale)
+    gradients = backward(step.graph, [scaled], [step.given[path] for path in paths])
+    pairs = zip(gradients, [_sum_of(step, path) for path in paths], strict=True)
+    carry = {add(total, affine(unscaled(gradient, scale), batch)): total for gradient, total in pairs}
+    carry |= {value: step.given[path] for path, value in renewed.items()}
+    if not (step.options.guards_updates and paths):
+        return carry, results
+    carry, total = guarded(carry, results[0], gradient_norm(gradients), renewed.values())
+    return carry, (*results, total)
+
+
+def applied(step: StepGraph) -> PlannedStep:
+    """Updates by the mean of gradients that were summed before."""
+    steering, options = Steering.of(step), step.options
+    share, gradients = step.steering_input(SHARE), list[Symbol]()
+    for path in optimizers_of(options.optimizer, step.specs):
+        total = _sum_of(step, path)
+        gradients.append(multiply(total, cast(share, total.spec.dtype)))
+    minimized = update_by(
+        step.graph,
+        steering.commands,
+        gradients,
+        steering.parameters,
+        scalars=steering.scalars,
+        rates=steering.rates,
+        clip_norm=options.clip_norm,
+        clip_value=options.clip_value,
+    )
+    carry, results = _carried(step, minimized), tuple[Symbol, ...]()
+    if options.nan_guard and minimized.updates:
+        norm = _norm_of(minimized)
+        carry, total = guarded(carry, norm, norm)
+        results = (total,)
+    return step.plan(((), (), results), carry)
+
+
+def optimizers_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, Optimizer]:
+    """The optimizer of each parameter that one changes."""
+    parts = {path: optimizer.at(path) for path, row in specs.items() if row.trainable}
+    return {path: part for path, part in parts.items() if part is not None}
+
+
+def _sum_of(step: StepGraph, path: str) -> Symbol:
+    """The sum of the gradients of a parameter."""
+    return step.given_input(f"{GRADIENT}{path}", step.specs[path].spec)
+
+
+def _carried(step: StepGraph, minimized: Minimized) -> dict[Symbol, Symbol]:
+    step.given.update({state.name: state for update in minimized.updates for state in update.states})
+    return minimized.carries()
+
+
+def _norm_of(minimized: Minimized) -> Symbol:
+    """The 2-norm of all gradients that updates follow, which clipping knows already."""
+    if minimized.norm is not None:
+        return minimized.norm
+    return gradient_norm([update.gradient for update in minimized.updates])
