@@ -13,8 +13,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pytest
 
 from nnc import classes
+from nnc.arguments import Count, checked
+from nnc.errors import ArgumentError
 
 T = TypeVar("T")
+
+
+@checked
+@classes.dataclass(frozen=True, slots=True)
+class _Units:
+    count: Count
+    name: str = ""
 
 
 def both(**options: bool) -> list[Any]:
@@ -140,3 +149,28 @@ def test_a_mutable_default_is_refused() -> None:
         @classes.dataclass(slots=True)
         class Shared:
             names: list[str] = []  # noqa: RUF012
+
+
+def test_arguments_of_a_checked_class_are_checked_at_the_first_call() -> None:
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="count=0"):
+            _Units(0)
+        with pytest.raises(ArgumentError, match="name=1"):
+            _Units(count=2, name=1)  # type: ignore[arg-type]  # wrong on purpose
+    assert _Units(2) == _Units(count=2)
+
+
+def test_a_base_sees_the_constructor_of_a_class_with_slots() -> None:
+    seen: list[bool] = []
+
+    class Base:
+        __slots__ = ()
+
+        def __init_subclass__(cls) -> None:
+            seen.append("__init__" in vars(cls))
+
+    @classes.dataclass(frozen=True, slots=True)
+    class Derived(Base):
+        count: int
+
+    assert (seen[0], seen[-1], Derived(3).count) == (False, True, 3)

@@ -294,6 +294,8 @@ def _rules_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> Rules:
     named: dict[str, Rule] = {}
     more: tuple[str, Rule] | None = None
     others: Rule | None = None
+    # The constructor of a dataclass may not be written yet (`nnc.classes`).
+    function = getattr(function, "written", lambda: function)()
     for name, parameter in inspect.signature(function).parameters.items():
         rule = rule_of(hints.get(name, Any))
         if parameter.kind is parameter.VAR_POSITIONAL:

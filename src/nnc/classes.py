@@ -59,6 +59,9 @@ def _made(cls: type[T], frozen: bool, eq: bool, printed: bool, options: dict[str
             if method is not None:
                 method.__name__, method.__qualname__ = name, f"{made.__qualname__}.{name}"
             setattr(made, name, method)
+    if options["slots"]:
+        # A class with slots is made twice, and its bases see the second one with its methods in the standard library.
+        made.__init_subclass__()
     parameters = vars(made)["__dataclass_params__"]
     parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, printed, eq, frozen
     return made
@@ -91,6 +94,8 @@ def _deferred(made: type[Any], fields: tuple[Field[object], ...], frozen: bool) 
         constructor(self, *values, **named)
 
     made.__signature__ = _Signature(made, written)
+    # Those who look at arguments ask for the parameters.
+    initialize.written = written  # type: ignore[attr-defined]  # of a function
     return initialize
 
 
