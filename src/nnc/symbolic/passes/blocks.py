@@ -19,7 +19,7 @@ from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.spec import Blocked
 from nnc.ops.movement.layout import convert_layout
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
 
 # A conversion has to save this share of a command's time.
 LEAST_SHARE = 0.005
@@ -28,6 +28,8 @@ MOST_BYTES = 1.25
 
 # Where a tensor is read: an exec, and the place among its operands.
 Reading = tuple[ExecKey, int]
+# What each exec, as it was then, wishes of its operands: asked once, not for each fixed operand of a fused product.
+Asked = dict[ExecKey, tuple[ExecSymbol, Mapping[int, Blocked]]]
 
 
 @checked
@@ -45,8 +47,9 @@ def assign_blocks(
     """
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     fired: Counter[str] = Counter()
+    asked: Asked = {}
     for root in dict.fromkeys(graph.root(graph.own(symbol)) for symbol in fixed):
-        wishes = {} if root in kept else _wishes(graph, root, backend, tuning)
+        wishes = {} if root in kept else _wishes(graph, root, backend, tuning, asked)
         if wishes:
             _convert(graph, wishes)
             fired += Counter(blocked=1, readings=len(wishes))
@@ -60,9 +63,10 @@ def wished_blocks(
     """The `fixed` symbols that `assign_blocks` would convert as a whole, and the one layout that all readers want."""
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     found: dict[Symbol, Blocked] = {}
+    asked: Asked = {}
     for symbol in fixed:
         root = graph.own(symbol)
-        readings = {} if root in kept else _wishes(graph, root, backend, None)
+        readings = {} if root in kept else _wishes(graph, root, backend, None, asked)
         wishes = set(readings.values())
         if len(wishes) == 1 and (wish := wishes.pop())[0] == root:
             found[symbol] = wish[1]
@@ -103,25 +107,15 @@ def put_in_blocks(graph: SymbolicGraph, layouts: Mapping[Symbol, Blocked]) -> Co
 
 
 def _wishes(
-    graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None
+    graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None, asked: Asked
 ) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
     """What each reading of a root is to become; nothing unless that serves them all, in about as many bytes."""
     found: dict[Reading, tuple[TensorKey, Blocked]] = {}
     for key in graph.readers(root):
         record = graph.execs[key]
-        inputs, outputs = (
-            tuple(None if one is None else graph.tensors[one].spec for one in keys)
-            for keys in (record.inputs, record.outputs)
-        )
-        wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
-        layouts = {one.place: one.layout for one in wishes if one.share >= LEAST_SHARE}
-        if tuning is not None and layouts:
-            others = tuple(
-                spec if spec is None or place not in layouts else spec.laid(layouts[place])
-                for place, spec in enumerate(inputs)
-            )
-            if not is_faster(record.command, others, inputs, outputs, DISPATCHER, backend, tuning):
-                return {}
+        if key not in asked or asked[key][0] is not record:
+            asked[key] = record, _layouts(graph, record, backend, tuning)
+        layouts = asked[key][1]
         for place, tensor in enumerate(record.inputs):
             if tensor is not None and graph.root(tensor) == root:
                 if place not in layouts:
@@ -129,6 +123,24 @@ def _wishes(
                 found[key, place] = (tensor, layouts[place])
     nbytes = sum(graph.tensors[key].spec.laid(layout).nbytes for key, layout in dict.fromkeys(found.values()))
     return found if nbytes <= MOST_BYTES * graph.tensors[root].spec.nbytes else {}
+
+
+def _layouts(
+    graph: SymbolicGraph, record: ExecSymbol, backend: str, tuning: TuneOptions | None
+) -> Mapping[int, Blocked]:
+    """The layouts of operands that an exec wishes for, by place; none where the clock says otherwise."""
+    inputs, outputs = (
+        tuple(None if one is None else graph.tensors[one].spec for one in keys)
+        for keys in (record.inputs, record.outputs)
+    )
+    wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
+    layouts = {one.place: one.layout for one in wishes if one.share >= LEAST_SHARE}
+    if tuning is None or not layouts:
+        return layouts
+    others = tuple(
+        spec if spec is None or place not in layouts else spec.laid(layouts[place]) for place, spec in enumerate(inputs)
+    )
+    return layouts if is_faster(record.command, others, inputs, outputs, DISPATCHER, backend, tuning) else {}
 
 
 def _convert(graph: SymbolicGraph, wishes: Mapping[Reading, tuple[TensorKey, Blocked]]) -> None:
