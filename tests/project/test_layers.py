@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,20 @@ STANDALONE = {
     "graph": {"nnc.arguments", "nnc.classes", "nnc.errors"},
     "planning": {"nnc.arguments", "nnc.classes", "nnc.errors", "numpy"},
 }
+# The doors of a package beside its face: whatever is deeper is the package's own. In `core` and `ops`, the vocabularies
+# of the others, each module is a door.
+DOORS = {
+    "graph": {"composition", "screen", "structure", "text", "visit"},
+    "planning": {"page", "pictures", "problem"},
+    "codegen": {"frame.*", "ir.*", "kernels.*"},
+    "concrete": {"control", "graph", "profiling", "run", "schedule"},
+    "symbolic": {
+        "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir",
+        "minimization", "passes", "scopes", "stages", "value_names",
+    },
+    "dynamic": {"array", "compilation", "eager", "located", "promotion", "randomness", "tree", "variable"},
+    "onnx": set[str](),
+}  # fmt: skip
 
 
 def contract_layers() -> list[str]:
@@ -99,6 +114,19 @@ def test_no_layer_imports_another_by_a_text() -> None:
                 texts = [text.value for text in ast.walk(node) if isinstance(text, ast.Constant)]
                 ours = [text for text in texts if str(text).startswith("nnc")]
                 assert all(text.startswith(f"{package}.") for text in ours), f"{file}:{node.lineno}"
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_a_package_is_imported_by_its_face_and_its_doors(package: str) -> None:
+    deeper = set[str]()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if file.is_relative_to(PACKAGE / package) or file == PACKAGE / "__init__.py":
+            continue
+        for module in imported_modules(file):
+            door = module.removeprefix(f"nnc.{package}.")
+            if door != module and not any(fnmatch(door, pattern) for pattern in DOORS[package]):
+                deeper.add(f"{file.relative_to(ROOT)}: {module}")
+    assert deeper == set()
 
 
 def test_every_extra_is_imported_somewhere() -> None:

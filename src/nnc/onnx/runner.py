@@ -37,6 +37,7 @@ from nnc.symbolic.compiler.compiled import LARGE
 from nnc.symbolic.compiler.place.memory import START
 from nnc.symbolic.passes import (
     DEFAULT,
+    SUMS,
     Pass,
     QuantizationMode,
     assign_blocks,
@@ -46,7 +47,6 @@ from nnc.symbolic.passes import (
     simplify,
     sum_integers,
 )
-from nnc.symbolic.passes.integer_products import SUMS
 
 Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.

@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 import onnx
+from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.errors import BackendError, UsageError
@@ -48,6 +49,7 @@ class ExportedGraph:
     tensors: Mapping[str, tuple[Symbol, Array]]
 
 
+@checked
 def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str], *, external: bool = False) -> None:
     """Write an ONNX file of operator set 18: the prediction of a `Model`, from `x` to `y` with open batch, or a graph.
 

@@ -2,7 +2,7 @@
 
 from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks
 from nnc.symbolic.passes.groups import fuse
-from nnc.symbolic.passes.integer_products import sum_integers
+from nnc.symbolic.passes.integer_products import SUMS, sum_integers
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.parts import part_batch
@@ -16,6 +16,7 @@ from nnc.symbolic.passes.subexpressions import eliminate_common
 
 __all__ = [
     "DEFAULT",
+    "SUMS",
     "Beforehand",
     "Pass",
     "QuantizationMode",
