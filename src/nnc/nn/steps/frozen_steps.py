@@ -18,13 +18,13 @@ from nnc.symbolic.passes import (
     QuantizationMode,
     Report,
     assign_blocks,
+    lower_precision,
     part_batch,
     precompute,
     put_in_blocks,
     quantize_products,
     simplify,
 )
-from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.value_names import value_names
 
 # In a generation what is folded would depend on how many tokens a program reads, and weights are those of all programs.

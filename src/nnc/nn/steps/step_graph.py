@@ -14,8 +14,7 @@ from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.minimization import steering_dtype
-from nnc.symbolic.passes import simplify
-from nnc.symbolic.passes.precision import lower_precision
+from nnc.symbolic.passes import lower_precision, simplify
 
 # Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
 F16_LOSS_SCALE = 1024.0
