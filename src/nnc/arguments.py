@@ -17,6 +17,7 @@ import os
 import sys
 import types
 import typing
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -36,6 +37,8 @@ SHOWN = 40
 # Integers of more bits are larger than any float, and Python refuses to print very long ones.
 FLOAT_BITS = 1024
 _FREQUENT: list[object] = []
+# Constructors whose arguments are checked before they run.
+_BEFORE: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -71,11 +74,15 @@ Probability = Annotated[float, Range(0.0, 1.0)]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What an annotation asks of a value: a test, and the same in words; `kind` is the class asked for, if any."""
+    """What an annotation asks of a value: a test, and the same in words; `kind` is the class asked for, if any.
+
+    Values of `exact` classes pass without the test: most do, and a call of it takes as long as all else here.
+    """
 
     test: Test
     need: str
     kind: type | None = None
+    exact: frozenset[type] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ class Rules:
         """(parameter, rule, value) of the first argument that breaks its rule. Doors ask each time: no generator."""
         count = len(args)
         for place, name, rule in self.positional:
-            if place < count and not rule.test(args[place]):
+            if place < count and type(args[place]) not in rule.exact and not rule.test(args[place]):
                 return name, rule, args[place]
         if self.more is not None:
             name, rule = self.more
@@ -100,9 +107,9 @@ class Rules:
                 if not rule.test(value):
                     return name, rule, value
         for name, value in kwargs.items():
-            found = self.named.get(name, self.others)
-            if found is not None and not found.test(value):
-                return name, found, value
+            named = self.named.get(name, self.others)
+            if named is not None and type(value) not in named.exact and not named.test(value):
+                return name, named, value
         return None
 
 
@@ -178,22 +185,29 @@ def _wrapped(
 ) -> D:
     subject = subject or getattr(door, "__qualname__", str(door))
     if not isinstance(door, type):
-        return typing.cast(D, way(door, _once(lambda: _rules_of(door, _hints(door))), subject))
+        return typing.cast(D, way(door, lambda: _rules_of(door, _hints(door)), subject))
     made: Any = door
     initialize = made.__init__
     source = door if is_dataclass(door) else initialize
-    made.__init__ = way(initialize, _once(lambda: _rules_of(initialize, _hints(source))), subject)
+    if initialize not in _BEFORE:
+        # What was checked has nothing left to explain.
+        made.__init__ = way(initialize, lambda: _rules_of(initialize, _hints(source)), subject)
     return door
 
 
 def _before(function: Callable[..., Any], rules: Callable[[], Rules], subject: str) -> Callable[..., Any]:
+    known: list[Rules] = []
+
     @wraps(function)
     def door(*args: Any, **kwargs: Any) -> Any:
-        fault = _fault(subject, rules(), args, kwargs)
-        if fault is not None:
-            raise fault
+        if not known:
+            known.append(rules())
+        broken = known[0].broken(args, kwargs)
+        if broken is not None:
+            raise _fault(subject, *broken)
         return function(*args, **kwargs)
 
+    _BEFORE.add(door)
     return door
 
 
@@ -203,10 +217,10 @@ def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: st
         try:
             return function(*args, **kwargs)
         except BUILTIN:
-            fault = _fault(subject, rules(), args, kwargs)
-            if fault is None:
+            broken = rules().broken(args, kwargs)
+            if broken is None:
                 raise
-        raise fault
+        raise _fault(subject, *broken)
 
     return door
 
@@ -219,27 +233,12 @@ def explanation(error: Exception, function: Callable[..., Any], subject: str, ar
     caller = sys._getframe(2)
     if caller.f_code.co_filename.startswith(PACKAGE):
         return error
-    return _fault(subject, _rules_of(function, _hints(function)), args, {}) or error
+    broken = _rules_of(function, _hints(function)).broken(args, {})
+    return error if broken is None else _fault(subject, *broken)
 
 
-def _once(make: Callable[[], Rules]) -> Callable[[], Rules]:
-    """`make` at the first call only: the names in annotations may be defined later than what they annotate."""
-    made: list[Rules] = []
-
-    def get() -> Rules:
-        if not made:
-            made.append(make())
-        return made[0]
-
-    return get
-
-
-def _fault(subject: str, rules: Rules, args: tuple[object, ...], kwargs: Mapping[str, object]) -> ArgumentError | None:
-    """The first argument that breaks its rule, as an error."""
-    broken = rules.broken(args, kwargs)
-    if broken is None:
-        return None
-    name, rule, value = broken
+def _fault(subject: str, name: str, rule: Rule, value: object) -> ArgumentError:
+    """An argument that breaks its rule, as an error."""
     return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=_fix(rule, value), origin=_origin())
 
 
@@ -349,12 +348,12 @@ def _is_truth(value: object) -> bool:
 PLAIN: Mapping[object, Rule] = {
     Any: ANYTHING,
     object: ANYTHING,
-    None: Rule(lambda value: value is None, "None"),
-    type(None): Rule(lambda value: value is None, "None"),
-    int: Rule(_is_integer, "an integer"),
-    float: Rule(_is_number, "a number"),
-    bool: Rule(_is_truth, "True or False"),
-    str: Rule(lambda value: isinstance(value, str), "a text"),
+    None: Rule(lambda value: value is None, "None", exact=frozenset({type(None)})),
+    type(None): Rule(lambda value: value is None, "None", exact=frozenset({type(None)})),
+    int: Rule(_is_integer, "an integer", exact=frozenset({int})),
+    float: Rule(_is_number, "a number", exact=frozenset({float})),
+    bool: Rule(_is_truth, "True or False", exact=frozenset({bool})),
+    str: Rule(lambda value: isinstance(value, str), "a text", exact=frozenset({str})),
 }
 
 
@@ -397,7 +396,8 @@ def _of_union(inside: tuple[Any, ...]) -> Rule:
         return ANYTHING
     rules = [rule_of(one) for one in inside]
     kind = next((rule.kind for rule in rules if rule.kind is not None), None)
-    return Rule(lambda value: any(rule.test(value) for rule in rules), " or ".join(rule.need for rule in rules), kind)
+    need, exact = " or ".join(rule.need for rule in rules), frozenset[type]().union(*(rule.exact for rule in rules))
+    return Rule(lambda value: any(rule.test(value) for rule in rules), need, kind, exact)
 
 
 def _of_literal(inside: tuple[Any, ...]) -> Rule:
@@ -457,7 +457,7 @@ def _of_class(kind: type) -> Rule:
         return Rule(lambda value: all(hasattr(value, member) for member in members), f"{name} ({', '.join(members)})")
     if kind is collections.abc.Iterable:
         return Rule(lambda value: isinstance(value, kind) and _has_elements(value), name, kind)
-    return Rule(lambda value: isinstance(value, kind), name, kind)
+    return Rule(lambda value: isinstance(value, kind), name, kind, frozenset({kind}))
 
 
 def _members(protocol: type) -> tuple[str, ...]:

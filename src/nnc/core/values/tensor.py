@@ -216,17 +216,18 @@ class Tensor:
         same_steps = (self.shape, self.strides) == (other.shape, other.strides)
         return same_steps or (self.is_contiguous and other.is_contiguous)
 
+    @frequent
     def copy_from(self, value: ArrayLike) -> None:
         """Write `value` (same shape after broadcasting) into this tensor's memory.
 
         Never floats into integers, nor integers that the element type cannot hold: DTypeError, and nothing is written.
         """
-        source = as_array(value)
-        if source.dtype == self._array.dtype and source.shape == self._array.shape and self._array.flags.writeable:
+        source, own = as_array(value), self._array
+        if source.dtype == own.dtype and source.shape == own.shape and own.flags.writeable:
             # Nothing to convert, so nothing that could go wrong: the way of most batches.
-            np.copyto(self._array, source)
+            np.copyto(own, source)
             return
-        if not self._array.flags.writeable:
+        if not own.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
         fits = source.shape == self.shape or broadcast_shapes("copy_from", source.shape, self.shape) == self.shape
         if not fits:
@@ -239,7 +240,7 @@ class Tensor:
             raise DTypeError("copy_from", got=got, need="whole numbers", fix="round first")
         check_values("copy_from", source, self.dtype)
         with np.errstate(all="ignore"):
-            np.copyto(self._array, source, casting="unsafe")
+            np.copyto(own, source, casting="unsafe")
 
     def __dlpack__(
         self,

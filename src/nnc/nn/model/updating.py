@@ -17,7 +17,6 @@ from nnc.nn.model.compiled_steps import ModelSteps
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import ModelStep, Values
-from nnc.nn.steps.open_sizes import one_or_all
 
 R = TypeVar("R")
 BACKWARD = "backward"
@@ -78,14 +77,14 @@ class ModelUpdates(ModelSteps):
             key = self._programs.fitting(key)
         step = self._programs.step(key)
         step.compiled.allocate()
-        batch = one_or_all(self._sizes.padded(key, examples, count, length))
-        wanted = one_or_all(self._sizes.padded_targets(key, targets))
+        if key.padded or (key.batch, key.length) != (count, length):
+            examples = self._sizes.padded(key, examples, count, length)
+            targets = self._sizes.padded_targets(key, targets)
+        batch = (*examples, *targets)
 
         def run() -> PassResult:
-            self._own.steer(self.draws, self.scaling.scale)
-            if update:
-                self._steer()
-            loss, score, *others = step.views(batch, wanted)
+            self._steer(update)
+            loss, score, *others = step.views_of(batch)
             finite = True
             if len(others) > outputs * len(self.outputs):
                 finite = self._is_finite(loss, others.pop(0))
@@ -107,7 +106,7 @@ class ModelUpdates(ModelSteps):
 
         def run() -> None:
             self._own.share_of_each.copy_from(1.0 / self._summed)
-            self._steer()
+            self._steer(True)
             total = step.views()
             if total:
                 self._is_finite(total[0], total[0], scaled=False)
@@ -163,10 +162,11 @@ class ModelUpdates(ModelSteps):
 
         self.exclusively(restore)
 
-    def _steer(self) -> None:
-        """Write the scalars of the next update."""
+    def _steer(self, update: bool) -> None:
+        """Write the numbers of the next pass."""
         optimizer = self.options.optimizer
-        self._own.steer_optimizer(optimizer, optimizer.scalars(self.updates - self.since + 1))
+        values = optimizer.scalars(self.updates - self.since + 1) if update else {}
+        self._own.steer(self.draws, self.scaling.scale, optimizer, values)
 
     def _is_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic], *, scaled: bool = True) -> bool:
         """False where the guard held back what a smaller scale of the loss may mend; NotFiniteError for all else."""

@@ -64,10 +64,11 @@ class Optimizer(ABC):
 
     def scalars(self, step: int) -> dict[str, float]:
         """Values of the command's scalar inputs at update `step` (1 at the first)."""
-        schedule = self.rate if isinstance(self.rate, RateSchedule) else Constant(self.rate)
-        rate = schedule.rate(step)
+        rate = self.rate if isinstance(self.rate, float) else _schedule(self.rate).rate(step)
         if not 0.0 <= rate < math.inf:
-            raise ArgumentError(type(schedule).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0")
+            raise ArgumentError(
+                type(_schedule(self.rate)).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0"
+            )
         values = {"rate": rate, "step": float(step)}
         return {name: values[name] for name in ops.SCALAR_NAMES[self.command().op]}
 
@@ -388,6 +389,10 @@ class PerParameter(Optimizer):
 
     def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:
         return next((rule for rule in self.rules if fnmatchcase(path, rule[0])), None)
+
+
+def _schedule(rate: float | RateSchedule) -> RateSchedule:
+    return rate if isinstance(rate, RateSchedule) else Constant(rate)
 
 
 def _by_path(tree: Tree) -> dict[str, ArrayOperand]:

@@ -21,6 +21,8 @@ from nnc.nn.optimization.losses import Loss
 from nnc.nn.steps.model_step import Values, each_of
 
 Array = NDArray[np.generic]
+# Types of numbers that most examples have.
+USUAL = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint8")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,16 @@ class ExampleRules:
 
     def checked_inputs(self, subject: str, values: Values) -> tuple[Array, ...]:
         """Each input[n, …] as an array."""
-        found = tuple(_rows(subject, "inputs", value) for value in each_of(subject, len(self.inputs), values))
-        for array, shape in zip(found, self.inputs, strict=True):
+        arrays = [_rows(subject, "inputs", value) for value in each_of(subject, len(self.inputs), values)]
+        for array, shape in zip(arrays, self.inputs, strict=True):
             _check_numbers(subject, "inputs", array)
             if array.shape[1:] != shape:
                 got, need = f"inputs {list(array.shape)}", f"[n{''.join(f', {size}' for size in shape)}]"
                 raise ShapeError(subject, got=got, need=need)
-            if len(array) != len(found[0]):
-                got = f"inputs of {len(found[0])} and of {len(array)} examples"
+            if len(array) != len(arrays[0]):
+                got = f"inputs of {len(arrays[0])} and of {len(array)} examples"
                 raise ShapeError(subject, got=got, need="as many of each")
-        return found
+        return tuple(arrays)
 
     def checked_examples(self, subject: str, inputs: Values, targets: Values) -> tuple[tuple[Array, ...], ...]:
         """Inputs and targets of a whole training; DataError names the first row with a number that is none."""
@@ -60,7 +62,7 @@ class ExampleRules:
             raise ArgumentError(subject, got="target=None", need="a target for each example")
         arrays = each_of(subject, len(self.outputs), values)
         rows = zip(arrays, self.outputs, self.losses, strict=True)
-        return tuple(_checked_target(subject, value, (count, *spec.shape), loss) for value, spec, loss in rows)
+        return tuple([_checked_target(subject, value, (count, *spec.shape), loss) for value, spec, loss in rows])
 
 
 def _checked_target(subject: str, value: ArrayLike, output: Shape, loss: Loss) -> Array:
@@ -94,6 +96,8 @@ def _rows(subject: str, what: str, value: ArrayLike) -> Array:
 
 
 def _check_numbers(subject: str, what: str, array: Array) -> None:
+    if array.dtype in USUAL:
+        return
     if array.dtype.kind == "c":
         raise DTypeError(
             f"{subject}, {what}", got=str(array.dtype), need="real numbers", fix="take .real, or .imag too"

@@ -14,6 +14,9 @@ from nnc.symbolic.passes import QuantizationMode
 class StepKind(Enum):
     """What a program computes, by the name that `Model.memory` takes."""
 
+    # Members are one object each: looked up at each step, by a hash that is no call of Python's.
+    __hash__ = object.__hash__
+
     # An update by the gradients of a batch.
     TRAIN = "train"
     # Loss and score.

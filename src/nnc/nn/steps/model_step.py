@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -36,6 +35,10 @@ class ModelStep:
     targets: tuple[Symbol, ...]
     results: tuple[Symbol, ...]
     passes: tuple[Report, ...] = ()
+
+    def views_of(self, arrays: Iterable[NDArray[np.generic]]) -> tuple[NDArray[np.generic], ...]:
+        """`views` of inputs and targets that were checked, in their order, within `compiled.exclusively`."""
+        return self.compiled.views_in_turn(zip((*self.inputs, *self.targets), arrays, strict=True), self.results)
 
     def run(self, inputs: Values = (), target: Values | None = None) -> tuple[NDArray[np.generic], ...]:
         """Write the batch, run, and give the results: arrays of the caller's own."""
@@ -80,7 +83,7 @@ class PlannedStep:
 def each_of(subject: str, count: int, values: Values) -> tuple[ArrayLike, ...]:
     """`values` as a tuple of `count`: a single one stands for itself."""
     if count == 1:
-        return (typing.cast("ArrayLike", values),)
+        return (values,)  # type: ignore[return-value]  # of one input, whatever it is
     if not isinstance(values, tuple | list) or len(values) != count:
         got = f"{len(values)} values" if isinstance(values, tuple | list) else shown(values)
         raise ArityError(subject, got=got, need=f"a tuple of {count}, one for each of the model's")

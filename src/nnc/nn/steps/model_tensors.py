@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import TensorSpec
@@ -28,6 +31,8 @@ class ModelTensors:
         self._seed = seed
         self._steering = TensorSpec((), steering_dtype(dtype))
         self._groups: dict[str, dict[str, Tensor]] = {}
+        # Over the memory of the numbers that steer a pass: each is written before each of them.
+        self._arrays: dict[str, NDArray[np.generic]] = {}
         self._making = fork_safe_rlock()
 
     def copy(self) -> ModelTensors:
@@ -47,10 +52,11 @@ class ModelTensors:
         return copied
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "_making"}
+        return {name: value for name, value in vars(self).items() if name not in ("_making", "_arrays")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
+        self._arrays = {}
         self._making = fork_safe_rlock()
 
     @property
@@ -112,20 +118,21 @@ class ModelTensors:
             homes[SHARE] = self.share_of_each
         return homes
 
-    def steer(self, draws: int, scale: float) -> None:
-        """Write the numbers that a training pass reads: how many there were, and the scale of the loss."""
-        self.draws.copy_from(draws)
-        self.loss_scale.copy_from(scale)
-
-    def steer_optimizer(self, optimizer: Optimizer, values: Mapping[str, float]) -> None:
-        """Write those that an update reads."""
-        scalars = self.scalars(optimizer)
+    def steer(self, draws: int, scale: float, optimizer: Optimizer, values: Mapping[str, float]) -> None:
+        """Write the numbers that a training pass reads: how many there were, the loss's scale, the optimizer's own."""
+        arrays = self._arrays
+        if not arrays:
+            tensors = {DRAWS: self.draws, SCALE: self.loss_scale, **self.scalars(optimizer)}
+            arrays = self._arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        arrays[DRAWS][...] = draws
+        arrays[SCALE][...] = scale
         for name, value in values.items():
-            scalars[name].copy_from(value)
+            arrays[name][...] = value
 
     def forget(self, group: str) -> None:
         """Make this group anew when it is next asked for."""
         self._groups.pop(group, None)
+        self._arrays = {}
 
     def _group(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         if name not in self._groups:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.arguments import checked, explained, shown
+from nnc.arguments import checked, explained, frequent, shown
 from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
@@ -166,6 +166,7 @@ class Compiled(Uncopied):
     _storage: Storage | None = None
     _written: dict[TensorKey, int] = field(default_factory=dict)
     _targets: dict[TensorKey, tuple[TensorKey, Tensor | None]] = field(default_factory=dict)
+    _sources: dict[TensorKey, Tensor] = field(default_factory=dict)
     _announced: bool = False
     _files: tuple[MappedFile, ...] = ()
 
@@ -253,7 +254,8 @@ class Compiled(Uncopied):
 
     def forget_layout(self) -> None:
         """Hold no memory of the arena's; its owner calls this when there is other memory, in a turn of its own."""
-        self._tensors, self._concrete, self._storage, self._written, self._targets = {}, None, None, {}, {}
+        self._tensors, self._concrete, self._storage = {}, None, None
+        self._written, self._targets, self._sources = {}, {}, {}
 
     @explained
     def in_arena_of(self, other: Compiled | Arena) -> Compiled:
@@ -275,6 +277,16 @@ class Compiled(Uncopied):
         return self._found(symbol)
 
     def _found(self, symbol: Symbol) -> Tensor:
+        graph = self.planned.graph if self.copied is None else self.copied.graph
+        asked = symbol.key if isinstance(symbol, Symbol) and symbol.graph is graph else None
+        tensor = None if asked is None else self._sources.get(asked)
+        if tensor is None:
+            tensor = self._looked_up(symbol)
+            if asked is not None:
+                self._sources[asked] = tensor
+        return tensor
+
+    def _looked_up(self, symbol: Symbol) -> Tensor:
         key = self._own(symbol)
         if self.planned.graph.root(key) not in self._tensors:
             raise SymbolError(
@@ -287,12 +299,17 @@ class Compiled(Uncopied):
 
         SymbolError for what each run makes itself: before the run its bytes are those of others.
         """
-        self.exclusively(lambda: self._write(symbol, value))
+
+        def write() -> None:
+            self.allocate()
+            self._write(symbol, value)
+
+        self.exclusively(write)
 
     def _write(self, symbol: Symbol, value: ArrayLike) -> None:
+        """The same in a turn of the caller's, behind `allocate`."""
         array = as_array(value)
-        self.allocate()
-        graph = self._asked_graph
+        graph = self.planned.graph if self.copied is None else self.copied.graph
         key = symbol.key if isinstance(symbol, Symbol) and symbol.graph is graph else graph.own(symbol)
         if key not in self._targets:
             self._targets[key] = self._target(graph.symbol(key))
@@ -352,9 +369,12 @@ class Compiled(Uncopied):
     def run(self, stream: Stream | None = None) -> Signal | None:
         """Execute once; with a stream, return at once with the signal that fires at the end."""
         concrete = self.allocate()
+        self._begin_run()
+        return concrete.run(stream)
+
+    def _begin_run(self) -> None:
         self.take_turn()
         self.begun = not self._announced
-        return concrete.run(stream)
 
     def __call__(self, values: Mapping[Symbol, ArrayLike], *outputs: Symbol) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return copies of `outputs`."""
@@ -372,24 +392,29 @@ class Compiled(Uncopied):
     @explained
     def read(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return copies of `outputs`, each of which holds its value after a run."""
-        return self.exclusively(lambda: tuple([np.array(view) for view in self._views(values, outputs)]))
+        return self.exclusively(lambda: tuple([np.array(view) for view in self.views_in_turn(values, outputs)]))
 
-    @explained
     def views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return arrays over the memory of `outputs`, whose next run writes over them.
 
         Nobody else runs in the arena until they are read if that is within `exclusively`.
         """
-        return self.exclusively(lambda: self._views(values, outputs))
+        return self.exclusively(lambda: self.views_in_turn(values, outputs))
 
-    def _views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
+    @frequent
+    def views_in_turn(
+        self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]
+    ) -> tuple[np.ndarray, ...]:
+        """`views` for callers who are within `exclusively`."""
+        concrete = self.allocate()
         for pair in values:
             try:
                 symbol, value = pair
             except (TypeError, ValueError):
                 raise ArgumentError("views", got=shown(pair), need="pairs of a symbol and its value") from None
             self._write(symbol, value)
-        self.run()
+        self._begin_run()
+        concrete.run()
         return tuple([self._found(symbol).numpy() for symbol in outputs])
 
     def take_turn(self) -> None:
@@ -428,7 +453,7 @@ class Compiled(Uncopied):
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
             tidy(self.statement)
-            self._written, self._targets = {}, {}
+            self._written, self._targets, self._sources = {}, {}, {}
             self._tensors, self._concrete, self._storage = tensors, concrete, storage
             self._arena.programs.add(self)
         return self._concrete
