@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.conformance.cases import CASES, Case
 
 from nnc.codegen.frame.row import view_of
-from nnc.codegen.ir.builder import Module
+from nnc.codegen.frame.written import outline, write
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.ops.rules import infer
@@ -39,9 +39,11 @@ def source(case: Case, target: TargetDescription) -> str | None:
         if not row.refuse(case.attrs, inputs, results):
             views = [view_of(spec) for spec in inputs], [view_of(spec) for spec in results]
             generator = row.generate(case.attrs, *views)
-            module = Module(target)
-            phases = generator.emit(module, "kernel")
-            return "\n".join([str(module), *map(str, phases), str(generator.workspace(target))])
+            text, written = write(generator, target, "kernel")
+            sized = written.at(outline(generator, target)[1])
+            assert sized is not None
+            words = [str(sized.words)] if sized.words else []
+            return "\n".join([text, *map(str, sized.phases), str(generator.workspace(target)), *words])
     return None
 
 

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Value
+from nnc.codegen.ir.derived import Read, known
 
 Shape = tuple[int, ...]
 
@@ -20,6 +23,20 @@ class StridedAccess:
     scalar: Scalar
     strides: Shape
     offset: int = 0
+
+    def opened(self, read: Read) -> StridedAccess:
+        """With strides and an offset that are read, but for those that shape the code."""
+        strides = tuple([stride if stride in (0, 1) else read(stride) for stride in self.strides])
+        return StridedAccess(self.scalar, strides, read(self.offset) if self.offset else 0)
+
+
+def opened_iteration(
+    shape: Shape, operands: Sequence[StridedAccess], read: Read
+) -> tuple[Shape, tuple[StridedAccess, ...]]:
+    """The same iteration with fewest axes, whose sizes, strides and offsets are read."""
+    sizes, strides = collapse(shape, [one.strides for one in operands])
+    merged = [replace(one, strides=steps) for one, steps in zip(operands, strides, strict=True)]
+    return tuple(map(read, sizes)), tuple([one.opened(read) for one in merged])
 
 
 def contiguous(shape: Sequence[int]) -> Shape:
@@ -37,11 +54,13 @@ def broadcast(shape: Sequence[int], strides: Sequence[int], rank: int) -> Shape:
 
 
 def collapse(shape: Shape, operands: Sequence[Shape]) -> tuple[Shape, tuple[Shape, ...]]:
-    """The same iteration with fewest axes.
+    """The same iteration with fewest axes; sizes that are read were merged before they were opened.
 
     >>> collapse((2, 3, 4), [(12, 4, 1), (0, 4, 1)])
     ((2, 12), ((12, 1), (0, 1)))
     """
+    if not all(map(known, shape)):
+        return shape, tuple(operands)
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes: list[int] = []
     rows: list[list[int]] = []
@@ -59,8 +78,8 @@ def collapse(shape: Shape, operands: Sequence[Shape]) -> tuple[Shape, tuple[Shap
 def locate(b: Builder, index: Value, shape: Shape, operands: Sequence[Shape]) -> list[Value]:
     """For each operand the element offset of the row-major position `index` inside `shape`."""
     offsets = [b.constant(0) for _ in operands]
+    most = math.prod(shape)
     for axis in range(len(shape) - 1, -1, -1):
-        position = index % shape[axis] if axis else index
-        index = index // shape[axis]
+        index, position = b.divided(index, shape[axis], most) if axis else (index, index)
         offsets = [offset + position * strides[axis] for offset, strides in zip(offsets, operands, strict=True)]
     return offsets

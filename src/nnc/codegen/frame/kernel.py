@@ -1,8 +1,9 @@
 """Kernels: kernel = phases in order, a barrier between them; phase(args, begin, end, scratch) does items [begin, end).
 
 `args` points to an array of addresses: inputs, then outputs, then the workspace that all workers share, if there is
-one, then numbers that are no part of the code, a word each. `scratch` is memory of the calling worker alone. Items are
-independent and nothing is reduced across them, so any division of the items over workers gives the same bits.
+one, then numbers that are no part of the code, a word each. In front of them is the address of the words that follow
+from sizes which are no part of the code. `scratch` is memory of the calling worker alone. Items are independent and
+nothing is reduced across them, so any division of the items over workers gives the same bits.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.uncopied import Uncopied
 
@@ -54,6 +59,9 @@ class Generator(Protocol):
         """Generators are keys of the kernel cache."""
 
 
+G = TypeVar("G", bound=Generator)
+
+
 class WithoutScratch:
     """What generators say whose workers need no memory for themselves."""
 
@@ -88,8 +96,7 @@ class WithNumbers(ABC):
     @property
     def words(self) -> tuple[int, ...]:
         """The numbers as signed words, each with the bits of its type in front."""
-        stored = [number_bytes(number, kind) for number, kind in zip(self.numbers, self.kinds, strict=True)]
-        return tuple(int.from_bytes(bits.ljust(8, b"\0"), "little", signed=True) for bits in stored)
+        return tuple(word_of(number, kind) for number, kind in zip(self.numbers, self.kinds, strict=True))
 
     def read(self, w: PhaseWriter, operands: int) -> tuple[Value, ...]:
         """The numbers, from behind the addresses of `operands` and a workspace."""
@@ -98,15 +105,44 @@ class WithNumbers(ABC):
         )
 
 
+class WithSizes(ABC):
+    """Generators of code that reads sizes when it runs: one kernel serves all sizes that meet its conditions.
+
+    What is read is what a batch, a height, a width, a length, or a number of rows decides, and the strides and offsets
+    that follow. What shapes the code is not: channels and windows, inner sizes of weights, strides of 0 and 1.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def opened(self, read: Read, target: TargetDescription) -> Self:
+        """The same with `read(size)` in the place of each size that is read: always of the same ones, in order."""
+
+
+def opened(generator: G, read: Read, target: TargetDescription) -> G:
+    """The generator with the sizes that it reads; as it is, if it reads none."""
+    return generator.opened(read, target) if isinstance(generator, WithSizes) else generator
+
+
+def word_of(number: Number, kind: Scalar) -> int:
+    """A number as a signed word, with the bits of its type in front."""
+    return int.from_bytes(number_bytes(number, kind).ljust(8, b"\0"), "little", signed=True)
+
+
 def words_of(generator: Generator) -> tuple[int, ...]:
     """What stands behind the addresses of a kernel: the numbers that it reads when it runs."""
     return generator.words if isinstance(generator, WithNumbers) else ()
+
+
+def _nothing() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class NativeKernel(Uncopied):
     """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes.
 
+    `sizes` are the words that it reads, which follow from the sizes at hand: kernels of other sizes share its code.
     With the last holder of the `owner` the code goes, so whoever keeps an address keeps the kernel.
     """
 
@@ -117,7 +153,13 @@ class NativeKernel(Uncopied):
     workspace: int
     scratch: int
     hash: str
+    sizes: NDArray[np.int64] = field(default_factory=_nothing, compare=False, repr=False)
     owner: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def table_head(self) -> int:
+        """What stands in front of the addresses that it runs on: where `sizes` are."""
+        return int(self.sizes.ctypes.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +183,7 @@ def phase(module: Module, name: str) -> Iterator[PhaseWriter]:
     arguments = (("args", ADDRESS), ("begin", INDEX), ("end", INDEX), ("scratch", ADDRESS))
     b = Builder(module, name, arguments)
     table, begin, end, scratch = b.arguments
+    b.table = table
     yield PhaseWriter(b, table, begin, end, scratch)
     b.finish()
 

@@ -14,7 +14,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.row import Generate, KernelRow, Refuse, Specs, Variants, View, Views
-from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, POINTER, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values import dtype
 
@@ -83,7 +83,9 @@ class Widened:
         count = len(self.operands) + 1
         with phase(module, symbol) as w:
             b = w.b
-            table = b.emit(ADDRESS, f"alloca [{count} x ptr], align 8")
+            whole = b.emit(ADDRESS, f"alloca [{count + 1} x ptr], align 8")
+            b.store(w.argument(-1), whole, 0)
+            table = b.offset(whole, 1, POINTER)
             memory = w.argument(len(self.operands))
             for position, operand in enumerate(self.operands):
                 own = b.offset(memory, self.starts[position] // F32.size, F32)

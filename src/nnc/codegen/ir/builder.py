@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from nnc.classes import dataclass
+from nnc.codegen.ir.derived import RECIPROCAL_BITS, Derived, derived, known
 from nnc.codegen.ir.target import TargetDescription
 
 
@@ -91,6 +92,9 @@ INDEX = Type(I64)
 WIDE_BITS = 512
 TRUNCATED = (U8, I8, I16, U16, BF16, I32)
 ADDRESS = Type(POINTER)
+DOUBLE_INDEX = Type(Scalar("i128", "i128", "i128", 16))
+# So that a product of two such numbers is below 2^63.
+MOST_DIVIDED = 1 << 31
 Number = int | float
 
 
@@ -192,6 +196,10 @@ class Builder:
         self._lines: list[str] = []
         self._count = 0
         self._block = "start"
+        # Where the words are that the function reads, if it reads any: what is in front of this address says it.
+        self.table: Value | None = None
+        self._words: dict[tuple[int, int], Value] = {}
+        self._read: list[str] = []
         self.arguments = tuple(Value(f"%{text}", kind, self) for text, kind in arguments)
 
     # -- text
@@ -210,7 +218,7 @@ class Builder:
     def finish(self, result: Value | None = None) -> None:
         """Return from the function and hand it to the module."""
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
-        body = "\n".join(["entry:", *self._slots, "br label %start", "start:", *self._lines])
+        body = "\n".join(["entry:", *self._slots, *self._read, "br label %start", "start:", *self._lines])
         self.module.append(f"define {self._result} @{self.name}({self._signature}) #0 {{\n{body}\n}}")
 
     def label(self) -> str:
@@ -241,10 +249,43 @@ class Builder:
         """A constant; in a vector, the same in every lane."""
         if kind is INDEX and type(number) is int and -(1 << 63) <= number < 1 << 63:
             return Value(str(number), INDEX, self, number)
+        if (read := derived(number)) is not None:
+            return self._word(read, kind)
         text = literal(number, kind.scalar)
         if kind.lanes:
             return Value(f"splat ({kind.scalar.register} {text})", kind, self)
         return Value(text, kind, self, int(number) if kind == INDEX else None)
+
+    def _word(self, number: Derived, kind: Type) -> Value:
+        """A number that is read, at the beginning of the function; a constant where it reads none."""
+        if self.table is None or number.derivation.closed:
+            return self.constant(number.pinned, kind)
+        place = number.derivation.word(number, kind.scalar.name)
+        key = (place, kind.lanes)
+        if key not in self._words:
+            self._words[key] = Value(f"%w{place}" + (f"x{kind.lanes}" if kind.lanes else ""), kind, self)
+            self._read += self._reading(place, kind)
+        return self._words[key]
+
+    def _reading(self, place: int, kind: Type) -> list[str]:
+        """Instructions that load a word and spread it over all lanes."""
+        assert self.table is not None
+        one, lines = kind.scalar.register, []
+        if not self._read:
+            lines += [f"%wt = getelementptr ptr, ptr {self.table.text}, i64 -1", "%ws = load ptr, ptr %wt, align 8"]
+        name = f"%w{place}"
+        if not kind.lanes or (place, 0) not in self._words:
+            name = name if not kind.lanes else f"{name}s{kind.lanes}"
+            lines += [
+                f"{name}a = getelementptr i64, ptr %ws, i64 {place}",
+                f"{name} = load {one}, ptr {name}a, align 8",
+            ]
+        if kind.lanes:
+            spread = f"%w{place}x{kind.lanes}"
+            lines.append(f"{spread}f = insertelement {kind} poison, {one} {name}, i64 0")
+            zeros = f"<{kind.lanes} x i32> zeroinitializer"
+            lines.append(f"{spread} = shufflevector {kind} {spread}f, {kind} poison, {zeros}")
+        return lines
 
     def zero(self, kind: Type) -> Value:
         """0 in every lane."""
@@ -318,6 +359,19 @@ class Builder:
         if other.constant == 1:
             return left
         return self.binary("fdiv", "udiv", left, other)
+
+    def divided(self, index: Value, size: int, most: int) -> tuple[Value, Value]:
+        """index // size and index mod size, where 0 ≤ index ≤ most; by a multiplication where the size is read."""
+        divisor = derived(size)
+        if divisor is None or most > MOST_DIVIDED:
+            position = index % size
+            return index // size, position
+        factors = index, self.constant(divisor.reciprocal)
+        wide = [self.emit(DOUBLE_INDEX, f"zext i64 {one.text} to i128") for one in factors]
+        product = self.emit(DOUBLE_INDEX, f"mul i128 {wide[0].text}, {wide[1].text}")
+        high = self.emit(DOUBLE_INDEX, f"lshr i128 {product.text}, {RECIPROCAL_BITS}")
+        quotient = self.emit(INDEX, f"trunc i128 {high.text} to i64")
+        return quotient, index - quotient * size
 
     def remainder(self, left: Value, right: Value | Number) -> Value:
         """left mod right of indices that are not negative."""
@@ -651,10 +705,16 @@ class Builder:
         self.line(f"call void @{name}({what}, i32 {scalar.size}, {active.type} {active.text})")
 
     def _places(self, pointer: Value, index: Value, stride: int, kind: Type) -> Value:
-        steps = Value(f"<{', '.join(f'i64 {i * stride}' for i in range(kind.lanes))}>", kind.of(I64), self)
+        steps = self._steps(stride, kind.of(I64))
         start = self.offset(pointer, index, kind.scalar)
         text = f"getelementptr {kind.scalar.memory}, ptr {start.text}, {steps.type} {steps.text}"
         return self.emit(kind.of(POINTER), text)
+
+    def _steps(self, stride: int, kind: Type) -> Value:
+        """[0, stride, 2 * stride, ...]"""
+        if not known(stride):
+            return self.enumerate_lanes(kind) * self.constant(stride, kind)
+        return Value(f"<{', '.join(f'i64 {i * stride}' for i in range(kind.lanes))}>", kind, self)
 
     def _widened(self, value: Value) -> Value:
         """A truth value as the byte that memory holds."""
@@ -674,13 +734,18 @@ class Builder:
     @contextmanager
     def loop(self, low: Value | int, high: Value | int, step: int = 1) -> Iterator[Value]:
         """for index in range(low, high, step); nothing is kept of a loop known to run once."""
-        first, last = self.wrap(low), self.wrap(high)
-        if first.constant is not None and last.constant is not None and 0 < last.constant - first.constant <= step:
+        first, last, by = self.wrap(low), self.wrap(high), self.wrap(step).text
+        if (
+            first.constant is not None
+            and last.constant is not None
+            and known(step)
+            and 0 < last.constant - first.constant <= step
+        ):
             yield first
             return
         body, end = self.label(), self.label()
-        known = first.constant is not None and last.constant is not None and first.constant < last.constant
-        if known:
+        entered = first.constant is not None and last.constant is not None and first.constant < last.constant
+        if entered:
             self.jump(body)
         else:
             enter = self.compare("<", first, last)
@@ -692,7 +757,7 @@ class Builder:
         index = Value(f"%i{self._count}", INDEX, self)
         self.line("")
         yield index
-        following = self.emit(INDEX, f"add nuw nsw i64 {index.text}, {step}")
+        following = self.emit(INDEX, f"add nuw nsw i64 {index.text}, {by}")
         again = self.compare("<", following, last)
         phi = f"{index.text} = phi i64 [ {first.text}, %{before} ], [ {following.text}, %{self._block} ]"
         self._lines[place] = phi

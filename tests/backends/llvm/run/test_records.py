@@ -65,6 +65,34 @@ def test_a_kernel_on_disk_is_loaded_without_its_text(tmp_path: Path, monkeypatch
     assert (found.workspace, found.scratch) == (written.workspace, written.scratch)
 
 
+def test_a_kernel_of_another_size_is_found_without_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wider = replace(SQUARE, shape=(33,))
+    written = Jit(host_target(), DiskCache(tmp_path)).kernel(SQUARE)
+
+    def emit(generator: Pointwise, *rest: object) -> object:
+        raise AssertionError("the text is written")
+
+    monkeypatch.setattr(Pointwise, "emit", emit)
+    jit = Jit(host_target(), DiskCache(tmp_path))
+    found = jit.kernel(wider)
+    assert found.hash == written.hash
+    assert (written.sizes.tolist(), found.sizes.tolist()) == ([32], [33])
+    assert jit.kernel(SQUARE).addresses == found.addresses
+
+
+def test_sizes_that_meet_no_condition_have_a_record_of_their_own(tmp_path: Path) -> None:
+    rows, columns = access(random((3, 32))), access(random((3, 1)))
+    scale = Instruction("multiply", (0, 1))
+    short = Pointwise((3, 32), (rows, replace(columns, strides=(1, 0))), (rows,), (scale,), (2,))
+    long = replace(short, shape=(3, 5000))
+    first = Jit(host_target(), DiskCache(tmp_path))
+    made = [first.kernel(one) for one in (short, long)]
+    assert len({kernel.hash for kernel in made}) == 2
+    second = Jit(host_target(), DiskCache(tmp_path))
+    assert [second.kernel(one).hash for one in (short, long)] == [kernel.hash for kernel in made]
+    assert second.cache.misses == 0
+
+
 def test_other_sources_find_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path)
     monkeypatch.setattr("nnc.backends.llvm.run.records.sources_hash", lambda: "of another version")

@@ -19,12 +19,15 @@ from itertools import count
 from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from nnc.backends.llvm.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel
+from nnc.codegen.frame.written import SizedKernel, outline, write
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
@@ -41,6 +44,8 @@ ENTRY_POINT = "kernel"
 LINKED = 64
 # So often LLVM's free memory is given back: 60 kB for each kernel (docs/design/0018), in some 20 ms.
 COMPILED = 64
+# Outlines of generators whose records are kept in the process, some 10 KB each, and how many texts of one.
+RECORDS, TEXTS = 4096, 64
 
 
 def _named(key: str) -> str:
@@ -99,6 +104,22 @@ class Library:
             self.tracker.close()
 
 
+@dataclass(frozen=True, slots=True)
+class SizedRecord:
+    """The record of a text, and the kernel that it is at the sizes at hand."""
+
+    record: Record
+    sized: SizedKernel
+
+
+def _serving(records: Iterable[Record], sizes: Sequence[int]) -> SizedRecord | None:
+    """The first record whose conditions these sizes meet."""
+    for record in records:
+        if sized := record.written.at(sizes):
+            return SizedRecord(record, sized)
+    return None
+
+
 @dataclass(slots=True)
 class Jit(Uncopied):
     """Kernels loaded into this process, by generator and by hash.
@@ -115,6 +136,7 @@ class Jit(Uncopied):
     _compiled: int = 0
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
     _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
+    _records: dict[Exact, tuple[Record, ...]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
     _lock: threading.RLock = field(default_factory=fork_safe_rlock)
 
@@ -127,7 +149,7 @@ class Jit(Uncopied):
         with self._lock:
             asked = {Exact(generator): generator for generator in generators}
             made = {exact: kernel for exact in asked if (kernel := self._kernels.get(exact)) is not None}
-            drafts: dict[Exact, Record] = {}
+            drafts: dict[Exact, SizedRecord] = {}
             codes: dict[str, Code] = {}
             held: list[LoadedCode] = []
             fresh = [(exact, generator) for exact, generator in asked.items() if exact not in made]
@@ -135,12 +157,8 @@ class Jit(Uncopied):
                 records = records_beside(self.cache)
                 drafts = {exact: self._draft(generator, records, codes, held) for exact, generator in fresh}
             held += self._link(self._compiled_all(tuple(codes.values())))
-            for exact, record in drafts.items():
-                generator, code = asked[exact], self._loaded[record.key]
-                workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
-                paced = tuple(replace(phase, cost=phase.cost * self.target.machine.pace) for phase in record.phases)
-                made[exact] = NativeKernel(paced, code.addresses, workspace, scratch, record.key, code)
-                self._kernels[exact] = made[exact]
+            for exact, draft in drafts.items():
+                made[exact] = self._kernels[exact] = self._made(asked[exact], draft)
             return tuple(made[exact] for exact in asked)
 
     def load(self, module: Module, symbols: Sequence[str]) -> LoadedCode:
@@ -152,16 +170,23 @@ class Jit(Uncopied):
             code = Code(key, tuple(symbols), lambda: source, content, "" if content else source)
             return self._loaded.get(key) or self._link(self._compiled_all((code,)))[0]
 
-    def _draft(self, generator: Generator, records: Records, codes: dict[str, Code], held: list[LoadedCode]) -> Record:
+    def _made(self, generator: Generator, draft: SizedRecord) -> NativeKernel:
+        """The kernel of a draft whose code is loaded."""
+        code, pace = self._loaded[draft.record.key], self.target.machine.pace
+        phases = tuple(replace(phase, cost=phase.cost * pace) for phase in draft.sized.phases)
+        workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
+        words = np.array(draft.sized.words, np.int64)
+        return NativeKernel(phases, code.addresses, workspace, scratch, draft.record.key, words, code)
+
+    def _draft(
+        self, generator: Generator, records: Records, codes: dict[str, Code], held: list[LoadedCode]
+    ) -> SizedRecord:
         """What `generator` writes; its code is among those to link, or those that are loaded, from here on.
 
-        The text is not written where its record and its object are on disk.
+        The text is not written where its record and its object are there.
         """
-        place = records.key(generator, self.target)
-        record, text = records.load(place), ""
-        if record is None:
-            record, text = self._written(generator)
-            records.store(place, record)
+        draft, text = self._recorded(generator, records)
+        record = draft.record
         loaded = self._loaded.get(record.key)
         if loaded is not None:
             held.append(loaded)
@@ -169,19 +194,40 @@ class Jit(Uncopied):
             content = self.cache.load(record.stored)
             if content is None and not text:
                 record, text = self._written(generator)
-            symbols = tuple(phase.symbol.replace(ENTRY_POINT, _named(record.key), 1) for phase in record.phases)
+            names = [phase.symbol for phase in draft.sized.phases]
+            symbols = tuple(name.replace(ENTRY_POINT, _named(record.key), 1) for name in names)
             unmade = text if content is None else ""
             codes[record.key] = Code(record.key, symbols, lambda: self._written(generator)[1], content, unmade)
-        return record
+        return draft
+
+    def _recorded(self, generator: Generator, records: Records) -> tuple[SizedRecord, str]:
+        """The record of a text that serves the generator's sizes; its text, if it had to be written."""
+        shape, sizes = outline(generator, self.target)
+        exact = Exact(shape)
+        known = self._records.pop(exact, ())
+        self._records[exact] = known
+        if draft := _serving(known, sizes):
+            return draft, ""
+        place = records.key(shape, self.target)
+        known = tuple(dict.fromkeys((*known, *records.load(place))))
+        draft, text = _serving(known, sizes), ""
+        if draft is None:
+            record, text = self._written(generator)
+            known = (*known, record)[-TEXTS:]
+            records.store(place, known)
+            draft = _serving((record,), sizes)
+            assert draft is not None, "sizes meet their own conditions"
+        self._records[exact] = known
+        if len(self._records) > RECORDS:
+            self._records.pop(next(iter(self._records)))
+        return draft, text
 
     def _written(self, generator: Generator) -> tuple[Record, str]:
         """The text of a kernel with names that no other kernel has, so that both can be in one library."""
-        module = Module(self.target)
-        phases = generator.emit(module, ENTRY_POINT)
-        source = str(module)
+        source, written = write(generator, self.target, ENTRY_POINT)
         key = source_key(source, self.target)
         text = source.replace(f"@{ENTRY_POINT}", f"@{_named(key)}")
-        return Record(key, source_key(text, self.target), phases), text
+        return Record(key, source_key(text, self.target), written), text
 
     def _compiled_all(self, codes: Sequence[Code]) -> list[Code]:
         """With the content of each: what is not on the disk is compiled, on as many threads as kernels may use."""

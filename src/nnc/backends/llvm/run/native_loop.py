@@ -38,13 +38,12 @@ from nnc.backends.llvm.run.loop_code import (
     WIDTH,
     WRONG_INDEX,
 )
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, Words, WorkerPool
+from nnc.backends.llvm.run.runtime import WORD_BYTES, Launch, NativeProgram, Words, WorkerPool
 from nnc.classes import dataclass
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import LoopCalls, LoopCell, LoopState
 from nnc.core.values.tensor import Tensor
 
-WORD_BYTES = 8
 # Of an operand that may be more tensors than this, all memory from the first to the last counts as touched.
 MOST_SPANS = 16
 
@@ -100,8 +99,8 @@ class LoopSegment:
             for place, word in enumerate(launch.addresses[:operands]):
                 named = standins.find(word)
                 if named is not None:
-                    yield (address + WORD_BYTES * place, *named)
-            address += WORD_BYTES * len(launch.addresses)
+                    yield (address + WORD_BYTES * (1 + place), *named)
+            address += WORD_BYTES * (1 + len(launch.addresses))
 
 
 class NativeLoop(Uncopied):

@@ -1,7 +1,9 @@
 """What a generator wrote, kept on disk, so that its text need not be written again to find the object made of it.
 
-    key    = sha256(generator, target, sources of this package, versions)
-    record = key of the text, key of its object, phases
+    key    = sha256(generator without the sizes that are read, target, sources of this package, versions)
+    record = key of the text, key of its object, and formulas of its phases and words by these sizes
+
+Sizes that do not meet the conditions of one record have another one of the same key.
 
 The sources are taken by what is in them, so another version, or an edited one, finds nothing of this one. Where they
 changed after this process read them, or are not there to be read, or where a module of generators holds other values
@@ -15,14 +17,18 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from nnc.backends.llvm.library import VERSION
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.frame.kernel import Generator
+from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
+from nnc.codegen.ir.derived import Formulas, Step
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
@@ -42,21 +48,27 @@ SHARE = 64
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The keys of a kernel's text and of its object, and its phases as they were written."""
+    """The keys of a kernel's text and of its object, and what follows from the sizes that it reads."""
 
     key: str
     stored: str
-    phases: tuple[Phase, ...]
-
-    def content(self) -> bytes:
-        """As JSON."""
-        return json.dumps([self.key, self.stored, [astuple(phase) for phase in self.phases]]).encode()
+    written: WrittenKernel
 
 
-def record_of(content: bytes) -> Record:
-    """Of what `content` gave."""
-    key, stored, phases = json.loads(content)
-    return Record(key, stored, tuple(Phase(*phase) for phase in phases))
+def content_of(records: Sequence[Record]) -> bytes:
+    """As JSON."""
+    return json.dumps([astuple(record) for record in records]).encode()
+
+
+def records_of(content: bytes) -> tuple[Record, ...]:
+    """Of what `content_of` gave."""
+    return tuple(Record(key, stored, _written(*written)) for key, stored, written in json.loads(content))
+
+
+def _written(formulas: list[Any], words: list[Any], phases: list[Any]) -> WrittenKernel:
+    sizes, steps = formulas
+    kept = Formulas(sizes, tuple(Step(*step) for step in steps))
+    return WrittenKernel(kept, tuple((place, kind) for place, kind in words), tuple(WrittenPhase(*p) for p in phases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +79,19 @@ class Records:
     sources: str
 
     def key(self, generator: Generator, target: TargetDescription) -> str:
-        """The key of a record; empty where nothing may be kept."""
+        """The key of records; empty where nothing may be kept."""
         text = exact_text((generator, target)) if self.sources else ""
         return hashlib.sha256("\0".join((text, self.sources)).encode()).hexdigest() if text else ""
 
-    def load(self, key: str) -> Record | None:
-        """The record, if it is there."""
+    def load(self, key: str) -> tuple[Record, ...]:
+        """The records that are there."""
         content = self.cache.load(key) if key else None
-        return None if content is None else record_of(content)
+        return () if content is None else records_of(content)
 
-    def store(self, key: str, record: Record) -> None:
-        """Keep it."""
+    def store(self, key: str, records: Sequence[Record]) -> None:
+        """Keep them in the place of those that are there."""
         if key:
-            self.cache.store(key, record.content())
+            self.cache.store(key, content_of(records))
 
 
 def records_beside(objects: DiskCache) -> Records:

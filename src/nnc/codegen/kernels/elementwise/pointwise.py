@@ -7,13 +7,22 @@ computed in registers; a 16-bit float is computed in f32. Items are runs of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithNumbers, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate, opened_iteration
+from nnc.codegen.frame.kernel import (
+    Generator,
+    Phase,
+    PhaseWriter,
+    WithNumbers,
+    WithoutMemory,
+    WithSizes,
+    ceiling,
+    phase,
+)
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -26,6 +35,7 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known, known_multiple
 from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
 from nnc.graph import Op
@@ -40,7 +50,7 @@ NANOSECONDS_PER_UNIT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Pointwise(WithoutMemory, WithNumbers):
+class Pointwise(WithoutMemory, WithNumbers, WithSizes):
     """A chain over `shape`; `results[j]` is the value that `outputs[j]` receives.
 
     `arguments` tells where the operands are in the array of addresses: in order, when it is empty. `numbers` are the
@@ -61,12 +71,17 @@ class Pointwise(WithoutMemory, WithNumbers):
         parameters = [one for one in self.instructions if one.operation == PARAMETER]
         return tuple(computed(SCALARS[one.result]) for one in parameters)
 
+    def opened(self, read: Read, target: TargetDescription) -> Pointwise:
+        """All sizes are read."""
+        shape, operands = opened_iteration(self.shape, (*self.inputs, *self.outputs), read)
+        count = len(self.inputs)
+        return replace(self, shape=shape, inputs=operands[:count], outputs=operands[count:])
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of at most CHUNK elements of the innermost axis."""
         loops = _Loops(self, module.target)
         with phase(module, name) as writer:
-            if loops.items:
-                loops.write(writer)
+            loops.write(writer)
         return (Phase(name, loops.items, loops.cost),)
 
 
@@ -85,7 +100,7 @@ class _Loops:
         self.offsets = [operand.offset for operand in operands]
         self.lanes = target.lanes(8 * max(self._widths()))
         self.runs = ceiling(self.inner, CHUNK)
-        self.items = 0 if 0 in chain.shape else math.prod(self.outer) * self.runs
+        self.items = math.prod(self.outer) * self.runs
         vectors = math.prod(self.outer) * ceiling(self.inner, self.lanes)
         self.cost = vectors * NANOSECONDS_PER_UNIT * (len(operands) + work(chain.instructions))
 
@@ -107,12 +122,37 @@ class _Loops:
             low = w.begin * CHUNK
             self._run(b, pointers, numbers, low, b.least(w.end * CHUNK, self.inner))
             return
-        with b.loop(w.begin, w.end) as item:
-            row, low = item // self.runs, (item % self.runs) * CHUNK
-            starts = locate(b, row, self.outer, [strides[:-1] for strides in self.strides])
-            places = [b.offset(p, start, s) for p, start, s in zip(pointers, starts, self.scalars, strict=True)]
-            high = b.least(low + CHUNK, self.inner) if self.runs > 1 else b.constant(self.inner)
-            self._run(b, places, numbers, low, high)
+        if self.runs > 1:
+            with b.loop(w.begin, w.end) as item:
+                row, run = b.divided(item, self.runs, self.items)
+                low = run * CHUNK
+                self._run(b, self._places(b, pointers, row), numbers, low, b.least(low + CHUNK, self.inner))
+            return
+        for places in self._rows(w, pointers):
+            self._run(b, places, numbers, b.constant(0), b.constant(self.inner))
+
+    def _rows(self, w: PhaseWriter, pointers: Sequence[Value]) -> Iterator[list[Value]]:
+        """Where the operands of each row begin: positions of all outer axes but the last are found once for its rows.
+
+        Found for each row they take 1.2 to 1.6 of the time, of rows that are as short as a vector.
+        """
+        b, last = w.b, self.outer[-1]
+        if len(self.outer) == 1:
+            with b.loop(w.begin, w.end) as row:
+                yield self._places(b, pointers, row)
+            return
+        with b.loop(w.begin // last, (w.end + (last - 1)) // last) as block:
+            first = block * last
+            starts = locate(b, block, self.outer[:-1], [strides[:-2] for strides in self.strides])
+            low, high = b.greatest(w.begin - first, 0), b.least(w.end - first, last)
+            with b.loop(low, high) as row:
+                steps = [start + row * strides[-2] for start, strides in zip(starts, self.strides, strict=True)]
+                yield [b.offset(p, step, s) for p, step, s in zip(pointers, steps, self.scalars, strict=True)]
+
+    def _places(self, b: Builder, pointers: Sequence[Value], row: Value) -> list[Value]:
+        """Where the operands of a row begin."""
+        starts = locate(b, row, self.outer, [strides[:-1] for strides in self.strides])
+        return [b.offset(p, start, s) for p, start, s in zip(pointers, starts, self.scalars, strict=True)]
 
     def _parameters(self, w: PhaseWriter) -> dict[Instruction, Value]:
         """The chain's parameters, loaded from behind the addresses."""
@@ -127,12 +167,13 @@ class _Loops:
         splats = self._splats(b, places)
         for count in (SIDE_BY_SIDE, 1) if self._is_long() else (1,):
             size = count * self.lanes
-            whole = (high - low) // size * size + low if self.inner % size else high
-            if self.inner >= size:
+            is_whole = known_multiple(self.inner, size)
+            whole = high if is_whole else (high - low) // size * size + low
+            if not known(self.inner) or self.inner >= size:
                 with b.loop(low, whole, size) as index:
                     indices = [index + each * self.lanes for each in range(count)]
                     self._block(b, places, splats, numbers, indices, None)
-            if not self.inner % size:
+            if is_whole:
                 return
             low = whole
         rest = high - low
@@ -141,7 +182,7 @@ class _Loops:
 
     def _is_long(self) -> bool:
         """A chain on whole runs whose operations wait for each other: a processor sees no other vector's meanwhile."""
-        return len(self.chain.instructions) > 1 and self.inner >= SIDE_BY_SIDE * self.lanes
+        return len(self.chain.instructions) > 1 and (not known(self.inner) or self.inner >= SIDE_BY_SIDE * self.lanes)
 
     def _splats(self, b: Builder, places: Sequence[Value]) -> dict[int, Value]:
         """Inputs that do not move along the inner axis, loaded once per run."""

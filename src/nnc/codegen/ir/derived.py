@@ -1,0 +1,312 @@
+"""Numbers that follow from sizes which a kernel reads when it runs; generators compute with them as with integers.
+
+    derivation = Derivation();  rows = derivation.read(56)
+    rows * 4 + 1       another derived number
+    rows % 16 == 0     False, which is a condition of the code from here on
+    f"{rows}"          "56", and `rows == 56` is a condition
+
+Where a builder is given one it loads a word. What was computed is kept in order, as formulas: of other sizes that meet
+all conditions the code is the same, and the formulas tell its words (docs/design/0035-kernels-read-sizes.md).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from nnc.classes import dataclass
+
+Known = int | float | bool
+Read = Callable[[int], int]
+CONSTANT = "constant"
+
+
+def _negative(one: Any, _: object) -> Any:
+    return -one
+
+
+def _ceil(one: Any, _: object) -> int:
+    found: int = math.ceil(one)
+    return found
+
+
+def _reciprocal(one: Any, _: object) -> int:
+    return int((1 << RECIPROCAL_BITS) // max(one, 1) + 1)
+
+
+# n // d = n * reciprocal(d) >> 63 where n · d < 2^63: what is added to 1 / d is at most 2^-63.
+RECIPROCAL_BITS = 63
+# `Any`: of integers and of floats.
+OPERATIONS: Mapping[str, Callable[[Any, Any], Known]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "quotient": operator.floordiv, "remainder": operator.mod, "negative": _negative, "ceil": _ceil,
+    "reciprocal": _reciprocal,
+    "less": operator.lt, "at_most": operator.le, "equal": operator.eq,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """numbers[k] = operation(numbers[left], numbers[right]); a constant is its own `left`; `expected` a condition."""
+
+    operation: str
+    left: Known
+    right: int = 0
+    expected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """What was computed of `sizes` numbers that are read, one step after another."""
+
+    sizes: int
+    steps: tuple[Step, ...]
+
+    def at(self, sizes: Sequence[int]) -> list[Known] | None:
+        """All numbers at these sizes; None where they do not meet a condition."""
+        if len(sizes) != self.sizes:
+            return None
+        numbers: list[Known] = [*sizes]
+        for step in self.steps:
+            if step.operation == CONSTANT:
+                numbers.append(step.left)
+                continue
+            found = OPERATIONS[step.operation](numbers[int(step.left)], numbers[step.right])
+            if step.expected is not None and found is not step.expected:
+                return None
+            numbers.append(found)
+        return numbers
+
+
+class Derivation:
+    """Formulas in the making. After `close` its numbers are plain ones, for tables that kept some."""
+
+    __slots__ = ("_places", "_steps", "closed", "sizes", "words")
+
+    def __init__(self) -> None:
+        self.sizes = 0
+        self.closed = False
+        # The place of each number that the code reads, with the name of its type.
+        self.words: list[tuple[int, str]] = []
+        self._steps: list[Step] = []
+        self._places: dict[tuple[str, Known, int, type], int] = {}
+
+    def read(self, size: int) -> int:
+        """The next size, which stands where an integer is expected. Before all computing."""
+        assert not self._steps, "sizes are read first"
+        self.sizes += 1
+        return cast("int", Derived(self, self.sizes - 1, size))
+
+    def word(self, number: Derived, kind: str) -> int:
+        """Which word of the kernel holds this number, in this type."""
+        key = (number.place, kind)
+        if key not in self.words:
+            self.words.append(key)
+        return self.words.index(key)
+
+    def close(self) -> Formulas:
+        """The formulas; nothing is computed after them."""
+        self.closed = True
+        return Formulas(self.sizes, tuple(self._steps))
+
+    def place(self, number: Known | Derived) -> int:
+        """Where a number is among those that are known."""
+        if isinstance(number, Derived):
+            return number.place
+        return self._step(CONSTANT, number, 0, None)
+
+    def combine(self, operation: str, left: Derived, right: Derived) -> Derived:
+        """A number of two."""
+        value = OPERATIONS[operation](left.value, right.value)
+        return Derived(self, self._step(operation, left.place, right.place, None), value)
+
+    def condition(self, operation: str, left: Known | Derived, right: Known | Derived) -> bool:
+        """A comparison, whose outcome the code depends on."""
+        outcome = bool(OPERATIONS[operation](_plain(left), _plain(right)))
+        self._step(operation, self.place(left), self.place(right), outcome)
+        return outcome
+
+    def _step(self, operation: str, left: Known, right: int, expected: bool | None) -> int:
+        key = (operation, left, right, type(left))
+        if key not in self._places:
+            self._steps.append(Step(operation, left, right, expected))
+            self._places[key] = self.sizes + len(self._steps) - 1
+        return self._places[key]
+
+
+def _plain(number: Any) -> Any:
+    return number.value if isinstance(number, Derived) else number
+
+
+class Derived:
+    """A number that follows from sizes which are read, with its value at the sizes at hand."""
+
+    __slots__ = ("derivation", "place", "value")
+
+    def __init__(self, derivation: Derivation, place: int, value: Known) -> None:
+        self.derivation = derivation
+        self.place = place
+        self.value = value
+
+    @property
+    def reciprocal(self) -> int:
+        """What a division by it multiplies with: where an integer is expected."""
+        return cast("int", self._combined("reciprocal", self))
+
+    @property
+    def pinned(self) -> Known:
+        """The value; that it is this one is a condition of the code."""
+        if not self.derivation.closed:
+            self.derivation.condition("equal", self, self.value)
+        return self.value
+
+    def _combined(self, operation: str, other: object, *, swapped: bool = False) -> Any:
+        if not isinstance(other, int | float | Derived):
+            return NotImplemented
+        left, right = (other, self) if swapped else (self, other)
+        made = _open(left, right)
+        if made is None:
+            return OPERATIONS[operation](_plain(left), _plain(right))
+        if (kept := _unchanged(operation, left, right)) is not None:
+            return kept
+        return made.combine(operation, _in(made, left), _in(made, right))
+
+    def _compared(self, operation: str, other: object, *, swapped: bool = False) -> Any:
+        if not isinstance(other, int | float | Derived):
+            return NotImplemented
+        left, right = (other, self) if swapped else (self, other)
+        made = _open(left, right)
+        if made is None or left is right:
+            return OPERATIONS[operation](_plain(left), _plain(right))
+        return made.condition(operation, _in(made, left), _in(made, right))
+
+    def __add__(self, other: object) -> Any:
+        return self._combined("add", other)
+
+    def __radd__(self, other: object) -> Any:
+        return self._combined("add", other, swapped=True)
+
+    def __sub__(self, other: object) -> Any:
+        return self._combined("subtract", other)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._combined("subtract", other, swapped=True)
+
+    def __mul__(self, other: object) -> Any:
+        return self._combined("multiply", other)
+
+    def __rmul__(self, other: object) -> Any:
+        return self._combined("multiply", other, swapped=True)
+
+    def __truediv__(self, other: object) -> Any:
+        return self._combined("divide", other)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return self._combined("divide", other, swapped=True)
+
+    def __floordiv__(self, other: object) -> Any:
+        return self._combined("quotient", other)
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self._combined("quotient", other, swapped=True)
+
+    def __mod__(self, other: object) -> Any:
+        return self._combined("remainder", other)
+
+    def __rmod__(self, other: object) -> Any:
+        return self._combined("remainder", other, swapped=True)
+
+    def __neg__(self) -> Any:
+        return self._combined("negative", self)
+
+    def __ceil__(self) -> Any:
+        return self._combined("ceil", self)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("less", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("at_most", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared("less", other, swapped=True)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared("at_most", other, swapped=True)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("equal", other)
+
+    def __bool__(self) -> bool:
+        return not self._compared("equal", 0)
+
+    def __hash__(self) -> int:
+        return hash(self.pinned)
+
+    def __index__(self) -> int:
+        return operator.index(cast("int", self.pinned))
+
+    def __int__(self) -> int:
+        return int(self.pinned)
+
+    def __float__(self) -> float:
+        return float(self.pinned)
+
+    def __str__(self) -> str:
+        return str(self.pinned)
+
+    def __format__(self, form: str) -> str:
+        return format(self.pinned, form)
+
+    def __repr__(self) -> str:
+        return f"Derived({self.value})"
+
+
+def _open(*numbers: object) -> Derivation | None:
+    """The derivation that two numbers belong to, if one is still made."""
+    return next((one.derivation for one in numbers if isinstance(one, Derived) and not one.derivation.closed), None)
+
+
+def _in(made: Derivation, number: Known | Derived) -> Derived:
+    """A number of this derivation: a plain one, or one of a closed derivation, is a constant."""
+    if isinstance(number, Derived) and number.derivation is made:
+        return number
+    value: Known = _plain(number)
+    return Derived(made, made.place(value), value)
+
+
+def _unchanged(operation: str, left: Known | Derived, right: Known | Derived) -> Known | Derived | None:
+    """What needs no computing: x + 0, x - 0, x · 1, x // 1."""
+    if type(right) is int and right == UNCHANGING.get(operation):
+        return left
+    return right if operation in ("add", "multiply") and type(left) is int and left == UNCHANGING[operation] else None
+
+
+UNCHANGING = {"add": 0, "subtract": 0, "multiply": 1, "quotient": 1}
+
+
+def derived(number: object) -> Derived | None:
+    """The number, if it follows from what is read."""
+    return number if isinstance(number, Derived) else None
+
+
+def known(number: Known) -> bool:
+    """Whether the code may depend on a number: one that is read makes no condition where this is asked first."""
+    return derived(number) is None
+
+
+def known_multiple(number: int, factor: int) -> bool:
+    """Whether a number is a multiple of another one at all sizes."""
+    return known(number) and number % factor == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """What stands where a size is read, in the outline of a generator: all sizes are alike there."""
+
+
+def blank() -> int:
+    """It stands where an integer is expected."""
+    return cast("int", Blank())
