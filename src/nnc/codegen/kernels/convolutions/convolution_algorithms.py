@@ -147,17 +147,21 @@ def forward(c: Convolution, bias: bool) -> Algorithms:
     taps_of_rows = tuple(tap * c.channels * c.filters for tap in range(TAPS * TAPS))
     tiles = _tiles(c, c.sizes, c.outputs, c.before, Weights(taps_of_rows, 0, c.filters, 1), bias)
     merged = c.groups == 1 and c.dilations[1] == 1
+    problem = _forward_sums(c, bias, merged)
+    if not (merged or is_depthwise(problem) or is_narrow(problem)):
+        problem = _without_border(c, problem)
+    return Algorithms(problem, tiles, product)
+
+
+def _forward_sums(c: Convolution, bias: bool, merged: bool) -> CorrelationProblem:
+    """One core; where a row of the kernel is `merged`, its columns and channels are one run of elements of x."""
     down, right = c.dilations
-    taps: list[tuple[int, int, int]] = []
-    bases: list[int] = []
-    for row in range(c.kernel[0]):
-        for column in range(1 if merged else c.kernel[1]):
-            taps.append((row * down, column * right, len(taps)))
-            bases.append((row * c.kernel[1] + column) * c.group_channels * c.filters)
-    reach = (c.kernel[0] - 1) * down + 1
+    places = [(row, column) for row in range(c.kernel[0]) for column in range(1 if merged else c.kernel[1])]
+    taps = tuple((row * down, column * right, tap) for tap, (row, column) in enumerate(places))
+    bases = tuple((row * c.kernel[1] + column) * c.group_channels * c.filters for row, column in places)
     across = (c.outputs[1] - 1) * c.strides[1] + (c.kernel[1] - 1) * right + 1
     y_row = c.outputs[1] * c.filters
-    problem = CorrelationProblem(
+    return CorrelationProblem(
         scalar=c.scalar,
         batch=c.batch,
         height=c.sizes[0],
@@ -166,23 +170,20 @@ def forward(c: Convolution, bias: bool) -> Algorithms:
         top=c.before[0],
         left=c.before[1],
         padded=max(across, c.before[1] + c.sizes[1]),
-        reach=reach,
+        reach=(c.kernel[0] - 1) * down + 1,
         row_step=c.strides[0],
         column_step=c.strides[1],
         groups=c.groups,
         group_channels=c.group_channels,
         depth=c.group_channels * (c.kernel[1] if merged else 1),
         filters=c.group_filters,
-        cores=(Core(tuple(taps), 0, *c.outputs),),
-        weights=Weights(tuple(bases), c.group_filters, c.filters, 1),
+        cores=(Core(taps, 0, *c.outputs),),
+        weights=Weights(bases, c.group_filters, c.filters, 1),
         y_image=c.outputs[0] * y_row,
         y_row=y_row,
         y_column=c.filters,
         bias=bias,
     )
-    if not (merged or is_depthwise(problem) or is_narrow(problem)):
-        problem = _without_border(c, problem)
-    return Algorithms(problem, tiles, product)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +206,8 @@ def _without_border(c: Convolution, problem: CorrelationProblem) -> CorrelationP
     )
     cores = _cores(c, rows, columns, (0, 0), (problem.y_row, problem.y_column))
     reach = max((core.reach for core in cores), default=1)
-    found = replace(problem, reach=reach, top=0, left=0, padded=c.sizes[1], cores=cores)
-    return found if 4 * _tile_taps(cores) < 3 * _tile_taps(problem.cores) else problem
+    inside = replace(problem, reach=reach, top=0, left=0, padded=c.sizes[1], cores=cores)
+    return inside if 4 * _tile_taps(cores) < 3 * _tile_taps(problem.cores) else problem
 
 
 def _tile_taps(cores: tuple[Core, ...]) -> int:
@@ -219,11 +220,11 @@ def _meetings(size: int, outputs: int, kernel: int, stride: int, before: int, di
     shifts = [k * dilation - before for k in range(kernel)]
     bounds = {bound for shift in shifts for bound in (ceiling(-shift, stride), ceiling(size - shift, stride))}
     edges = sorted({0, outputs, *(bound for bound in bounds if 0 < bound < outputs)})
-    found = []
+    runs = []
     for first, end in pairwise(edges):
         starts = enumerate(first * stride + shift for shift in shifts)
-        found.append(_Outputs(first, end - first, tuple((k, start) for k, start in starts if 0 <= start < size)))
-    return found
+        runs.append(_Outputs(first, end - first, tuple((k, start) for k, start in starts if 0 <= start < size)))
+    return runs
 
 
 def _cores(
@@ -245,12 +246,12 @@ def _cores(
 
 def _residues(size: int, kernel: int, stride: int, before: int, dilation: int) -> list[_Outputs]:
     """Position i = residue + stride * j of x meets g at j + shift through kernel position k."""
-    found = []
+    residues = []
     for residue in range(min(stride, size)):
         distances = [(k, residue + before - k * dilation) for k in range(kernel)]
         taps = tuple((k, distance // stride) for k, distance in distances if distance % stride == 0)
-        found.append(_Outputs(residue, -(-(size - residue) // stride), taps))
-    return found
+        residues.append(_Outputs(residue, ceiling(size - residue, stride), taps))
+    return residues
 
 
 def data_gradient(c: Convolution) -> Algorithms:
@@ -261,16 +262,20 @@ def data_gradient(c: Convolution) -> Algorithms:
     mirrored = tuple(tap * c.channels * c.filters for tap in reversed(range(TAPS * TAPS)))
     before = ((TAPS - 1) * c.dilations[0] - c.before[0], (TAPS - 1) * c.dilations[1] - c.before[1])
     tiles = _tiles(c, c.outputs, c.sizes, before, Weights(mirrored, 0, 1, c.filters))
+    return Algorithms(_gradient_sums(c), tiles, product)
+
+
+def _gradient_sums(c: Convolution) -> CorrelationProblem:
+    """A core for each residue of the positions of x by the strides."""
     rows, columns = (
         _residues(c.sizes[axis], c.kernel[axis], c.strides[axis], c.before[axis], c.dilations[axis]) for axis in (0, 1)
     )
-    top, left = (max(0, -min((shift for m in axis for _, shift in m.taps), default=0)) for axis in (rows, columns))
-    lowest, rightmost = (max((shift for m in axis for _, shift in m.taps), default=0) for axis in (rows, columns))
+    top, left = (max(0, -min(_shifts(axis), default=0)) for axis in (rows, columns))
+    lowest, rightmost = (max(0, max(_shifts(axis), default=0)) for axis in (rows, columns))
     x_row = c.sizes[1] * c.channels
-    cores = _cores(c, rows, columns, (top, left), (x_row, c.channels))
-    taps = c.kernel[0] * c.kernel[1]
-    across = max(column.count for column in columns) + max(rightmost, 0) + left
-    problem = CorrelationProblem(
+    bases = tuple(tap * c.group_channels * c.filters for tap in range(c.kernel[0] * c.kernel[1]))
+    across = max(column.count for column in columns) + rightmost + left
+    return CorrelationProblem(
         scalar=c.scalar,
         batch=c.batch,
         height=c.outputs[0],
@@ -279,22 +284,24 @@ def data_gradient(c: Convolution) -> Algorithms:
         top=top,
         left=left,
         padded=max(across, left + c.outputs[1]),
-        reach=max(lowest, 0) + top + 1,
+        reach=lowest + top + 1,
         row_step=1,
         column_step=1,
         groups=c.groups,
         group_channels=c.group_filters,
         depth=c.group_filters,
         filters=c.group_channels,
-        cores=cores,
-        weights=Weights(
-            tuple(tap * c.group_channels * c.filters for tap in range(taps)), c.group_filters, 1, c.filters
-        ),
+        cores=_cores(c, rows, columns, (top, left), (x_row, c.channels)),
+        weights=Weights(bases, c.group_filters, 1, c.filters),
         y_image=c.sizes[0] * x_row,
         y_row=c.strides[0] * x_row,
         y_column=c.strides[1] * c.channels,
     )
-    return Algorithms(problem, tiles, product)
+
+
+def _shifts(axis: list[_Outputs]) -> list[int]:
+    """How far from its own place each output of an axis reads."""
+    return [shift for outputs in axis for _, shift in outputs.taps]
 
 
 def weight_gradient(c: Convolution) -> Gemm | WeightGradient | WinogradGradient | DepthwiseWeightGradient:
