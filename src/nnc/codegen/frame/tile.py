@@ -71,12 +71,21 @@ def candidates(target: TargetDescription, scalar: Scalar, width: int = 0) -> tup
     return tuple(sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors, tile.vectors)))
 
 
+def tiles_for(target: TargetDescription, scalar: Scalar, width: int = 0) -> tuple[Tile, ...]:
+    """The candidates; one row of sums beyond the registers, in memory, where panels are of wider registers than here.
+
+    So blocks that were made for AVX-512, 64 columns wide, are read by 16 registers of 128 bits too, if slowly.
+    """
+    lanes = target.lanes(8 * scalar.size)
+    return candidates(target, scalar, width) or (Tile(1, width // lanes, lanes),)
+
+
 @lru_cache(maxsize=1024)
 def choose_tile(
     target: TargetDescription, scalar: Scalar, rows: int, columns: int, width: int = 0, depth: int = 0
 ) -> Tile:
     """The tile of least cost; with a `width`, of those with so many columns."""
-    return min(candidates(target, scalar, width), key=cost_of_tiles(target, rows, columns, depth))
+    return min(tiles_for(target, scalar, width), key=cost_of_tiles(target, rows, columns, depth))
 
 
 def cost_of_tiles(target: TargetDescription, rows: int, columns: int, depth: int = 0) -> Callable[[Tile], float]:

@@ -11,6 +11,7 @@ from enum import Enum
 from nnc.classes import dataclass
 from nnc.codegen.ir import activation, elementary, integers, mathematics
 from nnc.codegen.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
+from nnc.codegen.ir.rounding import round_half_even
 
 Numbers = tuple[Number, ...]
 Emit = Callable[[Builder, Sequence[Value], Numbers], Value]
@@ -80,7 +81,7 @@ def _library(name: str) -> Operation:
 
 def quantize(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
     """saturate(round(x / scale) + zero) in the type of zero"""
-    rounded = b.intrinsic("llvm.roundeven", x / b.cast(scale, x.type.scalar))
+    rounded = round_half_even(b, x / b.cast(scale, x.type.scalar))
     return b.cast(rounded + b.cast(zero, x.type.scalar), zero.type.scalar)
 
 
@@ -130,7 +131,7 @@ OPERATIONS: dict[str, Operation] = {
     "trunc": _row(elementary.trunc, takes=FLOATS),
     "floor": _row(lambda b, x: b.intrinsic("llvm.floor", x), takes=FLOATS),
     "ceil": _row(lambda b, x: b.intrinsic("llvm.ceil", x), takes=FLOATS),
-    "round": _row(lambda b, x: b.intrinsic("llvm.roundeven", x), takes=FLOATS),
+    "round": _row(round_half_even, takes=FLOATS),
     "expm1": _row(mathematics.exponential_minus_one, 30.0, FLOATS),
     "log1p": _row(mathematics.logarithm_plus_one, 45.0, FLOATS),
     "softplus": _row(mathematics.softplus, 75.0, FLOATS),

@@ -66,13 +66,12 @@ FEW_REGISTERS = 16
 class TargetDescription:
     """One processor as the generators see it.
 
-    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are, `fused` tells
-    whether a fused multiply-add is one instruction, `half` whether f16 can be converted, and `pairs` whether products
-    of bf16 are summed in pairs (AVX-512 BF16, where that is faster than in f32). `byte_dots` says which bytes are
-    multiplied and summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products), and `tiles` whether products of bf16
-    and of bytes are summed by registers of 16 x 16 sums (AMX). `in_place` tells whether products read their operands
-    where they are rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the
-    `machine` is.
+    `vector_bits` is the width of the registers used, `vector_registers` how many of them there are. One instruction
+    each: `fused` a multiply-add, `rounding` rounding half to even, `half` conversions of f16, `pairs` sums of products
+    of bf16 in pairs (AVX-512 BF16, where that is faster than in f32). `byte_dots` says which bytes are multiplied and
+    summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products), and `tiles` whether products of bf16 and of bytes are
+    summed by registers of 16 x 16 sums (AMX). `in_place` tells whether products read their operands where they are
+    rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
     """
 
     triple: str
@@ -82,6 +81,7 @@ class TargetDescription:
     vector_registers: int
     fused: bool
     half: bool = True
+    rounding: bool = True
     pairs: bool = False
     in_place: bool = True
     byte_dots: ByteDots = ByteDots.NONE
@@ -89,8 +89,8 @@ class TargetDescription:
     machine: Machine = Machine()
 
     def lanes(self, bits: int) -> int:
-        """lanes = vector_bits / bits: how many elements of `bits` bits one register holds."""
-        return self.vector_bits // bits
+        """lanes = vector_bits / bits: how many elements of `bits` bits one register holds; a wider one stands alone."""
+        return max(1, self.vector_bits // bits)
 
     def side_by_side(self, rows: int) -> int:
         """As many rows whose elementwise work is done together, half of them where registers are few."""
@@ -121,6 +121,8 @@ INSTRUCTION_SETS = (
     InstructionSet(frozenset(), 128, 16, False),
 )
 
+# Elsewhere LLVM calls roundeven of the C library, which is new in C23 and not everywhere.
+ROUNDING_FEATURES = frozenset({"sse4.1", "sse4.2", "avx", "avx512f", "neon"})
 HALF_FEATURES = frozenset({"f16c", "avx512f", "neon"})
 PAIRS_FEATURE = "avx512bf16"
 # Their sums of pairs take as long as four multiply-adds: 75 to 81 GFLOP/s of bf16 in pairs on an Emerald Rapids, 116 to
@@ -165,6 +167,7 @@ def describe(triple: str, processor: str, features: frozenset[str], flags: str) 
         row.vector_registers,
         row.fused,
         half=bool(features & HALF_FEATURES),
+        rounding=bool(features & ROUNDING_FEATURES),
         pairs=row.vector_bits == 512 and PAIRS_FEATURE in features and processor not in SLOW_PAIRS,
         in_place=row.vector_registers > FEW_REGISTERS,
         byte_dots=byte_dots if dots_feature in features else ByteDots.NONE,

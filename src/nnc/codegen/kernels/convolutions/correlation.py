@@ -19,7 +19,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
-from nnc.codegen.frame.tile import Accumulators, alternatives, candidates, column_masks, load_row, nanoseconds
+from nnc.codegen.frame.tile import Accumulators, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
@@ -57,7 +57,7 @@ class Correlation:
     def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
         """direct-RxV: with another register tile of R pixels and V vectors, but those that seem much slower."""
         p = self.problem
-        tiles = alternatives(candidates(target, p.work, p.panel), lambda tile: fold_pixels(p, tile)[0])
+        tiles = alternatives(tiles_for(target, p.work, p.panel), lambda tile: fold_pixels(p, tile)[0])
         return {f"direct-{tile}": replace(self, problem=replace(p, tile=tile)) for tile in tiles}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:

@@ -13,7 +13,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import aligned, ceiling, even_block
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.strip import Strip
-from nnc.codegen.frame.tile import Tile, candidates
+from nnc.codegen.frame.tile import Tile, tiles_for
 from nnc.codegen.ir.builder import BF16, U16, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
@@ -262,8 +262,8 @@ class CorrelationPlan:
 @lru_cache(maxsize=1024)
 def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
-    tiles = candidates(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
-    tile = min(tiles, key=lambda one: fold_pixels(problem, one)[0])
+    tiles = tiles_for(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
+    tile = min(tiles, key=lambda tile: fold_pixels(problem, tile)[0])
     _, height, width = fold_pixels(problem, tile)
     return tile, height, width
 

@@ -18,7 +18,7 @@ from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, ceiling, phase
 from nnc.codegen.frame.packing import Packing
-from nnc.codegen.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles, nanoseconds
+from nnc.codegen.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import (
@@ -92,7 +92,7 @@ class Gemm:
         if by_matrices and p.width:  # blocks of pairs, which vectors do not read
             return {}
         cost = cost_of_tiles(target, p.rows, p.columns, MAX_DEPTH)
-        tiles = alternatives(candidates(target, p.work, p.width), cost)
+        tiles = alternatives(tiles_for(target, p.work, p.width), cost)
         others = {f"tile-{tile}": replace(p, tile=tile) for tile in tiles}
         if by_matrices:
             others["vectors"] = replace(p, tile=choose_tile(target, p.work, p.rows, p.columns))

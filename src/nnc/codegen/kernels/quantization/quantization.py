@@ -10,6 +10,7 @@ from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, any_type
 from nnc.codegen.ir.builder import U8, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.rounding import round_half_even
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import pointwise_row
 from nnc.codegen.kernels.products.gemv import Gemv
@@ -114,7 +115,7 @@ class DynamicQuantization(WithoutScratch):
             scale = (most - least) / b.constant(LEVELS, kind)
             scale = b.choose(b.compare("==", most, least), b.constant(1, kind), scale)
             b.store(scale, w.argument(2), item)
-            b.store(b.cast(b.intrinsic("llvm.roundeven", b.negative(least) / scale), U8), w.argument(3), item)
+            b.store(b.cast(round_half_even(b, b.negative(least) / scale), U8), w.argument(3), item)
 
     def _elements(self, w: PhaseWriter) -> None:
         """y = saturate(round(x / scale) + zero)"""
@@ -127,7 +128,7 @@ class DynamicQuantization(WithoutScratch):
             zero = b.splat(b.cast(b.load(w.argument(3), item // self.chunks, Type(U8)), self.work), lanes)
 
             def body(index: Value, mask: Value | None) -> None:
-                rounded = b.intrinsic("llvm.roundeven", self._read(b, x, index, mask) / scale)
+                rounded = round_half_even(b, self._read(b, x, index, mask) / scale)
                 b.store(b.cast(rounded + zero, U8), y, index, mask)
 
             self._vectors(b, count, body)

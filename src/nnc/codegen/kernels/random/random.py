@@ -143,8 +143,8 @@ class NormalNumbers(WithoutMemory, WithNumbers):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is CHUNK blocks."""
-        pairs = module.target.lanes(8 * F64.size)
-        each = 2 * pairs // WORDS  # blocks that fill a register with pairs
+        pairs = max(module.target.lanes(8 * F64.size), WORDS // 2)
+        each = 2 * pairs // WORDS  # blocks that fill a register with pairs, at least one
         blocks = ceiling(self.elements, WORDS)
         with phase(module, name) as w:
             b = w.b
