@@ -44,6 +44,7 @@ def test_json_tells_the_machine(facts) -> None:
         "kept_programs",
         "kept_bytes",
         "kept_kernel_bytes",
+        "compiled",
         "profile",
     }
     assert found["cpu"]

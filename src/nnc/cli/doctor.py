@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from nnc.backends.llvm.measure import measure as measure_machine
+from nnc.backends.llvm.run.compilations import Compilations, compilations
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
@@ -21,7 +22,7 @@ from nnc.classes import dataclass
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
-from nnc.core.precautions.disk_cache import can_write
+from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS, usable_processors
 
@@ -47,6 +48,7 @@ class Findings:
     kept_programs: int
     kept_bytes: int
     kept_kernel_bytes: int
+    compiled: Compilations
     profile: MachineProfile | None
 
 
@@ -95,6 +97,7 @@ def examine(*, measured: bool = False) -> Findings:
         kept_programs=SETTINGS.kept_programs,
         kept_bytes=SETTINGS.kept_bytes,
         kept_kernel_bytes=SETTINGS.kept_kernel_bytes,
+        compiled=compilations(DiskCache(cache)),
         profile=_profile(measured),
     )
 
@@ -134,9 +137,15 @@ def _machine(found: Findings) -> Table:
             "platform": found.platform,
             "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if found.cache_folder is None else cache,
             "programs kept": f"{found.kept_programs}, or {size(found.kept_bytes)}, by each model and dynamic graph",
+            "kernels on disk": _compiled(found.compiled),
             "kernels kept": f"{size(found.kept_kernel_bytes)} of eager code, and those of programs",
         },
     )
+
+
+def _compiled(found: Compilations) -> str:
+    times = f"compiled for {found.batches} programs in {found.seconds:.1f} s of a processor"
+    return f"{found.kernels} in {size(found.nbytes)}, {times}"
 
 
 def _measured(profile: MachineProfile) -> dict[str, str]:

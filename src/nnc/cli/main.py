@@ -37,6 +37,7 @@ from nnc.cli.terminal import complain
 from nnc.cli.train import train
 from nnc.cli.verify import verify
 from nnc.cli.viz import viz
+from nnc.cli.warm import warm
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
@@ -46,8 +47,8 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, run, plan, viz, inspect, verify, bench, finetune, convert, memplan, ops, onnx_coverage,
-    doctor, completion,
+    train, predict, generate, run, plan, viz, inspect, verify, bench, warm, finetune, convert, memplan, ops,
+    onnx_coverage, doctor, completion,
 )  # fmt: skip
 
 

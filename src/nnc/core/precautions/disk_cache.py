@@ -83,6 +83,14 @@ class DiskCache:
                     self._make_room(folder, len(entry))
                 _write(folder, f"{key}{self.suffix}", entry)
 
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """The keys of all entries with their bytes; none of a folder that is not used."""
+        folder = self.entries
+        if folder is None or not self._is_usable(folder):
+            return ()
+        found = ((path.name.removesuffix(self.suffix), size) for _, size, path in _ages(folder) if path.suffix)
+        return tuple(sorted(found))
+
     def _is_turn(self, entry: bytes) -> bool:
         """True for one entry, by its checksum, in about a 64th of the limit: no process needs to know of the others."""
         if self.most_bytes is None:

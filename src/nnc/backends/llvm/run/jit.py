@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from nnc.backends.llvm.library import VERSION, llvm, undisturbed
+from nnc.backends.llvm.run.compilations import note_compilation
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.records import Record, Records, records_beside
@@ -239,11 +240,13 @@ class Jit(Uncopied):
             made = {text: content for text, content in zip(fresh, crew.codes, strict=True) if content is not None}
             for text, content in made.items():
                 self.cache.store(source_key(text, self.target), content)
-            self._note_compiled(len(made))
+            self._note_compiled([fresh[text].key for text in made], sum(crew.seconds))
         return [replace(code, content=made[code.text]) if code.content is None else code for code in codes]
 
-    def _note_compiled(self, count: int) -> None:
-        before, self._compiled = self._compiled, self._compiled + count
+    def _note_compiled(self, keys: Sequence[str], seconds: float) -> None:
+        if keys:
+            note_compilation(self.cache, keys, seconds)
+        before, self._compiled = self._compiled, self._compiled + len(keys)
         if before // COMPILED != self._compiled // COMPILED:
             trim()
 

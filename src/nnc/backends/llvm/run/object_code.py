@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from time import thread_time
 
 from nnc.backends.llvm.library import llvm, undisturbed, unlocked
 from nnc.backends.llvm.run.host import target_machine
@@ -44,12 +45,14 @@ class Crew:
     """The threads of one batch: each takes the next text until none is left, and ends with the batch.
 
     An error, or Ctrl-C, ends it with the texts that are being compiled; their codes are in `codes`, None is for others.
+    `seconds` are those of a processor for each text.
     """
 
     def __init__(
         self, compile_text: Callable[[str, TargetDescription], bytes], texts: Sequence[str], target: TargetDescription
     ) -> None:
         self.codes: list[bytes | None] = [None] * len(texts)
+        self.seconds = [0.0] * len(texts)
         self._compile, self._texts, self._target = compile_text, texts, target
         # The longest first, so that nobody begins one when the others are at their end.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]), reverse=True)
@@ -91,8 +94,10 @@ class Crew:
             turn, place = self._turns.popleft()
         except IndexError:
             return
+        began = thread_time()
         try:
             self.codes[place] = self._compile(self._texts[place], self._target)
+            self.seconds[place] = thread_time() - began
         except Exception as error:
             self._errors[turn] = error
             self._turns.clear()
