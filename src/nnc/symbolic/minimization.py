@@ -23,7 +23,7 @@ from nnc.ops.composed.compose import sum_of
 from nnc.ops.elementwise.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.ops.movement.broadcast import reduce_sum
 from nnc.ops.movement.fill import fill_like, scalar_like
-from nnc.ops.optimizer.optimizer import SCALAR_NAMES, STATE_NAMES, state_specs
+from nnc.ops.optimizer.update import row_of
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
 from nnc.symbolic.scopes import opened_scopes, reopened
@@ -146,7 +146,7 @@ def update_by(
         norm = global_norm(gradients, dtype)
         gradients = _scaled_to(gradients, norm, clip_norm)
     steering = dict(scalars or {})
-    for name in dict.fromkeys(name for command in commands for name in SCALAR_NAMES[command.op]):
+    for name in dict.fromkeys(name for command in commands for name in row_of(command).scalars):
         if name not in steering:
             steering[name] = graph.input(TensorSpec((), dtype), name)
     updates = []
@@ -181,21 +181,20 @@ def _commands(
         commands = tuple(optimizer[parameter] for parameter in parameters)
     else:
         commands = (optimizer,) * len(parameters)
-    for op in (optimizer.op,) if not isinstance(optimizer, Mapping) else (command.op for command in commands):
-        if op not in STATE_NAMES:
-            need = "one of " + ", ".join(one.name for one in STATE_NAMES)
-            raise AttributeValueError(op.name, got="no optimizer", need=need, origin=caller_origin())
+    for command in commands if isinstance(optimizer, Mapping) else (optimizer,):
+        row_of(command)
     return commands
 
 
 def _update(
     graph: SymbolicGraph, command: AnyCommand, parameter: Symbol, gradient: Symbol, scalars: Mapping[str, Symbol]
 ) -> Update:
-    names = [f"{parameter.name}.{name}" for name in STATE_NAMES[command.op]]
-    specs = state_specs(command.op, parameter.spec)
+    row = row_of(command)
+    names = [f"{parameter.name}.{name}" for name in row.states]
+    specs = row.state_specs(parameter.spec)
     records = (TensorSymbol(spec, name, origin=caller_origin()) for spec, name in zip(specs, names, strict=True))
     states = tuple(graph.symbol(graph.add_tensor(record)) for record in records)
-    steering = (scalars[name] for name in SCALAR_NAMES[command.op])
+    steering = (scalars[name] for name in row.scalars)
     with reopened(f"{parameter.name}." if parameter.name else opened_scopes()):
         updated, *updated_states = graph.apply(command, (gradient, parameter, *states, *steering))
     return Update(parameter, updated, gradient, states, tuple(updated_states))

@@ -11,7 +11,6 @@ from nnc.core.values.dtype import F64
 from nnc.core.values.spec import spec
 from nnc.errors import ShapeError
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
-from nnc.ops.optimizer.optimizer import state_specs
 
 TORCH = AdafactorAttrs(epsilon1=2.0**-52, clip=1.5, decay=0.01)
 W = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]]
@@ -27,7 +26,7 @@ COLUMNS_AFTER = [28.961534286176608, 260.45712987433285, 8.124999999999998]
 def followed(attrs: AdafactorAttrs, w: object, gradients: object) -> list[np.ndarray]:
     """w, row and column after an update by each gradient."""
     held = [Eager(np.array(w, np.float64))]
-    held += [Eager(np.zeros(one.shape)) for one in state_specs(ADAFACTOR, spec(held[0].array.shape, F64))]
+    held += [Eager(np.zeros(one.shape)) for one in ADAFACTOR.state_specs(spec(held[0].array.shape, F64))]
     for step, gradient in enumerate(np.array(gradients, np.float64), start=1):
         steering = [Eager(np.array(0.3)), Eager(np.array(float(step)))]
         held = list(held[0].apply(Command(ADAFACTOR, attrs), [Eager(gradient), *held, *steering]))

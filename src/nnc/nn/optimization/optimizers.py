@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
@@ -25,6 +25,7 @@ from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
+from nnc.ops.optimizer.update import UpdateOperator, row_of
 from nnc.symbolic.minimization import steering_dtype
 
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.
@@ -70,16 +71,16 @@ class Optimizer(ABC):
                 type(_schedule(self.rate)).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0"
             )
         values = {"rate": rate, "step": float(step)}
-        return {name: values[name] for name in ops.SCALAR_NAMES[self.command().op]}
+        return {name: values[name] for name in row_of(self.command()).scalars}
 
     def state_names(self) -> tuple[str, ...]:
         """Names of the state tensors kept per parameter."""
-        return ops.STATE_NAMES[self.command().op]
+        return row_of(self.command()).states
 
     def state_specs(self, parameter: TensorSpec) -> dict[str, TensorSpec]:
         """Specs of the state tensors kept for such a parameter, by name."""
-        specs = ops.state_specs(self.command().op, parameter)
-        return dict(zip(self.state_names(), specs, strict=True))
+        row = row_of(self.command())
+        return dict(zip(row.states, row.state_specs(parameter), strict=True))
 
     # ---- eager and compiled functions
 
@@ -135,7 +136,7 @@ class Optimizer(ABC):
         """The scalar inputs of the command."""
         chosen = self._rate_at(step) if rate is None else rate
         values = {"rate": chosen, "step": step}
-        return [_number(parameter, values[name]) for name in ops.SCALAR_NAMES[self.command().op]]
+        return [_number(parameter, values[name]) for name in row_of(self.command()).scalars]
 
     def _rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
         """The rate; of a schedule as a part of the program where only a run knows the step."""
@@ -144,11 +145,35 @@ class Optimizer(ABC):
         return self.scalars(int(step) if isinstance(step, Variable) else 1)["rate"]
 
 
+@dataclass(frozen=True)
+class RowOptimizer(Optimizer):
+    """The optimizer of a row of `nnc.ops.optimizer`: a rate, then what the row's attributes are, with their ranges.
+
+    `class Lion(LionAttrs, RowOptimizer)` has all fields of both; it says its own defaults where the row has others.
+    """
+
+    __slots__ = ()
+    # `Any`: rows of all attribute types.
+    row: ClassVar[UpdateOperator[Any]]
+    rate: Rate | RateSchedule
+
+    def command(self) -> AnyCommand:
+        """The row's command."""
+        return self.command_of(self.row)
+
+    def command_of(self, row: UpdateOperator[Any]) -> AnyCommand:
+        """The command of a row: attributes that are no fields of this optimizer are as the row has them."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        names = [field.name for field in fields(row.attributes)]
+        return Command(row, row.attributes(**{name: own[name] for name in names if name in own}))
+
+
 @checked
 @dataclass(frozen=True, slots=True)
-class SGD(Optimizer):
+class SGD(RowOptimizer):
     """m' = momentum · m + g + decay · w;  w' = w - rate · m'. Without momentum there is no m."""
 
+    row = ops.SGD
     rate: Rate | RateSchedule = 0.01
     momentum: Share = 0.9
     decay: Rate = 0.0
@@ -156,36 +181,29 @@ class SGD(Optimizer):
 
     def command(self) -> AnyCommand:
         """The sgd command, or gradient_descent, which keeps no state."""
-        if not self.momentum:
-            return Command(ops.GRADIENT_DESCENT, ops.GradientDescentAttrs(self.decay))
-        return Command(ops.SGD, ops.SGDAttrs(self.momentum, 0.0, self.decay, self.nesterov))
+        return self.command_of(self.row if self.momentum else ops.GRADIENT_DESCENT)
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Adam(Optimizer):
+class Adam(ops.AdamAttrs, RowOptimizer):
     """w' = w - rate · m̂ / (√v̂ + ε), m̂ and v̂ the bias-corrected moments (Kingma & Ba 2015).
 
     With `amsgrad` the largest v so far takes the place of v (Reddi et al. 2018), as in PyTorch and Keras.
     """
 
+    row = ops.ADAM
     rate: Rate | RateSchedule = 1e-3
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    decay: Rate = 0.0
-    decoupled: bool = False
     amsgrad: bool = False
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command."""
-        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, self.decoupled)
-        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
+        return self.command_of(ops.AMSGRAD if self.amsgrad else ops.ADAM)
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class AdamW(Optimizer):
+class AdamW(RowOptimizer):
     """Adam whose decay acts on the parameter itself: w' = w - rate · (m̂ / (√v̂ + ε) + decay · w) (Loshchilov 2019)."""
 
     rate: Rate | RateSchedule = 1e-3
@@ -197,143 +215,92 @@ class AdamW(Optimizer):
 
     def command(self) -> AnyCommand:
         """The adam or the amsgrad command, decoupled."""
-        attrs = ops.AdamAttrs(self.beta1, self.beta2, self.epsilon, self.decay, decoupled=True)
-        return Command(ops.AMSGRAD if self.amsgrad else ops.ADAM, attrs)
+        coupled = self.command_of(ops.AMSGRAD if self.amsgrad else ops.ADAM)
+        return Command(coupled.op, replace(coupled.attrs, decoupled=True))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Lamb(Optimizer):
+class Lamb(ops.LambAttrs, RowOptimizer):
     """w' = w - rate · |w| / |d| · d, d = m̂ / (√v̂ + ε) + decay · w, for large batches (You et al. 2020)."""
 
+    row = ops.LAMB
     rate: Rate | RateSchedule = 1e-3
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-6
     decay: Rate = 0.01
 
-    def command(self) -> AnyCommand:
-        """The lamb command."""
-        return Command(ops.LAMB, ops.LambAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
-
 
 @checked
 @dataclass(frozen=True, slots=True)
-class RMSProp(Optimizer):
+class RMSProp(ops.RMSPropAttrs, RowOptimizer):
     """v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m', s = g + decay · w."""
 
+    row = ops.RMSPROP
     rate: Rate | RateSchedule = 1e-3
-    alpha: Share = 0.99
-    momentum: Share = 0.0
-    epsilon: Positive = 1e-8
-    decay: Rate = 0.0
-
-    def command(self) -> AnyCommand:
-        """The rmsprop command."""
-        return Command(ops.RMSPROP, ops.RMSPropAttrs(self.alpha, self.momentum, self.epsilon, self.decay))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Adagrad(Optimizer):
+class Adagrad(ops.AdagradAttrs, RowOptimizer):
     """v' = v + s²;  w' = w - rate · s / (√v' + ε), s = g + decay · w (Duchi et al. 2011)."""
 
+    row = ops.ADAGRAD
     rate: Rate | RateSchedule = 0.01
-    epsilon: Positive = 1e-10
-    decay: Rate = 0.0
-
-    def command(self) -> AnyCommand:
-        """The adagrad command."""
-        return Command(ops.ADAGRAD, ops.AdagradAttrs(self.epsilon, self.decay))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Adadelta(Optimizer):
+class Adadelta(ops.AdadeltaAttrs, RowOptimizer):
     """w' = w - rate · d, d = √(u + ε) / √(v' + ε) · s: steps as large as those before (Zeiler 2012)."""
 
+    row = ops.ADADELTA
     rate: Rate | RateSchedule = 1.0
-    rho: Share = 0.9
-    epsilon: Positive = 1e-6
-    decay: Rate = 0.0
-
-    def command(self) -> AnyCommand:
-        """The adadelta command."""
-        return Command(ops.ADADELTA, ops.AdadeltaAttrs(self.rho, self.epsilon, self.decay))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Adamax(Optimizer):
+class Adamax(ops.AdamaxAttrs, RowOptimizer):
     """w' = w - rate · m̂ / u', u' = max(β₂ u, |s| + ε): Adam by the largest slope (Kingma & Ba 2015)."""
 
+    row = ops.ADAMAX
     rate: Rate | RateSchedule = 2e-3
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    decay: Rate = 0.0
-
-    def command(self) -> AnyCommand:
-        """The adamax command."""
-        return Command(ops.ADAMAX, ops.AdamaxAttrs(self.beta1, self.beta2, self.epsilon, self.decay))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Muon(Optimizer):
+class Muon(RowOptimizer):
     """w' = w - rate · (√max(1, out / in) · orthogonal(momentum) + decay · w), for matrices (Jordan et al. 2024).
 
     Biases and norms take another one: `PerParameter(AdamW(), (("*.weight", Muon()),))`. The reference backend does it.
     """
 
+    row = ops.MUON
     rate: Rate | RateSchedule = 1e-3
     momentum: Share = 0.95
     decay: Rate = 0.1
     nesterov: bool = True
     iterations: Count = 5
 
-    def command(self) -> AnyCommand:
-        """The muon command."""
-        return Command(ops.MUON, ops.MuonAttrs(self.momentum, self.decay, self.nesterov, self.iterations))
-
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Adafactor(Optimizer):
+class Adafactor(AdafactorAttrs, RowOptimizer):
     """Adam's steps with a state of rows and columns alone: w[m, n] has m + n numbers beside it (Shazeer & Stern 2018).
 
     The step is min(rate, 1 / √t) when `relative`, times max(ε₂, rms(w)) when `scaled`, against g / √v clipped to
     rms = `clip`; v forgets by 1 - t^-decline. Numbers are those of PyTorch. The reference backend does it.
     """
 
+    row = ADAFACTOR
     rate: Rate | RateSchedule = 0.01
-    decline: Positive = 0.8
-    epsilon1: Positive = 2.0**-23
-    epsilon2: Positive = 1e-3
-    clip: Positive = 1.0
-    decay: Rate = 0.0
-    relative: bool = True
-    scaled: bool = True
-
-    def command(self) -> AnyCommand:
-        """The adafactor command."""
-        limits = (self.decline, self.epsilon1, self.epsilon2, self.clip)
-        return Command(ADAFACTOR, AdafactorAttrs(*limits, self.decay, self.relative, self.scaled))
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Lion(Optimizer):
+class Lion(ops.LionAttrs, RowOptimizer):
     """w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g (Chen et al. 2023)."""
 
+    row = ops.LION
     rate: Rate | RateSchedule = 1e-4
-    beta1: Share = 0.9
-    beta2: Share = 0.99
-    decay: Rate = 0.0
-
-    def command(self) -> AnyCommand:
-        """The lion command."""
-        return Command(ops.LION, ops.LionAttrs(self.beta1, self.beta2, self.decay))
 
 
 @checked

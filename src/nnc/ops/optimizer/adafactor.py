@@ -15,23 +15,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnc.arguments import Positive, Rate
 from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ShapeError
-from nnc.ops.examples import MATRIX, ROW, SCALAR, Example
-from nnc.ops.rules import FLOATS, NUMBERS, Inplace, NotDifferentiable, Specs, check_kinds, operator
-from nnc.ops.work import per_element
+from nnc.ops.optimizer.update import update
+from nnc.ops.rules import FLOATS, NUMBERS, Inplace, Specs, check_kinds
 
 
 @dataclass(frozen=True, slots=True)
 class AdafactorAttrs:
     """How fast moments forget less, both ε, what rms(u) is clipped to, weight decay, and what α is made of."""
 
-    decline: float = 0.8
-    epsilon1: float = 2.0**-23
-    epsilon2: float = 1e-3
-    clip: float = 1.0
-    decay: float = 0.0
+    decline: Positive = 0.8
+    epsilon1: Positive = 2.0**-23
+    epsilon2: Positive = 1e-3
+    clip: Positive = 1.0
+    decay: Rate = 0.0
     relative: bool = True
     scaled: bool = True
 
@@ -54,15 +54,15 @@ def _infer_adafactor(attrs: AdafactorAttrs, specs: Specs) -> Specs:
     return (w, *states)
 
 
-ADAFACTOR = operator(
+ADAFACTOR = update(
     "adafactor",
     AdafactorAttrs,
-    ("g", "w", "row", "column", "rate", "step"),
-    ("w", "row", "column"),
-    infer=_infer_adafactor,
-    gradient=NotDifferentiable("an update is the end of a training step; differentiate the loss instead"),
-    inplace=Inplace(allowed=((1, 0), (2, 1), (3, 2), (0, 0))),
-    work=per_element(16),
-    example=Example(AdafactorAttrs(), (MATRIX, MATRIX, ROW, ROW, SCALAR, SCALAR), fixed=(4, 5)),
+    {"row": "row", "column": "column"},
+    counted=True,
+    whole=True,
+    work=16,
     doc="w' = w - α · u / max(1, rms(u)), u = g / √(r' c'ᵀ / mean(r')): rows and columns of g² (Shazeer & Stern 2018)",
+    infer=_infer_adafactor,
+    inplace=Inplace(allowed=((1, 0), (2, 1), (3, 2), (0, 0))),
+    specs_of=factored_specs,
 )
