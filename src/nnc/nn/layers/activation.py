@@ -1,6 +1,11 @@
-"""Activations: pointwise functions as layers."""
+"""Activations: functions of nnc.ops as layers.
+
+class ReLU(Activation, of=relu): ...     a row: a function without options is a layer by its name alone
+"""
 
 from __future__ import annotations
+
+from typing import ClassVar, Protocol, Self
 
 from nnc.arguments import Finite, checked
 from nnc.classes import dataclass
@@ -32,58 +37,54 @@ from nnc.ops import (
 )
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class ReLU(Layer):
+class OperandFunction(Protocol):
+    """A function of nnc.ops that takes one operand, of any kind."""
+
+    def __call__(self, x: T, /) -> T: ...
+
+
+class Activation(Layer):
+    """y = f(x): its subclasses say of which function, and are whole with that."""
+
+    __slots__ = ()
+    function: ClassVar[OperandFunction]
+
+    def __init_subclass__(cls, of: OperandFunction) -> None:
+        # As a static method: functions of classes are given the layer first.
+        cls.function = staticmethod(of)
+        dataclass(frozen=True)(cls)
+        super().__init_subclass__()
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """The function of `x`."""
+        return self.function(x)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
+class ReLU(Activation, of=relu):
     """y = max(x, 0)."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return relu(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class Sigmoid(Layer):
+class Sigmoid(Activation, of=sigmoid):
     """y = 1 / (1 + e^-x)."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return sigmoid(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class Tanh(Layer):
+class Tanh(Activation, of=tanh):
     """y = tanh x."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return tanh(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class GELU(Layer):
+class GELU(Activation, of=gelu):
     """y = x · Φ(x)."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return gelu(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class Softmax(Layer):
+class Softmax(Activation, of=softmax):
     """y = e^x / sum e^x over the last axis."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return softmax(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class GELUTanh(Layer):
+class GELUTanh(Activation, of=gelu_tanh):
     """y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, as GPT-2 has it."""
-
-    def build(self, scope: Scope[T], x: T) -> T:
-        return gelu_tanh(x)
 
 
 @checked
@@ -133,31 +134,16 @@ class ELU(Layer):
         return elu(x, self.alpha)
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class SELU(Layer):
+class SELU(Activation, of=selu):
     """y = s · elu(x, a), with the s and a that keep mean and variance (Klambauer et al. 2017)."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return selu(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class SiLU(Layer):
+class SiLU(Activation, of=swish):
     """y = x · sigmoid(x), also called swish."""
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return swish(x)
 
-
-@checked
-@dataclass(frozen=True, slots=True)
-class Softplus(Layer):
+class Softplus(Activation, of=softplus):
     """y = ln(1 + e^x)."""
-
-    def build(self, scope: Scope[T], x: T) -> T:
-        return softplus(x)
 
 
 @checked
@@ -196,13 +182,8 @@ class Softsign(Layer):
         return divide(x, affine(abs(x), 1.0, 1.0))
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class LogSoftmax(Layer):
+class LogSoftmax(Activation, of=log_softmax):
     """y = x - ln sum e^x over the last axis."""
-
-    def build(self, scope: Scope[T], x: T) -> T:
-        return log_softmax(x)
 
 
 @checked
