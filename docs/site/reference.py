@@ -25,9 +25,13 @@ _SPECIAL = re.compile(r"([\\*_<>\[\]#$|~{}])")
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Those of `__all__`, or the classes and functions that the module defines; without modules."""
+    """Those of `__all__`, or what a package hands on of its modules, or what a module defines; without modules."""
+    package = hasattr(module, "__path__")
     listed = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+        name
+        for name, value in vars(module).items()
+        if (home := getattr(value, "__module__", module.__name__ if package else "")) == module.__name__
+        or (package and home.startswith(f"{module.__name__}."))
     ]
     return sorted(name for name in listed if not name.startswith("_") and not inspect.ismodule(getattr(module, name)))
 

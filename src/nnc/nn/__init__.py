@@ -1,296 +1,61 @@
-"""L5: models made of layers, trained, evaluated, saved and used."""
+"""L5: models made of layers, trained, evaluated, saved and used.
 
-from nnc.nn.callbacks.callbacks import (
-    BestCheckpoints,
-    CSVLog,
-    EarlyStopping,
-    JSONLog,
-    LastCheckpoint,
-    PrintedProgress,
-    ReduceOnPlateau,
-    StopOnNaN,
-)
-from nnc.nn.callbacks.event_files import TensorBoardLog
-from nnc.nn.callbacks.progress_bar import ProgressBar
-from nnc.nn.callbacks.rate_finder import RateSweep, find_rate
-from nnc.nn.files.checkpoint import Position, load_checkpoint, position_of, read_notes, read_position, save_checkpoint
-from nnc.nn.files.model_spec import load_model, save_model
-from nnc.nn.files.pretrained import HUGGING_FACE, NameRule, load_pretrained
-from nnc.nn.files.torch_names import load_torch_state_dict, torch_state_dict
-from nnc.nn.generation import generate, stream
-from nnc.nn.inference.frozen_generation import FrozenGeneration
-from nnc.nn.inference.quantization_report import QuantizationReport
-from nnc.nn.layers import (
-    ELU,
-    GELU,
-    GLU,
-    GRU,
-    LSTM,
-    RNN,
-    SELU,
-    AveragePool,
-    AveragePool1D,
-    AveragePool3D,
-    BatchNorm,
-    ChannelDropout,
-    Clamp,
-    Convolution,
-    Convolution1D,
-    Convolution3D,
-    ConvolutionTranspose,
-    ConvolutionTranspose3D,
-    CrossAttention,
-    Dense,
-    Dropout,
-    Embedding,
-    FeedForward,
-    Flatten,
-    GaussianNoise,
-    GELUTanh,
-    GlobalAveragePool,
-    GroupNorm,
-    Hardsigmoid,
-    Hardswish,
-    Identity,
-    InstanceNorm,
-    LayerNorm,
-    LeakyReLU,
-    LogSoftmax,
-    MaxPool,
-    MaxPool1D,
-    MaxPool3D,
-    Mish,
-    MultiHeadAttention,
-    PadChannels,
-    PositionEmbedding,
-    PReLU,
-    ReLU,
-    RMSNorm,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Softsign,
-    Tanh,
-    TransformerBlock,
-    Upsample,
-    initializers,
-)
-from nnc.nn.layers.combine import Concatenate, Parallel, Residual, Sequential
-from nnc.nn.layers.functional import Functional, Lambda
-from nnc.nn.layers.initialized import Initialized
-from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, ParameterSpec, Scope, UpTo
-from nnc.nn.layers.lora import LoRA
-from nnc.nn.layers.recomputed import Recomputed
-from nnc.nn.model.evaluation import dynamic_evaluate
-from nnc.nn.model.load_report import LoadReport
-from nnc.nn.model.model import Evaluation, Model
-from nnc.nn.optimization import metrics
-from nnc.nn.optimization.loss_scale import LossScale
-from nnc.nn.optimization.losses import (
-    CTC,
-    BinaryCrossEntropy,
-    CosineLoss,
-    GaussianLikelihood,
-    Hinge,
-    Huber,
-    KLDivergence,
-    LogCosh,
-    Loss,
-    MeanAbsoluteError,
-    MeanSquaredError,
-    PointwiseLoss,
-    PoissonLoss,
-    SmoothedCrossEntropy,
-    SoftmaxCrossEntropy,
-    Weighted,
-)
-from nnc.nn.optimization.metrics import METRICS, Metric, top_k
-from nnc.nn.optimization.optimizers import (
-    SGD,
-    Adadelta,
-    Adafactor,
-    Adagrad,
-    Adam,
-    Adamax,
-    AdamW,
-    Lamb,
-    Lion,
-    Muon,
-    Optimizer,
-    PerParameter,
-    RMSProp,
-)
-from nnc.nn.optimization.schedules import (
-    Constant,
-    Cosine,
-    CosineRestarts,
-    Exponential,
-    Joined,
-    Linear,
-    Milestones,
-    Polynomial,
-    RateSchedule,
-    StepDecay,
-    Warmup,
-)
-from nnc.nn.steps.model_memory import ModelMemory
-from nnc.nn.training.training import Callback, History, Progress, Run
-from nnc.nn.training.training_page import TrainingPage
+A name is public where its module lists it (`__all__`), or below.
+"""
 
-__all__ = [
-    "dynamic_evaluate",
-    "load_torch_state_dict",
-    "torch_state_dict",
-    "LeakyReLU",
-    "PReLU",
-    "ELU",
-    "SELU",
-    "SiLU",
-    "Softplus",
-    "Mish",
-    "Hardswish",
-    "Hardsigmoid",
-    "Softsign",
-    "LogSoftmax",
-    "GLU",
-    "BinaryCrossEntropy",
-    "CTC",
-    "CosineLoss",
-    "GaussianLikelihood",
-    "Hinge",
-    "Huber",
-    "KLDivergence",
-    "LogCosh",
-    "MeanAbsoluteError",
-    "PoissonLoss",
-    "SmoothedCrossEntropy",
-    "Weighted",
-    "CosineRestarts",
-    "Linear",
-    "Milestones",
-    "Polynomial",
-    "StepDecay",
-    "Warmup",
-    "Adadelta",
-    "Adagrad",
-    "Adamax",
-    "Muon",
-    "Adafactor",
-    "Adam",
-    "AdamW",
-    "AveragePool",
-    "BatchNorm",
-    "Clamp",
-    "Concatenate",
-    "Constant",
-    "Convolution",
-    "ConvolutionTranspose",
-    "ConvolutionTranspose3D",
-    "CrossAttention",
-    "Cosine",
-    "ChannelDropout",
-    "Dense",
-    "Dropout",
-    "GaussianNoise",
-    "Embedding",
-    "FeedForward",
-    "Evaluation",
-    "Flatten",
-    "GELU",
-    "GELUTanh",
-    "GlobalAveragePool",
-    "GroupNorm",
-    "Identity",
-    "InstanceNorm",
-    "GRU",
-    "LSTM",
-    "AveragePool1D",
-    "AveragePool3D",
-    "Convolution1D",
-    "Convolution3D",
-    "Initialized",
-    "Joined",
-    "MaxPool1D",
-    "MaxPool3D",
-    "RNN",
-    "Lamb",
-    "Layer",
-    "LayerNorm",
-    "Lion",
-    "Loss",
-    "LossScale",
-    "MaxPool",
-    "MeanSquaredError",
-    "Model",
-    "ModelMemory",
-    "MultiHeadAttention",
-    "Optimizer",
-    "PerParameter",
-    "PadChannels",
-    "Parallel",
-    "ParameterSpec",
-    "Position",
-    "PositionEmbedding",
-    "BestCheckpoints",
-    "CSVLog",
-    "EarlyStopping",
-    "Exponential",
-    "JSONLog",
-    "LastCheckpoint",
-    "ProgressBar",
-    "TrainingPage",
-    "TensorBoardLog",
-    "PrintedProgress",
-    "QuantizationReport",
-    "RateSweep",
-    "ReduceOnPlateau",
-    "StopOnNaN",
-    "find_rate",
-    "HUGGING_FACE",
-    "NameRule",
-    "generate",
-    "load_pretrained",
-    "stream",
-    "Callback",
-    "History",
-    "FrozenGeneration",
-    "Functional",
-    "Input",
-    "Lambda",
-    "LayerValue",
-    "LoadReport",
-    "METRICS",
-    "initializers",
-    "metrics",
-    "Metric",
-    "MultiLayer",
-    "Progress",
-    "Run",
-    "top_k",
-    "RMSNorm",
-    "RMSProp",
-    "ReLU",
-    "LoRA",
-    "Recomputed",
-    "Residual",
-    "RateSchedule",
-    "Scope",
-    "Sequential",
-    "Sigmoid",
-    "Softmax",
-    "SoftmaxCrossEntropy",
-    "SGD",
-    "Tanh",
-    "TransformerBlock",
-    "UpTo",
-    "Upsample",
-    "PointwiseLoss",
-    "load_checkpoint",
-    "load_model",
-    "position_of",
-    "read_notes",
-    "read_position",
-    "save_checkpoint",
-    "save_model",
-]
+from nnc.nn.callbacks.callbacks import *
+from nnc.nn.callbacks.event_files import *
+from nnc.nn.callbacks.progress_bar import *
+from nnc.nn.callbacks.rate_finder import *
+from nnc.nn.files.checkpoint import Position as Position
+from nnc.nn.files.checkpoint import load_checkpoint as load_checkpoint
+from nnc.nn.files.checkpoint import position_of as position_of
+from nnc.nn.files.checkpoint import read_notes as read_notes
+from nnc.nn.files.checkpoint import read_position as read_position
+from nnc.nn.files.checkpoint import save_checkpoint as save_checkpoint
+from nnc.nn.files.model_spec import load_model as load_model
+from nnc.nn.files.model_spec import save_model as save_model
+from nnc.nn.files.pretrained import HUGGING_FACE as HUGGING_FACE
+from nnc.nn.files.pretrained import NameRule as NameRule
+from nnc.nn.files.pretrained import load_pretrained as load_pretrained
+from nnc.nn.files.torch_names import load_torch_state_dict as load_torch_state_dict
+from nnc.nn.files.torch_names import torch_state_dict as torch_state_dict
+from nnc.nn.generation import generate as generate
+from nnc.nn.generation import stream as stream
+from nnc.nn.inference.frozen_generation import FrozenGeneration as FrozenGeneration
+from nnc.nn.inference.quantization_report import QuantizationReport as QuantizationReport
+from nnc.nn.layers import initializers as initializers
+from nnc.nn.layers.activation import *
+from nnc.nn.layers.attention import *
+from nnc.nn.layers.batch_norm import *
+from nnc.nn.layers.combine import *
+from nnc.nn.layers.convolution import *
+from nnc.nn.layers.dense import *
+from nnc.nn.layers.embedding import *
+from nnc.nn.layers.functional import *
+from nnc.nn.layers.initialized import *
+from nnc.nn.layers.layer import *
+from nnc.nn.layers.lora import *
+from nnc.nn.layers.normalization import *
+from nnc.nn.layers.pooling import *
+from nnc.nn.layers.random import *
+from nnc.nn.layers.recomputed import *
+from nnc.nn.layers.recurrent import *
+from nnc.nn.layers.shape import *
+from nnc.nn.layers.upsampling import *
+from nnc.nn.model.evaluation import dynamic_evaluate as dynamic_evaluate
+from nnc.nn.model.load_report import LoadReport as LoadReport
+from nnc.nn.model.model import Evaluation as Evaluation
+from nnc.nn.model.model import Model as Model
+from nnc.nn.optimization import metrics as metrics
+from nnc.nn.optimization.loss_scale import *
+from nnc.nn.optimization.losses import *
+from nnc.nn.optimization.metrics import *
+from nnc.nn.optimization.optimizers import *
+from nnc.nn.optimization.schedules import *
+from nnc.nn.steps.model_memory import ModelMemory as ModelMemory
+from nnc.nn.training.training import Callback as Callback
+from nnc.nn.training.training import History as History
+from nnc.nn.training.training import Progress as Progress
+from nnc.nn.training.training import Run as Run
+from nnc.nn.training.training_page import TrainingPage as TrainingPage

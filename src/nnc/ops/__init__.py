@@ -18,7 +18,7 @@ from nnc.ops.elementwise.complex_numbers import *
 from nnc.ops.elementwise.elementary import *
 from nnc.ops.elementwise.integers import *
 from nnc.ops.elementwise.pointwise import *
-from nnc.ops.function import FunctionOperator
+from nnc.ops.function import FunctionOperator as _FunctionOperator
 from nnc.ops.indexing.detection import *
 from nnc.ops.indexing.indexing import *
 from nnc.ops.indexing.order import *
@@ -47,5 +47,5 @@ from nnc.ops.sequence.rotary import *
 
 explain_functions(sys.modules[__name__])
 for _name, _row in tuple(globals().items()):
-    if isinstance(_row, FunctionOperator):
+    if isinstance(_row, _FunctionOperator):
         _row.call_it(_name, __name__)

@@ -25,6 +25,11 @@ from nnc.nn.optimization.metrics import METRICS
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.training.training import Callback, Progress, Run
 
+__all__ = [
+    "BestCheckpoints", "CSVLog", "EarlyStopping", "JSONLog", "LastCheckpoint", "PrintedProgress", "ReduceOnPlateau",
+    "StopOnNaN",
+]  # fmt: skip
+
 # Bytes of the first line of a log: a file may be no log, and without an end.
 LONGEST_HEAD = 1 << 20
 # Figures that are better when they are larger; of `score` nobody knows, so it is taken to be so where it is accuracy.

@@ -18,6 +18,8 @@ from nnc.arguments import checked
 from nnc.nn.callbacks.callbacks import append, check_writable
 from nnc.nn.training.training import Callback, Progress, Run
 
+__all__ = ["TensorBoardLog"]
+
 CASTAGNOLI = 0x82F63B78
 MASK = 0xA282EAD8
 # Kinds of protobuf fields.

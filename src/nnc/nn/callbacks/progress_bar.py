@@ -12,6 +12,8 @@ from typing import TextIO
 from nnc.nn.callbacks.callbacks import write_line
 from nnc.nn.training.training import Callback, Progress, Run
 
+__all__ = ["ProgressBar"]
+
 BAR = 20
 # Seconds between two pictures.
 PAUSE = 0.1

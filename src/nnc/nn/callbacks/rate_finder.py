@@ -15,6 +15,8 @@ from nnc.nn.steps.model_step import Values
 from nnc.nn.training.sources import Data
 from nnc.nn.training.training import Callback, Progress, Run
 
+__all__ = ["find_rate", "RateSweep"]
+
 # The loss is followed as loss' = 0.95 · loss' + 0.05 · batch, free of its start at 0.
 SMOOTHING = 0.95
 # Above this multiple of its least, the loss has diverged.

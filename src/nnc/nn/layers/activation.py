@@ -36,6 +36,11 @@ from nnc.ops import (
     tanh,
 )
 
+__all__ = [
+    "Clamp", "ELU", "GELU", "GELUTanh", "GLU", "Hardsigmoid", "Hardswish", "LeakyReLU", "LogSoftmax", "Mish",
+    "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softmax", "Softplus", "Softsign", "Tanh",
+]  # fmt: skip
+
 
 class OperandFunction(Protocol):
     """A function of nnc.ops that takes one operand, of any kind."""

@@ -34,6 +34,8 @@ from nnc.ops import (
 )
 from nnc.ops.movement.generate import arange_like
 
+__all__ = ["CrossAttention", "FeedForward", "MultiHeadAttention", "TransformerBlock"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import batch_norm, batch_norm_inference
 from nnc.ops.normalization.normalization import statistics_dtype
 
+__all__ = ["BatchNorm"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

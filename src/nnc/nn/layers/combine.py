@@ -9,6 +9,8 @@ from nnc.errors import ArgumentError, AttributeValueError
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, concatenate, sum_of
 
+__all__ = ["Concatenate", "Parallel", "Residual", "Sequential"]
+
 
 class LayerParts(Layer):
     """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""

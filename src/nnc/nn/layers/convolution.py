@@ -12,6 +12,8 @@ from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, convolution, reshape, window_of
 
+__all__ = ["Convolution", "Convolution1D", "Convolution3D"]
+
 VOLUME = "batch, depth, height, width, channels"
 
 

@@ -9,6 +9,8 @@ from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import gemm
 
+__all__ = ["Dense"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

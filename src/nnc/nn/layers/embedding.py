@@ -13,6 +13,8 @@ from nnc.nn.layers.initializers import Values, draw
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
 
+__all__ = ["Embedding", "PositionEmbedding"]
+
 DEVIATION = 0.02
 
 

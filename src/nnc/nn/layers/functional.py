@@ -18,6 +18,8 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, UsageError
 from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, Scope, T
 
+__all__ = ["Functional", "Lambda"]
+
 # Where a value comes from: a step and which of its outputs; inputs stand in step -1.
 Source = tuple[int, int]
 INPUTS = -1

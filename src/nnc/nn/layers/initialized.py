@@ -11,6 +11,8 @@ from nnc.errors import UsageError
 from nnc.nn.layers.initializers import Initializer
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T
 
+__all__ = ["Initialized"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from nnc.nn.layers.initializers import Initializer
 from nnc.ops.operand import Operand
 from nnc.symbolic.scopes import opened_scopes, reopened
 
+__all__ = ["Input", "Layer", "LayerValue", "MultiLayer", "ParameterSpec", "Scope", "UpTo"]
+
 T = TypeVar("T", bound=Operand)
 V = TypeVar("V")
 

@@ -20,6 +20,8 @@ from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T
 from nnc.ops import add, affine, gemm
 
+__all__ = ["LoRA"]
+
 Array = NDArray[np.generic]
 ADDED = ("lora_a", "lora_b")
 

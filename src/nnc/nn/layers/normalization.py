@@ -9,6 +9,8 @@ from nnc.nn.layers.initializers import ones, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import group_norm, instance_norm, layer_norm, rms_norm
 
+__all__ = ["GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

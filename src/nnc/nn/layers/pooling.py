@@ -14,6 +14,8 @@ from nnc.nn.layers.convolution import VOLUME, Counts3D, Sizes3D, as_row, borders
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, average_pool, max_pool, reduce_mean, reshape, window_of
 
+__all__ = ["AveragePool", "AveragePool1D", "AveragePool3D", "GlobalAveragePool", "MaxPool", "MaxPool1D", "MaxPool3D"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

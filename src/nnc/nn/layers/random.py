@@ -8,6 +8,8 @@ from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, dropout, multiply, random_normal, reshape
 from nnc.ops.movement.fill import scalar_like
 
+__all__ = ["ChannelDropout", "Dropout", "GaussianNoise"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from nnc.concrete import CountBelow
 from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.symbolic import Symbol, while_loop
 
+__all__ = ["Recomputed"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

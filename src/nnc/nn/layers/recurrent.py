@@ -51,6 +51,8 @@ from nnc.ops import (
 from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.sequence import recurrent as ops
 
+__all__ = ["GRU", "LSTM", "RNN"]
+
 
 @dataclass(frozen=True, slots=True)
 class Recurrent(MultiLayer):

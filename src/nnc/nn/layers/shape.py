@@ -9,6 +9,8 @@ from nnc.classes import dataclass
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
 
+__all__ = ["Flatten", "Identity", "PadChannels"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, convolution_transpose, upsample, window_of
 
+__all__ = ["ConvolutionTranspose", "ConvolutionTranspose3D", "Upsample"]
+
 
 @checked
 @dataclass(frozen=True, slots=True)

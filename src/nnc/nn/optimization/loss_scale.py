@@ -11,6 +11,8 @@ from nnc.arguments import Count, Positive, checked
 from nnc.classes import dataclass
 from nnc.errors import AttributeValueError
 
+__all__ = ["LossScale"]
+
 
 @dataclass(frozen=True, slots=True)
 class Scaling:

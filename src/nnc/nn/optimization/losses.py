@@ -45,6 +45,12 @@ from nnc.ops import (
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.operand import T
 
+__all__ = [
+    "BinaryCrossEntropy", "CosineLoss", "CTC", "GaussianLikelihood", "Hinge", "Huber", "KLDivergence", "LogCosh",
+    "Loss", "MeanAbsoluteError", "MeanSquaredError", "PointwiseLoss", "PoissonLoss", "SmoothedCrossEntropy",
+    "SoftmaxCrossEntropy", "Weighted",
+]  # fmt: skip
+
 
 class Loss(ABC):
     """How far an output is from its target.

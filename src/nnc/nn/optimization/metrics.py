@@ -17,6 +17,8 @@ from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.errors import ArgumentError, ShapeError
 
+__all__ = ["Metric", "METRICS", "top_k"]
+
 Array = NDArray[np.float64]
 
 # Of the area under the curve: probabilities in one bin count as equal.

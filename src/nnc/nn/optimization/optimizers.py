@@ -28,6 +28,11 @@ from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.update import UpdateOperator, row_of
 from nnc.symbolic.minimization import steering_dtype
 
+__all__ = [
+    "Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "Lamb", "Lion", "Muon", "Optimizer",
+    "PerParameter", "RMSProp", "SGD",
+]  # fmt: skip
+
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.
 State: TypeAlias = dict[str, ArrayOperand]
 

@@ -24,6 +24,11 @@ from nnc.ops.movement.broadcast import reduce_sum
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.reduction.reduction import reduce_max
 
+__all__ = [
+    "Constant", "Cosine", "CosineRestarts", "Exponential", "Joined", "Linear", "Milestones", "Polynomial",
+    "RateSchedule", "StepDecay", "Warmup",
+]  # fmt: skip
+
 # Beyond, not all whole numbers are numbers of f64.
 MOST_STEPS = 2**53
 
