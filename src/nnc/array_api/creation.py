@@ -68,8 +68,8 @@ def asarray(
             raise ValueError(f"asarray: got {obj.spec} to {dtype} with copy=False; need the same element type")
         return astype(ops.contiguous(obj) if copy else obj, dtype or obj.dtype)
     if copy is not False and _has_arrays(obj):
-        found = _stacked(obj)
-        return found if dtype is None else found.astype(dtype)
+        stacked = _stacked(obj)
+        return stacked if dtype is None else stacked.astype(dtype)
     if copy is not False:
         return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj, dtype), dtype)
     try:
@@ -104,10 +104,10 @@ def _is_python(obj: object) -> bool:
     """True where all elements are Python's own numbers."""
     waiting = [obj]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list | tuple):
-            waiting.extend(one)
-        elif type(one) not in OF_NUMBERS:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting.extend(part)
+        elif type(part) not in OF_NUMBERS:
             return False
     return True
 
@@ -137,7 +137,7 @@ def arange(
 ) -> Array:
     """start, start + step, … below stop; from 0 where one number is given."""
     first, end = (0, start) if stop is None else (start, stop)
-    whole = all(isinstance(one, int) for one in (first, end, step))
+    whole = all(isinstance(number, int) for number in (first, end, step))
     with numpy_work("arange"):
         return _made(np.arange(first, end, step), dtype or OF_NUMBERS[int if whole else float], device)
 
@@ -188,7 +188,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:
     """`num` numbers at equal distances from start to stop."""
-    default = C64 if any(isinstance(one, complex) for one in (start, stop)) else F32
+    default = C64 if any(isinstance(end, complex) for end in (start, stop)) else F32
     chosen = dtype or default
     exact = C128 if chosen.kind == "complex" else F64
     with numpy_work("linspace"):
@@ -199,18 +199,18 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinates of a grid: each array along an axis of its own, repeated along the others."""
     if indexing not in ("xy", "ij"):
         raise UsageError("meshgrid", got=f"indexing={indexing!r}", need='"xy" or "ij"')
-    if len({one.dtype for one in arrays}) > 1:
-        raise DTypeError("meshgrid", got=", ".join(str(one.dtype) for one in arrays), need="one element type")
+    if len({array.dtype for array in arrays}) > 1:
+        raise DTypeError("meshgrid", got=", ".join(str(array.dtype) for array in arrays), need="one element type")
     order = list(range(len(arrays)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = 1, 0
     rank = len(arrays)
     placed = [
-        one.reshape(tuple(-1 if axis == place else 1 for axis in range(rank)))
-        for one, place in zip(arrays, order, strict=True)
+        array.reshape(tuple(-1 if axis == place else 1 for axis in range(rank)))
+        for array, place in zip(arrays, order, strict=True)
     ]
     shape = check_broadcast("meshgrid", *placed) if placed else ()
-    return tuple(ops.broadcast_to(one, shape) for one in placed)
+    return tuple(ops.broadcast_to(array, shape) for array in placed)
 
 
 def ones(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Array:

@@ -92,7 +92,7 @@ def iinfo(type: DType | ArrayOperand, /) -> IntegerLimits:
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
     """Whether the type is this one, or of this kind, or of one of several."""
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
+        return any(isdtype(dtype, name) for name in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
             raise DTypeError("isdtype", got=repr(kind), need=" or ".join(map(repr, KINDS)))
@@ -107,23 +107,23 @@ def can_cast(from_: DType | ArrayOperand, to: DType, /) -> bool:
 
 def result_type(*arrays_and_dtypes: DType | ArrayOperand | Number) -> DType:
     """The type of what is computed of all of them."""
-    numbers = [one for one in arrays_and_dtypes if not isinstance(one, DType | ArrayOperand)]
-    types = [_dtype(one) for one in arrays_and_dtypes if isinstance(one, DType | ArrayOperand)]
+    numbers = [value for value in arrays_and_dtypes if not isinstance(value, DType | ArrayOperand)]
+    types = [_dtype(value) for value in arrays_and_dtypes if isinstance(value, DType | ArrayOperand)]
     if not types:
         raise DTypeError("result_type", got=f"{len(numbers)} numbers", need="an array or an element type among them")
     return reduce(_beside, numbers, reduce(_both, types))
 
 
-def _both(one: DType, other: DType) -> DType:
-    found = wider(one, other)
-    if found is None:
-        got, fix = f"{one} and {other}", "astype() one of them"
+def _both(first: DType, other: DType) -> DType:
+    common = wider(first, other)
+    if common is None:
+        got, fix = f"{first} and {other}", "astype() one of them"
         raise DTypeError("result_type", got=got, need="element types that promote to one", fix=fix)
-    return found
+    return common
 
 
 def _beside(dtype: DType, number: object) -> DType:
-    kinds = next((BESIDE[one] for one in (bool, int, float, complex) if isinstance(number, one)), ())
+    kinds = next((BESIDE[scalar] for scalar in (bool, int, float, complex) if isinstance(number, scalar)), ())
     if dtype.kind not in kinds:
         raise DTypeError(
             "result_type", got=f"{dtype} and a {type(number).__name__}", need="numbers of the array's kind"
@@ -146,23 +146,23 @@ def numpy_work(subject: str) -> Iterator[None]:
 
 def meet(subject: str, *values: ArrayOperand | Number) -> tuple[ArrayOperand, ...]:
     """Arrays and numbers as arrays of one element type; at least one is an array."""
-    home = next((one for one in values if isinstance(one, ArrayOperand)), None)
-    if home is None or not all(isinstance(one, ArrayOperand | int | float | complex) for one in values):
-        got = ", ".join(type(one).__name__ for one in values)
+    home = next((value for value in values if isinstance(value, ArrayOperand)), None)
+    if home is None or not all(isinstance(value, ArrayOperand | int | float | complex) for value in values):
+        got = ", ".join(type(value).__name__ for value in values)
         raise DTypeError(subject, got=got, need="arrays of this namespace", fix="asarray() them")
     dtype = result_type(*values)
     with numpy_work(subject):
-        arrays = [one if isinstance(one, ArrayOperand) else np.asarray(one, dtype.numpy) for one in values]
-    return tuple(cast(one, dtype) if isinstance(one, ArrayOperand) else lifted(home, one) for one in arrays)
+        arrays = [value if isinstance(value, ArrayOperand) else np.asarray(value, dtype.numpy) for value in values]
+    return tuple(cast(array, dtype) if isinstance(array, ArrayOperand) else lifted(home, array) for array in arrays)
 
 
 def lifted(home: ArrayOperand, value: object) -> ArrayOperand:
     """An array of NumPy in the world of this operand."""
-    found: ArrayOperand | None = home.lift(value)
-    assert found is not None
-    return found
+    array: ArrayOperand | None = home.lift(value)
+    assert array is not None
+    return array
 
 
 def check_broadcast(subject: str, *arrays: ArrayOperand) -> tuple[int, ...]:
     """The shape that all have together."""
-    return broadcast_shapes(subject, *(one.shape for one in arrays))
+    return broadcast_shapes(subject, *(array.shape for array in arrays))

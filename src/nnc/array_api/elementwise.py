@@ -37,8 +37,8 @@ def checked_array(name: str, x: object, kinds: Sequence[str] = ANYTHING) -> Arra
 
 def _unary(name: str, kinds: Sequence[str], rule: Rule, doc: str) -> Unary:
     def call(x: Array, /) -> Array:
-        found: Array = rule(checked_array(name, x, kinds))
-        return found
+        result: Array = rule(checked_array(name, x, kinds))
+        return result
 
     _describe(call, name, doc)
     return call
@@ -47,8 +47,8 @@ def _unary(name: str, kinds: Sequence[str], rule: Rule, doc: str) -> Unary:
 def _binary(name: str, kinds: Sequence[str], rule: Rule, doc: str) -> Binary:
     def call(x1: Array | Number, x2: Array | Number, /) -> Array:
         a, b = meet(name, x1, x2)
-        found: Array = rule(checked_array(name, a, kinds), b)
-        return found
+        result: Array = rule(checked_array(name, a, kinds), b)
+        return result
 
     _describe(call, name, doc)
     return call
@@ -88,8 +88,8 @@ def _truth(rule: Unary, join: Rule, other: bool) -> Unary:
 
     def call(x: Array) -> Array:
         if _is_complex(x):
-            found: Array = join(rule(ops.real(x)), rule(ops.imaginary(x)))
-            return found
+            result: Array = join(rule(ops.real(x)), rule(ops.imaginary(x)))
+            return result
         return rule(x) if x.dtype.is_float else lifted(x, np.full(x.shape, other))
 
     return call
@@ -114,8 +114,8 @@ def _signbit(x: Array) -> Array:
 
 def _truth_or_bits(logical: Rule, bits: Rule) -> Rule:
     def call(*operands: Array) -> Array:
-        found: Array = (logical if operands[0].dtype.kind == "bool" else bits)(*operands)
-        return found
+        result: Array = (logical if operands[0].dtype.kind == "bool" else bits)(*operands)
+        return result
 
     return call
 
@@ -201,9 +201,9 @@ trunc = _unary("trunc", NUMBERS, _whole(ops.trunc), "the next integer towards 0"
 
 def clip(x: Array, /, min: Array | Number | None = None, max: Array | Number | None = None) -> Array:
     """min(max(x, min), max), broadcast, of the element type of x; None is no bound."""
-    found = checked_array("clip", x, NUMBERS)
+    clipped = checked_array("clip", x, NUMBERS)
     for bound, rule in ((min, ops.maximum), (max, ops.minimum)):
         if bound is not None:
-            a, b = meet("clip", found, bound)
-            found = rule(a, b)
-    return found.twin() if found is x else found.astype(x.dtype)
+            a, b = meet("clip", clipped, bound)
+            clipped = rule(a, b)
+    return clipped.twin() if clipped is x else clipped.astype(x.dtype)

@@ -133,10 +133,10 @@ def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
 
 
 def _shifted(x: Array, axes: int | Sequence[int] | None, by: Callable[[int], int]) -> Array:
-    found = checked_array("fftshift", x).twin()
+    shifted = checked_array("fftshift", x).twin()
     for axis in normalize_axes("fftshift", axes, x.ndim):
-        found = ops.roll(found, by(x.shape[axis]), axis)
-    return found
+        shifted = ops.roll(shifted, by(x.shape[axis]), axis)
+    return shifted
 
 
 def _sizes(x: Array, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:

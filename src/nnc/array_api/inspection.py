@@ -32,7 +32,7 @@ class NamespaceInfo:
         if kind is None:
             return dict(EVERY)
         kinds = (kind,) if isinstance(kind, str) else kind
-        unknown = [one for one in kinds if one not in KINDS]
+        unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
             raise DTypeError("dtypes", got=", ".join(map(repr, unknown)), need=" or ".join(map(repr, KINDS)))
-        return {name: dtype for name, dtype in EVERY.items() if any(name in KINDS[one] for one in kinds)}
+        return {name: dtype for name, dtype in EVERY.items() if any(name in KINDS[kind] for kind in kinds)}

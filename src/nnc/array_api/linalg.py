@@ -88,16 +88,16 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
         left, right = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         left, right = (
-            [place_of("tensordot", one, x.ndim) for one in each] for x, each in zip((a, b), axes, strict=True)
+            [place_of("tensordot", axis, x.ndim) for axis in each] for x, each in zip((a, b), axes, strict=True)
         )
-    if [a.shape[one] for one in left] != [b.shape[one] for one in right]:
+    if [a.shape[axis] for axis in left] != [b.shape[axis] for axis in right]:
         raise ShapeError("tensordot", got=f"{a.spec}, {b.spec} over {left}, {right}", need="equal sizes in pairs")
     rows = [axis for axis in range(a.ndim) if axis not in left]
     columns = [axis for axis in range(b.ndim) if axis not in right]
-    inner = math.prod(a.shape[one] for one in left)
+    inner = math.prod(a.shape[axis] for axis in left)
     first, second = ops.transpose(a, (*rows, *left)), ops.transpose(b, (*right, *columns))
-    kept = (*(a.shape[one] for one in rows), *(b.shape[one] for one in columns))
-    height, width = (math.prod(x.shape[one] for one in each) for x, each in ((a, rows), (b, columns)))
+    kept = (*(a.shape[axis] for axis in rows), *(b.shape[axis] for axis in columns))
+    height, width = (math.prod(x.shape[axis] for axis in each) for x, each in ((a, rows), (b, columns)))
     return ops.gemm(first.reshape((height, inner)), second.reshape((inner, width))).reshape(kept)
 
 
@@ -122,7 +122,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     a, b = meet("cross", checked_array("cross", x1, ARITHMETIC), checked_array("cross", x2, ARITHMETIC))
     if not -min(a.ndim, b.ndim) <= axis < min(a.ndim, b.ndim) or (a.shape[axis], b.shape[axis]) != (3, 3):
         raise ShapeError("cross", got=f"{a.spec}, {b.spec} along {axis}", need="three elements along the axis")
-    (ax, ay, az), (bx, by, bz) = (ops.split(one, 3, axis) for one in (a, b))
+    (ax, ay, az), (bx, by, bz) = (ops.split(vector, 3, axis) for vector in (a, b))
     parts = [ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx]
     return ops.concatenate(parts, place_of("cross", axis, parts[0].ndim))
 
@@ -164,17 +164,17 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None 
     """The norm of each matrix: "fro", "nuc", or by rows, columns and singular values 1, 2, ∞ and their negatives."""
     size = ops.magnitude(_matrix("matrix_norm", x)) if x.dtype.kind == "complex" else ops.abs(_matrix("matrix_norm", x))
     if ord in ("fro", None):
-        found = ops.reduce_norm(size, (-2, -1))
+        norm = ops.reduce_norm(size, (-2, -1))
     elif ord == "nuc":
-        found = total(svdvals(x), axis=-1)
+        norm = total(svdvals(x), axis=-1)
     elif ord in (2, -2):
-        found = (ops.reduce_max if ord == 2 else ops.reduce_min)(svdvals(x), -1)
+        norm = (ops.reduce_max if ord == 2 else ops.reduce_min)(svdvals(x), -1)
     elif ord in (1, -1, math.inf, -math.inf):
         sums = ops.reduce_sum(size, -2 if abs(ord) == 1 else -1)
-        found = (ops.reduce_max if ord > 0 else ops.reduce_min)(sums, -1)
+        norm = (ops.reduce_max if ord > 0 else ops.reduce_min)(sums, -1)
     else:
         raise AttributeValueError("matrix_norm", got=f"ord={ord!r}", need='"fro", "nuc", 1, 2, inf or their negatives')
-    return found.reshape((*found.shape, 1, 1)) if keepdims else found
+    return norm.reshape((*norm.shape, 1, 1)) if keepdims else norm
 
 
 def matrix_power(x: Array, n: int, /) -> Array:

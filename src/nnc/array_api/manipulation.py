@@ -26,7 +26,7 @@ def place_of(subject: str, axis: int, rank: int) -> int:
 def broadcast_arrays(*arrays: Array) -> list[Array]:
     """All arrays in the shape that they have together."""
     shape = check_broadcast("broadcast_arrays", *arrays)
-    return [ops.broadcast_to(one, shape) for one in arrays]
+    return [ops.broadcast_to(array, shape) for array in arrays]
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """The arrays one behind another; flat where axis is None."""
     given = meet("concat", *arrays)
     if axis is None:
-        return ops.concatenate([one.reshape(-1) for one in given])
+        return ops.concatenate([array.reshape(-1) for array in given])
     return ops.concatenate(given, place_of("concat", axis, given[0].ndim))
 
 
@@ -61,8 +61,8 @@ def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
 def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
     """The axes `source` at the places `destination`, the others in their order."""
     rank = checked_array("moveaxis", x).ndim
-    moved = [place_of("moveaxis", one, rank) for one in _several(source)]
-    places = [place_of("moveaxis", one, rank) for one in _several(destination)]
+    moved = [place_of("moveaxis", axis, rank) for axis in _several(source)]
+    places = [place_of("moveaxis", axis, rank) for axis in _several(destination)]
     if len(moved) != len(places) or len(set(moved)) != len(moved) or len(set(places)) != len(places):
         raise AttributeValueError("moveaxis", got=f"{source} to {destination}", need="as many places as axes, distinct")
     order = [axis for axis in range(rank) if axis not in moved]
@@ -93,10 +93,10 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
 
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     """The same elements under another shape; ValueError where `copy=False` asks for a view that there is not."""
-    found = checked_array("reshape", x).reshape(tuple(shape))
-    if copy is False and getattr(found, "root", found) is not getattr(x, "root", found):
+    shaped = checked_array("reshape", x).reshape(tuple(shape))
+    if copy is False and getattr(shaped, "root", shaped) is not getattr(x, "root", shaped):
         raise ValueError(f"reshape: got {x.spec} with gaps and copy=False; need elements in row-major order")
-    return ops.contiguous(found) if copy else found
+    return ops.contiguous(shaped) if copy else shaped
 
 
 def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
@@ -108,10 +108,10 @@ def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
         shifts *= len(axes)
     if len(shifts) != len(axes):
         raise AttributeValueError("roll", got=f"shifts {shifts} along axes {axes}", need="a shift per axis")
-    found = checked_array("roll", x).twin()
+    rolled = checked_array("roll", x).twin()
     for by, along in zip(shifts, axes, strict=True):
-        found = ops.roll(found, by, along)
-    return found
+        rolled = ops.roll(rolled, by, along)
+    return rolled
 
 
 def _single(shift: Axes) -> int:
@@ -124,7 +124,7 @@ def _single(shift: Axes) -> int:
 def squeeze(x: Array, /, axis: Axes) -> Array:
     """Without these axes of size 1."""
     axes = normalize_axes("squeeze", axis, checked_array("squeeze", x).ndim)
-    if any(x.shape[one] != 1 for one in axes):
+    if any(x.shape[axis] != 1 for axis in axes):
         raise ShapeError("squeeze", got=f"{x.spec} without axes {list(axes)}", need="axes of size 1")
     return x.reshape(tuple(size for place, size in enumerate(x.shape) if place not in axes))
 
@@ -138,12 +138,12 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     """x so many times along each axis."""
     rank = max(checked_array("tile", x).ndim, len(repetitions))
     counts = (*(1,) * (rank - len(repetitions)), *repetitions)
-    found = x.reshape((*(1,) * (rank - x.ndim), *x.shape))
+    repeated = x.reshape((*(1,) * (rank - x.ndim), *x.shape))
     for axis, count in enumerate(counts):
         with numpy_work("tile"):
-            rows = np.tile(np.arange(found.shape[axis]), count)
-        found = found if count == 1 else ops.index_select(found, lifted(x, rows), axis)
-    return found
+            rows = np.tile(np.arange(repeated.shape[axis]), count)
+        repeated = repeated if count == 1 else ops.index_select(repeated, lifted(x, rows), axis)
+    return repeated
 
 
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:

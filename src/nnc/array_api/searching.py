@@ -55,8 +55,8 @@ def _position(name: str, x: Array, axis: int | None, keepdims: bool) -> Array:
     rule = ops.argmax if name == "argmax" else ops.argmin
     if axis is not None:
         return rule(checked_array(name, x, NUMBERS), place_of(name, axis, x.ndim), keepdims=keepdims)
-    found = rule(checked_array(name, x, NUMBERS).reshape(-1), 0)
-    return found.reshape((1,) * x.ndim) if keepdims else found
+    place = rule(checked_array(name, x, NUMBERS).reshape(-1), 0)
+    return place.reshape((1,) * x.ndim) if keepdims else place
 
 
 def count_nonzero(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
@@ -71,8 +71,8 @@ def _nonzero(x: Array) -> Array:
 def isin(x1: Array | Number, x2: Array | Number, /, *, invert: bool = False) -> Array:
     """Which elements of x1 are among those of x2; with `invert` which are not."""
     a, b = meet("isin", x1, x2)
-    found = ops.reduce_any(ops.equal(a.reshape((*a.shape, 1)), b.reshape(-1)), -1)
-    return ops.logical_not(found) if invert else found
+    members = ops.reduce_any(ops.equal(a.reshape((*a.shape, 1)), b.reshape(-1)), -1)
+    return ops.logical_not(members) if invert else members
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
@@ -93,7 +93,7 @@ def searchsorted(x1: Array, x2: Array | Number, /, *, side: str = "left", sorter
 
 def where(condition: Array, x1: Array | Number, x2: Array | Number, /) -> Array:
     """x1 where the condition holds, else x2."""
-    both = (x1, x2) if any(isinstance(one, ArrayOperand) for one in (x1, x2)) else _numbers(condition, x1, x2)
+    both = (x1, x2) if any(isinstance(value, ArrayOperand) for value in (x1, x2)) else _numbers(condition, x1, x2)
     return ops.where(checked_array("where", condition, ("bool",)), *meet("where", *both))
 
 
@@ -101,7 +101,7 @@ def _numbers(home: Array, *values: Array | Number) -> list[Array]:
     """Numbers beside no array, in the default types."""
     dtype = result_type(home, *values)
     with numpy_work("where"):
-        return [lifted(home, np.asarray(one, dtype.numpy)) for one in values]
+        return [lifted(home, np.asarray(value, dtype.numpy)) for value in values]
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -125,17 +125,17 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """The elements at these places along the axis, for each place along the others."""
     place = place_of("take_along_axis", axis, checked_array("take_along_axis", x).ndim)
     checked_array("take_along_axis", indices)
-    rests = [(*one.shape[:place], 1, *one.shape[place + 1 :]) for one in (x, indices)]
+    rests = [(*array.shape[:place], 1, *array.shape[place + 1 :]) for array in (x, indices)]
     if x.ndim != indices.ndim or any(p != q and 1 not in (p, q) for p, q in zip(*rests, strict=True)):
         need = f"indices of {x.ndim} axes, of the sizes of x or 1 but along axis {place}"
         raise ShapeError("take_along_axis", got=f"{x.spec}, {indices.spec}", need=need)
     rest = np.broadcast_shapes(*rests)
-    one, other = (
+    first, other = (
         ops.broadcast_to(each, (*rest[:place], each.shape[place], *rest[place + 1 :])) for each in (x, indices)
     )
-    size = one.shape[place]
+    size = first.shape[place]
     counted = ops.where(other < 0, other + size, other)
-    return ops.gather(one, counted, place)
+    return ops.gather(first, counted, place)
 
 
 def unique_all(x: Array, /) -> UniqueElements:
@@ -163,8 +163,8 @@ def unique_values(x: Array, /) -> Array:
 
 
 def _unique(x: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    found = np.unique(checked_array("unique", x).numpy(), True, True, True, equal_nan=False)
-    values, indices, inverse, counts = found
+    unique = np.unique(checked_array("unique", x).numpy(), True, True, True, equal_nan=False)
+    values, indices, inverse, counts = unique
     return values, indices.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 
 

@@ -117,11 +117,13 @@ def diff(
 ) -> Array:
     """Differences of neighbours along the axis, n times."""
     place = place_of("diff", axis, checked_array("diff", x, ARITHMETIC).ndim)
-    parts = [one for one in (prepend, x, append) if one is not None]
-    found = concat(parts, axis=place) if len(parts) > 1 else x.twin()
+    parts = [part for part in (prepend, x, append) if part is not None]
+    differences = concat(parts, axis=place) if len(parts) > 1 else x.twin()
     for _ in range(n):
-        size = found.shape[place]
+        size = differences.shape[place]
         if not size:
             break
-        found = ops.subtract(ops.slice_axis(found, place, 1, size), ops.slice_axis(found, place, 0, size - 1))
-    return found
+        differences = ops.subtract(
+            ops.slice_axis(differences, place, 1, size), ops.slice_axis(differences, place, 0, size - 1)
+        )
+    return differences

@@ -32,14 +32,16 @@ class Example:
         """The same application in another element type."""
         kept = self.fixed + (self.wide if dtype in {F16, BF16} else ())
         inputs = tuple(
-            one if one is None or one.dtype is not F32 or position in kept else replace(one, dtype=dtype)
-            for position, one in enumerate(self.inputs)
+            tensor if tensor is None or tensor.dtype is not F32 or position in kept else replace(tensor, dtype=dtype)
+            for position, tensor in enumerate(self.inputs)
         )
         return replace(self, attrs=_typed(self.attrs, dtype), inputs=inputs)
 
     def laid_out(self, layout: Layout) -> Example:
         """The same application on tensors of another layout."""
-        return replace(self, inputs=tuple(None if one is None else replace(one, layout=layout) for one in self.inputs))
+        return replace(
+            self, inputs=tuple(None if tensor is None else replace(tensor, layout=layout) for tensor in self.inputs)
+        )
 
 
 def _typed(attrs: object, dtype: DType) -> object:

@@ -209,7 +209,7 @@ def check_kinds(kinds: tuple[str, ...], *specs: TensorSpec | None) -> None:
     """DTypeError when the element type of a present input is of none of the kinds."""
     for spec in specs:
         if spec is not None and spec.dtype.kind not in kinds:
-            got = ", ".join(str(one) for one in specs if one is not None)
+            got = ", ".join(str(spec) for spec in specs if spec is not None)
             raise DTypeError("element type", got=got, need=" or ".join(kinds), fix="cast() it first")
 
 

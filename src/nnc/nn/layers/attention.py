@@ -95,14 +95,14 @@ class CrossAttention(MultiLayer):
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to `x`[batch, steps, features] and `memory`[batch, columns, any features]."""
         (x, memory), mask = with_mask("CrossAttention", inputs, 2)
-        for one in (x, memory):
-            require_rank("CrossAttention", one, 3, "batch, steps, features")
+        for operand in (x, memory):
+            require_rank("CrossAttention", operand, 3, "batch, steps, features")
         features = x.shape[2]
         if features % self.heads:
             raise ShapeError("CrossAttention", got=f"{features} features", need=f"a multiple of {self.heads} heads")
         pairs = zip(("query", "key", "value"), (x, memory, memory), strict=True)
         width = features // self.heads
-        q, k, v = (split_heads(scope.inside(name), one, self.heads, width, self.bias) for name, one in pairs)
+        q, k, v = (split_heads(scope.inside(name), operand, self.heads, width, self.bias) for name, operand in pairs)
         y = scaled_dot_product_attention(q, k, v, mask)
         return (Dense(features, self.bias).build(scope.inside("output"), reshape(y, x.shape)),)
 

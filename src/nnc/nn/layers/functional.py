@@ -52,7 +52,7 @@ class Functional(MultiLayer):
         places = {id(value): (INPUTS, place) for place, value in enumerate(self.inputs)}
         calls = []
         for step, value in enumerate(order):
-            sources = tuple(_source(places, one) for one in value.sources)
+            sources = tuple(_source(places, source) for source in value.sources)
             calls.append(LayerCall(names[id(value.layer)], value.layer, sources))
             places[id(value)] = (step, 0)
         self.calls = tuple(calls)
@@ -65,9 +65,9 @@ class Functional(MultiLayer):
         values: dict[int, tuple[T, ...]] = {INPUTS: inputs}
         for step, call in enumerate(self.calls):
             values[step] = call.layer.build_many(
-                scope.inside(call.name), tuple(_picked(values, one) for one in call.sources)
+                scope.inside(call.name), tuple(_picked(values, source) for source in call.sources)
             )
-        return tuple(_picked(values, one) for one in self.sources)
+        return tuple(_picked(values, source) for source in self.sources)
 
     def __repr__(self) -> str:
         return "Functional(" + ", ".join(f"{call.name}={call.layer!r}" for call in self.calls) + ")"
@@ -82,13 +82,13 @@ class Lambda(MultiLayer):
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """The function's results."""
-        found = self.function(*inputs)
-        return tuple(found) if isinstance(found, tuple | list) else (found,)
+        outputs = self.function(*inputs)
+        return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
 
 
 def _in_order(inputs: tuple[Input, ...], outputs: Sequence[LayerValue]) -> list[LayerValue]:
     """The calls that outputs need, each after those it reads."""
-    given = {id(one) for one in inputs}
+    given = {id(operand) for operand in inputs}
     done: set[int] = set()
     order: list[LayerValue] = []
     waiting: list[LayerValue | Input] = [_whole(value) for value in reversed(outputs)]
@@ -99,7 +99,7 @@ def _in_order(inputs: tuple[Input, ...], outputs: Sequence[LayerValue]) -> list[
                 raise UsageError("Functional", got=f"{value} beside inputs", need="each Input that outputs read")
             waiting.pop()
             continue
-        unread = [_whole(one) for one in value.sources if id(_whole(one)) not in done | given]
+        unread = [_whole(source) for source in value.sources if id(_whole(source)) not in done | given]
         if id(value) in done or not unread:
             waiting.pop()
             if id(value) not in done:

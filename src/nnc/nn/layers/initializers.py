@@ -163,9 +163,9 @@ def _normal(deviation: float, mean: float, generator: np.random.Generator, value
 
 def _truncated_normal(deviation: float, generator: np.random.Generator, values: Values) -> None:
     def numbers(count: int) -> NDArray[np.float64]:
-        found = generator.standard_normal(count)
-        while (far := np.abs(found) > 2.0).any():
-            found[far] = generator.standard_normal(int(far.sum()))
-        return deviation * found
+        numbers = generator.standard_normal(count)
+        while (far := np.abs(numbers) > 2.0).any():
+            numbers[far] = generator.standard_normal(int(far.sum()))
+        return deviation * numbers
 
     draw(values, numbers)

@@ -258,10 +258,10 @@ def _check_built(subject: str, scope: object, x: object, *, several: bool) -> No
     if not isinstance(scope, Scope):
         raise ArgumentError(subject, got=f"scope={shown(scope)}", need="a Scope", fix=fix)
     given = x if isinstance(x, tuple | list) else (x,)
-    for one in given if several else (x,):
-        if not isinstance(one, Operand) or (several and given is not x):
+    for operand in given if several else (x,):
+        if not isinstance(operand, Operand) or (several and given is not x):
             need = "symbols or variables" if several else "a symbol or a variable"
-            raise ArgumentError(subject, got=f"x={shown(one)}", need=need, fix=fix)
+            raise ArgumentError(subject, got=f"x={shown(operand)}", need=need, fix=fix)
 
 
 def _standing_for(layer: Layer) -> AbstractContextManager[None]:

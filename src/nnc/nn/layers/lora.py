@@ -77,7 +77,7 @@ class LoRA(MultiLayer):
     def merged(self, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """A state of `layer` itself, where each adapter is added to its weight."""
         arrays = {path: as_array(value) for path, value in state.items()}
-        found = {path: array for path, array in arrays.items() if path.rpartition(".")[2] not in ADDED}
+        merged = {path: array for path, array in arrays.items() if path.rpartition(".")[2] not in ADDED}
         for path, a in arrays.items():
             place, _, name = path.rpartition(".")
             if name == "lora_a":
@@ -88,10 +88,10 @@ class LoRA(MultiLayer):
                     )
                 weight, b = arrays[f"{prefix}weight"], arrays[f"{prefix}lora_b"]
                 product = a.astype(np.float64) @ b.astype(np.float64)
-                found[f"{prefix}weight"] = (weight.astype(np.float64) + self.alpha / self.rank * product).astype(
+                merged[f"{prefix}weight"] = (weight.astype(np.float64) + self.alpha / self.rank * product).astype(
                     weight.dtype
                 )
-        return found
+        return merged
 
     def _beside(self, place: Scope[T], x: T, y: T) -> T:
         a = place.parameter("lora_a", (x.shape[-1], self.rank), x, he_uniform)

@@ -110,15 +110,15 @@ class Recurrent(MultiLayer):
             mask = _Mask(transpose(given, (1, 0)))
         if len(others) not in (0, self.states):
             need = f"x, a mask (bool) where there is one, and {self.states} first states or none"
-            raise ArityError(name, got=", ".join(str(one.spec) for one in inputs), need=need)
+            raise ArityError(name, got=", ".join(str(operand.spec) for operand in inputs), need=need)
         shape = (x.shape[0], self.layers * (1 + self.bidirectional), self.units)
         wanted = replace(x.spec, shape=shape)
         if any(state.spec != wanted for state in others):
             got = ", ".join(str(state.spec) for state in others)
             raise ShapeError(name, got=got, need=f"first states {wanted} [batch, layers · directions, units]")
         if not others:
-            one = x.apply(Command(FILL, FillAttrs(0.0, replace(x.spec, shape=(shape[0], self.units)))), ())[0]
-            return x, mask, [(one,) * self.states] * shape[1]
+            zeros = x.apply(Command(FILL, FillAttrs(0.0, replace(x.spec, shape=(shape[0], self.units)))), ())[0]
+            return x, mask, [(zeros,) * self.states] * shape[1]
         rows = range(shape[1])
         return x, mask, [tuple(_place(state, 1, row) for state in others) for row in rows]
 
@@ -129,7 +129,7 @@ class Recurrent(MultiLayer):
         if mask is None:
             sequences = self._sequences(gemm(x, weights.w, weights.bias), weights, first, reverse)
             end = 0 if reverse else x.shape[0] - 1
-            return sequences[0], tuple(_place(one, 0, end) for one in sequences)
+            return sequences[0], tuple(_place(sequence, 0, end) for sequence in sequences)
         moved = mask.together(x, reverse)
         sequences = self._sequences(gemm(moved, weights.w, weights.bias), weights, first, reverse)
         ends = tuple(mask.last(*pair, reverse) for pair in zip(sequences, first, strict=True))
@@ -225,9 +225,9 @@ class _Mask(Generic[T]):
         """The state after the last real step that the direction comes to; the first state where no step is real."""
         number = affine(self.count, 0.0, 1.0) if reverse else self.count
         wide = slice_axis(sequence, 0, 0, 1)
-        found = gather(sequence, _along(self._inside(number, reverse), wide), 0)
+        steps = gather(sequence, _along(self._inside(number, reverse), wide), 0)
         empty = equal(self.count, scalar_like(self.count, 0.0))
-        return where(_place(_along(empty, wide), 0, 0), first, _place(found, 0, 0))
+        return where(_place(_along(empty, wide), 0, 0), first, _place(steps, 0, 0))
 
     def _inside(self, number: T, reverse: bool) -> T:
         """Where the real step of this number (from 1) was moved to; some place for those that are not real."""
@@ -250,4 +250,4 @@ def _place(x: T, axis: int, index: int) -> T:
 
 def _side_by_side(states: Sequence[T]) -> T:
     """[batch, states, units]"""
-    return concatenate([reshape(one, (one.shape[0], 1, one.shape[1])) for one in states], 1)
+    return concatenate([reshape(state, (state.shape[0], 1, state.shape[1])) for state in states], 1)

@@ -32,7 +32,7 @@ def guarded(
 
     Statistics may be renewed with what is not finite although the loss hides it behind a normalization.
     """
-    parts = (abs(cast(one, norm.spec.dtype)) for one in (loss, *renewed))
+    parts = (abs(cast(number, norm.spec.dtype)) for number in (loss, *renewed))
     total = sum_of(norm, *(reduce_sum(part) for part in parts))
     healthy = less_equal(total, scalar_like(total, LARGEST[total.spec.dtype]))
     return {where(healthy, updated, old): old for updated, old in carry.items()}, total

@@ -211,14 +211,14 @@ def top_k(k: Count) -> Metric:
 @checked
 def metrics_of(values: Iterable[str | Metric]) -> tuple[Metric, ...]:
     """Metrics, some by name."""
-    found = []
+    metrics = []
     for value in values:
         if isinstance(value, Metric):
-            found.append(value)
+            metrics.append(value)
         elif value in METRICS:
-            found.append(METRICS[value])
+            metrics.append(METRICS[value])
         else:
             close = get_close_matches(str(value), METRICS, n=1)
             fix = f"did you mean {close[0]!r}?" if close else ""
             raise ArgumentError("metrics", got=repr(value), need=f"one of {', '.join(METRICS)}, or a Metric", fix=fix)
-    return tuple(found)
+    return tuple(metrics)

@@ -354,9 +354,9 @@ class PerParameter(Optimizer):
         values = self.default.scalars(step)
         for pattern, optimizer in self.rules:
             if optimizer is not None:
-                found = optimizer.scalars(step)
-                values[f"rate.{pattern}"] = found.pop("rate")
-                values.update(found)
+                scalars = optimizer.scalars(step)
+                values[f"rate.{pattern}"] = scalars.pop("rate")
+                values.update(scalars)
         return values
 
     def _rule(self, path: str) -> tuple[str, Optimizer | None] | None:

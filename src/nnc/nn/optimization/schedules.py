@@ -175,7 +175,7 @@ class Milestones(RateSchedule):
 
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
-        return float(self.start * _power(self.factor, sum(step - 1 >= one for one in self.milestones)))
+        return float(self.start * _power(self.factor, sum(step - 1 >= milestone for milestone in self.milestones)))
 
     def rate_array(self, step: ArrayOperand) -> ArrayOperand:
         """`rate` of a step that only a run knows."""
@@ -263,10 +263,10 @@ class Joined(RateSchedule):
         """`rate` of a step that only a run knows."""
         lengths = _bounded([length for length, _ in self.parts])
         begins = [0.0, *np.cumsum(lengths).tolist()]
-        found = self.last.rate_array(step - begins[-1])
+        rate = self.last.rate_array(step - begins[-1])
         for (_, schedule), begin, end in reversed([*zip(self.parts, begins, begins[1:], strict=False)]):
-            found = where(step <= end, schedule.rate_array(step - begin), found)
-        return found
+            rate = where(step <= end, schedule.rate_array(step - begin), rate)
+        return rate
 
 
 def _power(base: float, exponent: int) -> float:
@@ -285,4 +285,4 @@ def _progress(step: ArrayOperand, steps: int) -> ArrayOperand:
 
 def _bounded(steps: Sequence[int]) -> NDArray[np.float64]:
     """Counts of steps in f64: more than there can be are as many as there can be."""
-    return np.array([min(one, MOST_STEPS) for one in steps], np.float64)
+    return np.array([min(step, MOST_STEPS) for step in steps], np.float64)

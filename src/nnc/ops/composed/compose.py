@@ -51,7 +51,9 @@ def stack(operands: Sequence[T], axis: int = 0) -> T:
     if not -rank <= axis < rank:
         raise AttributeValueError("stack", got=f"axis {axis} for {operands[0].spec}", need=f"-{rank} ≤ axis < {rank}")
     place = axis % rank
-    return concatenate([reshape(one, (*one.shape[:place], 1, *one.shape[place:])) for one in operands], place)
+    return concatenate(
+        [reshape(operand, (*operand.shape[:place], 1, *operand.shape[place:])) for operand in operands], place
+    )
 
 
 def split(x: T, parts: int | Sequence[int], axis: int = 0) -> tuple[T, ...]:

@@ -112,10 +112,10 @@ def _is_plain(op: Op[Any]) -> bool:
 def evaluate(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand, Sequence[V | None]], V]) -> list[V]:
     """All values of the expression over anything: the inputs, then `step(command, operands)` for each step."""
     values = list(inputs)
-    for one in attrs.steps:
-        given = [values[operand] for operand in one.operands]
-        absent = len(one.command.op.inputs) - len(given) if isinstance(one.command.op.inputs, tuple) else 0
-        values.append(step(one.command, [*given, *repeat(None, absent)]))
+    for part in attrs.steps:
+        given = [values[operand] for operand in part.operands]
+        absent = len(part.command.op.inputs) - len(given) if isinstance(part.command.op.inputs, tuple) else 0
+        values.append(step(part.command, [*given, *repeat(None, absent)]))
     return values
 
 

@@ -105,7 +105,9 @@ def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(ARITHMETIC, x)
-    whole = all(is_whole(one) or (x.dtype is U64 and -(1 << 64) < one < 1 << 64) for one in (attrs.scale, attrs.shift))
+    whole = all(
+        is_whole(number) or (x.dtype is U64 and -(1 << 64) < number < 1 << 64) for number in (attrs.scale, attrs.shift)
+    )
     if not (x.dtype.is_continuous or whole):
         need = "integral scale and shift of 64 bits"
         raise AttributeValueError("affine", got=f"{x}", need=need, fix="cast() x to a float type")

@@ -113,8 +113,8 @@ def _batched_search(call: BatchedCall[SearchAttrs]) -> tuple[Operand, ...]:
     rows, values = call.spread(0), call.spread(1)
     if call.spec(0).rank > 1:
         return call.apply([rows, values])
-    (found,) = call.apply([rows, reshape(values, (call.size, math.prod(call.spec(1).shape)))])
-    return (reshape(found, values.shape),)
+    (places,) = call.apply([rows, reshape(values, (call.size, math.prod(call.spec(1).shape)))])
+    return (reshape(places, values.shape),)
 
 
 def _sort_gradient(call: Applied[SortAttrs], gradients: Gradients) -> Gradients:

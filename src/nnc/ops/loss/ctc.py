@@ -66,7 +66,7 @@ def _check(attrs: CtcAttrs, specs: Specs) -> TensorSpec:
     x, labels, lengths, label_lengths = specs
     shown = f"x={x}, labels={labels}, lengths={lengths}, label_lengths={label_lengths}"
     check_kinds(FLOATS, x)
-    if any(one.dtype.kind not in ("int", "uint") for one in (labels, lengths, label_lengths)):
+    if any(operand.dtype.kind not in ("int", "uint") for operand in (labels, lengths, label_lengths)):
         raise DTypeError("ctc_loss", got=shown, need="labels and lengths of integers")
     batch = x.shape[:1]
     fits = x.rank == 3 and labels.rank == 2 and labels.shape[:1] == lengths.shape == label_lengths.shape == batch
@@ -140,7 +140,7 @@ def _extended(labels: T, label_lengths: T, blank: int) -> T:
     inside = less(arange_like(labels, count), reshape(label_lengths, (batch, 1)))
     blanks = broadcast_to(scalar_like(labels, blank), (batch, count))
     known = where(inside, labels, blanks)
-    pairs = concatenate([reshape(one, (batch, count, 1)) for one in (blanks, known)], 2)
+    pairs = concatenate([reshape(sequence, (batch, count, 1)) for sequence in (blanks, known)], 2)
     return concatenate([reshape(pairs, (batch, 2 * count)), broadcast_to(scalar_like(labels, blank), (batch, 1))], 1)
 
 

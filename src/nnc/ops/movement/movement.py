@@ -65,7 +65,7 @@ def _infer_concatenate(attrs: ConcatenateAttrs, specs: Specs) -> Specs:
     for other in specs[1:]:
         if other.dtype is not first.dtype:
             raise DTypeError("concatenate", got=f"{first}, {other}", need="one element type")
-        rest, other_rest = ((*one.shape[:axis], *one.shape[axis + 1 :]) for one in (first, other))
+        rest, other_rest = ((*operand.shape[:axis], *operand.shape[axis + 1 :]) for operand in (first, other))
         if other.rank != first.rank or rest != other_rest:
             raise ShapeError("concatenate", got=f"{first}, {other}", need=f"equal sizes except on axis {axis}")
     total = sum(spec.shape[axis] for spec in specs)

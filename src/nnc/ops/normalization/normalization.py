@@ -209,7 +209,7 @@ def _composed_rms_gradient(attrs: NormalizationAttrs, inputs: Sequence[T]) -> tu
 def _composed_batch_gradient(rule: BatchNormAttrs, inputs: Sequence[T]) -> tuple[T, ...]:
     g, x, *saved, scale = inputs
     attrs = over_channels(rule.epsilon, x.spec.rank)
-    mean, inverse = (reshape(one, statistics_shape(x.shape, attrs.axes)) for one in saved)
+    mean, inverse = (reshape(statistic, statistics_shape(x.shape, attrs.axes)) for statistic in saved)
     by_scale = reduce_sum(multiply(g, _unit(x, mean, inverse)), attrs.axes)
     return _data_gradient(attrs, g, x, mean, inverse, scale), by_scale, reduce_sum(g, attrs.axes)
 

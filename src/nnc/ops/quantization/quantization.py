@@ -93,7 +93,7 @@ class IntegerConvolutionAttrs:
 
 def _check(subject: str, what: str, given: TensorSpec, types: Sequence[DType]) -> None:
     if given.dtype not in types:
-        raise DTypeError(subject, got=f"{what}={given}", need=f"{what} of {' or '.join(one.name for one in types)}")
+        raise DTypeError(subject, got=f"{what}={given}", need=f"{what} of {' or '.join(dtype.name for dtype in types)}")
 
 
 def _check_order(subject: str, first: TensorSpec | None, second: TensorSpec | None) -> None:
@@ -149,7 +149,7 @@ def _infer_dynamic(attrs: DynamicQuantizeAttrs, specs: Specs) -> Specs:
 
 
 def _infer_dequantized(attrs: NoAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
-    x, q, scale = (present(one) for one in specs[:3])
+    x, q, scale = (present(spec) for spec in specs[:3])
     bias = specs[3]
     shown = f"x={x}, q={q}, scale={scale}" + (f", bias={bias}" if bias else "")
     check_kinds(FLOATS, x)
@@ -257,7 +257,7 @@ def _batched_product(call: BatchedCall[IntegerProductAttrs]) -> tuple[Operand, .
     rank = max(call.spec(0).rank, call.spec(1).rank - call.attrs.quads)
     extra = (0, call.attrs.quads, 0, 0)
     return call.apply(
-        [None if one is None else call.aligned(place, rank + extra[place]) for place, one in enumerate(call.specs)]
+        [None if spec is None else call.aligned(place, rank + extra[place]) for place, spec in enumerate(call.specs)]
     )
 
 
@@ -266,10 +266,10 @@ def _batched_convolution(call: BatchedCall[IntegerConvolutionAttrs]) -> tuple[Op
     if call.batched[0] and not any(call.batched[1:]) and (call.specs[2] is None or call.spec(2).elements == 1):
         inputs = [call.merged(0, 0), call.plain(1), call.plain(2), call.plain(3)]
         return tuple(call.parted(y, 0) for y in call.apply(inputs))
-    names = [name for name, one in zip(("x", "w", "x_zero", "w_zero"), call.specs, strict=True) if one is not None]
+    names = [name for name, spec in zip(("x", "w", "x_zero", "w_zero"), call.specs, strict=True) if spec is not None]
 
     def wide(operands: Sequence[Operand]) -> Sequence[Operand]:
-        given = {name: cast(one, I32) for name, one in zip(names, operands, strict=True)}
+        given = {name: cast(operand, I32) for name, operand in zip(names, operands, strict=True)}
         x, w = given["x"], given["w"]
         if call.attrs.quads:
             w = _without_quads(w, x.shape[-1])
