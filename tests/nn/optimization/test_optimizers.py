@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import nnc
 from nnc import nn
+from nnc.arguments import Share
+from nnc.core.values.command import Command
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArityError, AttributeValueError, ShapeError, UsageError
+from nnc.graph import Registry
 from nnc.nn import (
     SGD,
     Adadelta,
@@ -33,7 +39,10 @@ from nnc.nn import (
     Tanh,
 )
 from nnc.nn.data import BatchState
-from nnc.nn.optimization.schedules import Constant
+from nnc.nn.optimization.optimizers import RowOptimizer
+from nnc.nn.optimization.schedules import Constant, RateSchedule
+from nnc.ops.composed.custom import Arrays
+from nnc.ops.optimizer.update import update
 
 OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
     (SGD(0.1), ("momentum",)),
@@ -313,3 +322,53 @@ def test_parameters_are_frozen_and_thawed_between_sums_of_gradients() -> None:
     model.backward(x, x[:, 0])
     model.apply_gradients()
     assert (model.state_dict()["body.weight"] != before["body.weight"]).any()
+
+
+# ---- an optimizer of another package: the row, what it computes, and the class that derives from it
+
+
+@dataclass(frozen=True, slots=True)
+class SignDescentAttrs:
+    """Weight of the old moment."""
+
+    beta: Share = 0.9
+
+
+def sign_descent(attrs: SignDescentAttrs, inputs: Arrays, outputs: Sequence[NDArray[Any]]) -> None:
+    """m' = β m + (1 - β) g; w' = w - rate · sign(m')."""
+    g, w, m, rate = (array for array in inputs if array is not None)
+    moment = attrs.beta * m + (1 - attrs.beta) * g
+    outputs[0][...], outputs[1][...] = w - rate * np.sign(moment), moment
+
+
+SIGN_DESCENT = update(
+    "sign_descent",
+    SignDescentAttrs,
+    {"m": "moment"},
+    work=4,
+    doc="m' = β m + (1 - β) g; w' = w - rate · sign(m')",
+    kernel=sign_descent,
+    registry=Registry("of these tests"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SignDescent(SignDescentAttrs, RowOptimizer):
+    """w' = w - rate · sign(m'), as signSGD with momentum has it."""
+
+    row = SIGN_DESCENT
+    rate: float | RateSchedule = 0.01
+
+
+def test_a_row_of_ones_own_is_a_command_and_trains_a_model() -> None:
+    assert SignDescent(0.05).command() == Command(SIGN_DESCENT, SignDescentAttrs(0.9))
+    assert repr(SignDescent()) == "SignDescent(rate=0.01, beta=0.9)"
+    test_a_model_learns(SignDescent(0.02), ("moment",))
+
+
+def test_a_row_of_ones_own_updates_eagerly() -> None:
+    optimizer = SignDescent(0.5, beta=0.0)
+    weights, slopes = {"w": nnc.variable([1.0, -1.0])}, {"w": nnc.variable([2.0, -3.0])}
+    moved, state = optimizer.update(weights, slopes, optimizer.init(weights))
+    np.testing.assert_allclose(moved["w"], [0.5, -0.5])
+    np.testing.assert_allclose(state["w.moment"], [2.0, -3.0])
