@@ -17,7 +17,7 @@ from nnc.core.values.command import Command
 from nnc.core.values.exact import exact_text
 from nnc.errors import ArgumentError, UsageError
 from nnc.graph import Registry
-from nnc.ops.elementwise.pointwise import unary
+from nnc.ops.elementwise.rows import unary
 from nnc.ops.function import FunctionOperator
 from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import NoAttrs

@@ -8,7 +8,7 @@ from tests.ops.eager import Eager, check_gradients
 
 from nnc.errors import ShapeError
 from nnc.ops import lstm, recurrent_layers, scaled_dot_product_attention
-from nnc.ops.sequence.recurrent import RecurrentWeights
+from nnc.ops.sequence.recurrent_layers import RecurrentWeights
 
 STEPS, BATCH, INPUTS, UNITS, WIDTH = 3, 2, 4, 5, 2
 

@@ -14,7 +14,8 @@ from nnc.core.values.spec import broadcast_shapes
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.promotion import wider
 from nnc.errors import ArgumentError, DTypeError
-from nnc.ops.elementwise.pointwise import cast, real_dtype
+from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.elementwise.rows import real_dtype
 
 SIGNED = {"int8": I8, "int16": I16, "int32": I32, "int64": I64}
 UNSIGNED = {"uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64}

@@ -31,6 +31,7 @@ from nnc.ops.movement.generate import *
 from nnc.ops.movement.layout import *
 from nnc.ops.movement.movement import *
 from nnc.ops.normalization.normalization import *
+from nnc.ops.normalization.norms import *
 from nnc.ops.normalization.softmaxes import *
 from nnc.ops.operators import OPERATORS as OPERATORS
 from nnc.ops.products.fourier import *
@@ -43,6 +44,7 @@ from nnc.ops.reduction.derived import *
 from nnc.ops.reduction.reduction import *
 from nnc.ops.sequence.attention import *
 from nnc.ops.sequence.recurrent import *
+from nnc.ops.sequence.recurrent_layers import *
 from nnc.ops.sequence.rotary import *
 
 explain_functions(sys.modules[__name__])

@@ -19,6 +19,8 @@ from nnc.ops.normalization.normalization import (
     LAYER_NORM_GRADIENT,
     BatchNormAttrs,
     NormalizationAttrs,
+)
+from nnc.ops.normalization.norms import (
     batch_norm,
     batch_norm_inference,
     group_norm,

@@ -11,16 +11,8 @@ from tests.ops.eager import Array, Eager, check_gradients
 from nnc.core.values.command import Command
 from nnc.errors import DTypeError, ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import square
-from nnc.ops.sequence.recurrent import (
-    LSTM,
-    Activation,
-    RecurrentAttrs,
-    RecurrentWeights,
-    gru,
-    lstm,
-    recurrent_layers,
-    rnn,
-)
+from nnc.ops.sequence.recurrent import LSTM, Activation, RecurrentAttrs
+from nnc.ops.sequence.recurrent_layers import RecurrentWeights, gru, lstm, recurrent_layers, rnn
 
 GENERATOR = np.random.default_rng(11)
 STEPS, BATCH, INPUTS, UNITS = 4, 2, 3, 2

@@ -11,7 +11,8 @@ from dataclasses import replace
 from nnc.core.values.dtype import C64, C128, F32, F64
 from nnc.core.values.spec import broadcast_shapes, spec
 from nnc.errors import DTypeError
-from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, part, real, same, where
+from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, real, where
+from nnc.ops.elementwise.rows import part, same
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.function import BinaryOperator, ComplexOperator
 from nnc.ops.movement.broadcast import sum_to

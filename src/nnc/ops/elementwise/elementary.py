@@ -11,7 +11,6 @@ import math
 from nnc.ops.elementwise.pointwise import (
     add,
     affine,
-    binary,
     divide,
     equal,
     multiply,
@@ -20,9 +19,9 @@ from nnc.ops.elementwise.pointwise import (
     sqrt,
     square,
     subtract,
-    unary,
     where,
 )
+from nnc.ops.elementwise.rows import binary, unary
 from nnc.ops.function import BinaryOperator, UnaryOperator
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.operand import Operand

@@ -9,7 +9,8 @@ from __future__ import annotations
 from nnc.core.values.dtype import I32
 from nnc.core.values.spec import spec
 from nnc.ops.elementwise.mixed import MixedOperator
-from nnc.ops.elementwise.pointwise import affine, mixed, multiply, same
+from nnc.ops.elementwise.pointwise import affine, multiply
+from nnc.ops.elementwise.rows import mixed, same
 from nnc.ops.examples import Example
 from nnc.ops.function import UnaryOperator
 from nnc.ops.rules import NUMBERS, Inplace, NoAttrs, NotDifferentiable, Pattern, describe

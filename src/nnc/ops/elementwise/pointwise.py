@@ -8,34 +8,42 @@ input may be freed or overwritten.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I32, U64, DType
-from nnc.core.values.spec import TensorSpec, broadcast_shapes
+from nnc.core.values.dtype import BOOL, I32, U64, DType
+from nnc.core.values.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
-from nnc.graph import Registry, default_registry
-from nnc.ops.elementwise.mixed import MixedOperator, operand_beside
+from nnc.ops.elementwise.mixed import operand_beside
+from nnc.ops.elementwise.rows import (
+    TRUTH_VALUE,
+    binary,
+    infer_logical,
+    infer_predicate,
+    infer_same,
+    logical,
+    mixed,
+    part,
+    predicate,
+    unary,
+)
 from nnc.ops.examples import MATRIX, TRUTH, Example
-from nnc.ops.function import BinaryOperator, ComplexOperator, FunctionOperator, UnaryOperator
+from nnc.ops.function import BinaryOperator, UnaryOperator
 from nnc.ops.movement.broadcast import sum_to
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.number import Number, as_float, exact, is_whole
 from nnc.ops.operand import Operand, T, apply, apply_command
-from nnc.ops.precision import FOLLOW, FULL, Precision
+from nnc.ops.precision import FOLLOW
 from nnc.ops.rules import (
     ARITHMETIC,
     CONTINUOUS,
-    FLOATS,
     NUMBERS,
     Applied,
     Gradients,
     Inplace,
     NoAttrs,
-    NotDifferentiable,
     Pattern,
     Specs,
     check_kinds,
@@ -51,12 +59,6 @@ __all__ = [
     "power", "real", "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "softplus", "sqrt", "square", "step",
     "subtract", "swish", "tanh", "where",
 ]  # fmt: skip
-
-Gradient = Callable[[Applied[NoAttrs], Gradients], Gradients]
-Unary = Callable[[Operand, Operand, Operand], Operand]
-Binary = Callable[[Operand, Operand, Operand, Operand], Operand | None]
-
-TRUTH_VALUE = NotDifferentiable("a truth value does not change smoothly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +83,6 @@ class CastAttrs:
     dtype: DType
 
 
-def _infer_same(attrs: object, specs: Specs) -> Specs:
-    """One spec for all operands after broadcasting."""
-    first = specs[0]
-    for other in specs[1:]:
-        if other.dtype is not first.dtype:
-            got = ", ".join(map(str, specs))
-            raise DTypeError("pointwise", got=got, need="one element type", fix="cast() one of them")
-    shape = broadcast_shapes("pointwise", *[spec.shape for spec in specs])
-    return (first if shape == first.shape else replace(first, shape=shape),)
-
-
-def same(kinds: tuple[str, ...]) -> Callable[[NoAttrs, Specs], Specs]:
-    """The rule of one spec for all operands, of these kinds."""
-
-    def infer(attrs: NoAttrs, specs: Specs) -> Specs:
-        check_kinds(kinds, *specs)
-        return _infer_same(attrs, specs)
-
-    return infer
-
-
 def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     (x,) = specs
     check_kinds(ARITHMETIC, x)
@@ -114,24 +95,13 @@ def _infer_affine(attrs: AffineAttrs, specs: Specs) -> Specs:
     return specs
 
 
-def _infer_predicate(attrs: NoAttrs, specs: Specs) -> Specs:
-    return (replace(_infer_same(attrs, specs)[0], dtype=BOOL),)
-
-
-def _infer_logical(attrs: NoAttrs, specs: Specs) -> Specs:
-    for spec in specs:
-        if spec.dtype is not BOOL:
-            raise DTypeError("logical", got=", ".join(map(str, specs)), need="bool operands", fix="compare first")
-    return _infer_same(attrs, specs)
-
-
 def _infer_where(attrs: NoAttrs, specs: Specs) -> Specs:
     condition, a, b = specs
     if condition.dtype is not BOOL:
         raise DTypeError(
             "where", got=f"condition {condition}", need="bool", fix="compare first, for example greater(x, y)"
         )
-    (both,) = _infer_same(attrs, (a, b))
+    (both,) = infer_same(attrs, (a, b))
     return (replace(both, shape=broadcast_shapes("where", condition.shape, both.shape)),)
 
 
@@ -140,115 +110,6 @@ def _infer_cast(attrs: CastAttrs, specs: Specs) -> Specs:
         need, fix = "a complex type, or bool", "take real() first"
         raise DTypeError("cast", got=f"{specs[0]} to {attrs.dtype}", need=need, fix=fix)
     return (replace(specs[0], dtype=attrs.dtype),)
-
-
-def _infer_part(attrs: NoAttrs, specs: Specs) -> Specs:
-    check_kinds(("complex",), *specs)
-    return (replace(specs[0], dtype=real_dtype(specs[0].dtype)),)
-
-
-def real_dtype(dtype: DType) -> DType:
-    """The element type of real and imaginary parts.
-
-    >>> real_dtype(C128), real_dtype(C64)
-    (f64, f32)
-    """
-    return F64 if dtype is C128 else F32
-
-
-def part(name: str, doc: str, derivative: Unary, *, keeps_reals: bool = False) -> ComplexOperator:
-    """A row `y = f(z)` of real numbers y for complex z; `derivative(g, z, y)` gives the gradient of z."""
-    row = ComplexOperator(name, doc, keeps_reals=keeps_reals)
-    example = Example(NoAttrs(), (TensorSpec((4, 4), C64),))
-    describe(row, infer=_infer_part, gradient=_of_unary(derivative), pattern=Pattern.ELEMENTWISE, example=example)
-    return row
-
-
-def unary(
-    name: str,
-    doc: str,
-    derivative: Unary,
-    kinds: tuple[str, ...] = FLOATS,
-    precision: Precision = FULL,
-    registry: Registry = default_registry,
-) -> UnaryOperator:
-    """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
-    row = UnaryOperator(name, ("x",), doc, registry)
-    describe(
-        row,
-        infer=same(kinds),
-        precision=precision,
-        gradient=_of_unary(derivative),
-        inplace=Inplace(allowed=((0, 0),)),
-        pattern=Pattern.ELEMENTWISE,
-    )
-    return row
-
-
-def binary(
-    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
-) -> BinaryOperator:
-    """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
-    row = BinaryOperator(name, ("a", "b"), doc)
-    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
-    return row
-
-
-def mixed(
-    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
-) -> MixedOperator:
-    """A row as `binary` has it, where one of a and b may be a number."""
-    row = MixedOperator(name, ("a", "b"), doc)
-    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
-    return row
-
-
-def _describe_binary(
-    row: FunctionOperator, gradient: Gradient, infer: Callable[[NoAttrs, Specs], Specs], precision: Precision
-) -> None:
-    inplace = Inplace(allowed=((0, 0), (1, 0)))
-    describe(row, infer=infer, precision=precision, gradient=gradient, inplace=inplace, pattern=Pattern.BROADCAST)
-
-
-def _of_unary(derivative: Unary) -> Gradient:
-    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        return (derivative(single(gradients), call.inputs[0], call.outputs[0]),)
-
-    return gradient
-
-
-def _of_binary(left: Binary, right: Binary) -> Gradient:
-    def gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
-        g = single(gradients)
-        a, b = call.inputs
-        sides = [
-            rule(g, a, b, call.outputs[0]) if wanted else None
-            for rule, wanted in zip((left, right), call.needed, strict=True)
-        ]
-        return tuple(
-            None if side is None else sum_to(side, operand.shape) for side, operand in zip(sides, (a, b), strict=True)
-        )
-
-    return gradient
-
-
-def _predicate(name: str, doc: str) -> BinaryOperator:
-    row = BinaryOperator(name, ("a", "b"), doc)
-    describe(row, infer=_infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.BROADCAST)
-    return row
-
-
-def _logical(name: str, doc: str) -> BinaryOperator:
-    row = BinaryOperator(name, ("a", "b"), doc)
-    describe(
-        row,
-        infer=_infer_logical,
-        gradient=TRUTH_VALUE,
-        example=Example(NoAttrs(), (TRUTH, TRUTH)),
-        inplace=Inplace(allowed=((0, 0), (1, 0))),
-        pattern=Pattern.BROADCAST,
-    )
-    return row
 
 
 def _affine_gradient(call: Applied[AffineAttrs], gradients: Gradients) -> Gradients:
@@ -465,27 +326,27 @@ preference: BinaryOperator = binary(
     precision=FOLLOW,
 )
 
-logical_and = _logical("logical_and", "y = a and b")
-logical_or = _logical("logical_or", "y = a or b")
-logical_xor = _logical("logical_xor", "y = exactly one of a, b")
+logical_and = logical("logical_and", "y = a and b")
+logical_or = logical("logical_or", "y = a or b")
+logical_xor = logical("logical_xor", "y = exactly one of a, b")
 logical_not = UnaryOperator("logical_not", ("x",), "y = not x")
 describe(
     logical_not,
-    infer=_infer_logical,
+    infer=infer_logical,
     gradient=TRUTH_VALUE,
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.ELEMENTWISE,
     example=Example(NoAttrs(), (TRUTH,)),
 )
 is_nan = UnaryOperator("is_nan", ("x",), "y = x is not a number, as bool")
-describe(is_nan, infer=_infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.ELEMENTWISE)
+describe(is_nan, infer=infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.ELEMENTWISE)
 
-equal = _predicate("equal", "y = a == b, as bool")
-not_equal = _predicate("not_equal", "y = a != b, as bool")
-less = _predicate("less", "y = a < b, as bool")
-less_equal = _predicate("less_equal", "y = a <= b, as bool")
-greater = _predicate("greater", "y = a > b, as bool")
-greater_equal = _predicate("greater_equal", "y = a >= b, as bool")
+equal = predicate("equal", "y = a == b, as bool")
+not_equal = predicate("not_equal", "y = a != b, as bool")
+less = predicate("less", "y = a < b, as bool")
+less_equal = predicate("less_equal", "y = a <= b, as bool")
+greater = predicate("greater", "y = a > b, as bool")
+greater_equal = predicate("greater_equal", "y = a >= b, as bool")
 
 
 _NONE = NoAttrs()

@@ -43,12 +43,12 @@ from nnc.ops.elementwise.pointwise import (
     divide,
     equal,
     multiply,
-    real_dtype,
     reciprocal,
     square,
     subtract,
     where,
 )
+from nnc.ops.elementwise.rows import real_dtype
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.function import UnaryOperator
 from nnc.ops.movement.broadcast import broadcast_to, reshape

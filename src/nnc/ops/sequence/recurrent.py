@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Generic
+from typing import Any
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
@@ -29,15 +29,16 @@ from nnc.ops.decomposition import by_decomposition, pull_back
 from nnc.ops.elementwise.pointwise import add, affine, multiply, relu, sigmoid, square, step, subtract, tanh
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.movement.broadcast import reduce_sum, reshape
-from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
+from nnc.ops.movement.fill import fill_like
 from nnc.ops.movement.movement import concatenate, slice_axis
-from nnc.ops.operand import Operand, T, apply
+from nnc.ops.operand import Operand, T
 from nnc.ops.products.products import gemm
-from nnc.ops.random.random import dropout
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator, single
 from nnc.ops.work import most_elements
 
-__all__ = ["Activation", "RecurrentWeights", "gru", "lstm", "recurrent_layers", "rnn"]
+__all__ = [
+    "Activation",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _check_like(subject: str, need: TensorSpec, *specs: TensorSpec) -> None:
 # ---- steps and gates in operators
 
 
-def _at(x: T, index: int) -> T:
+def at(x: T, index: int) -> T:
     """x[index], a view."""
     return reshape(slice_axis(x, 0, index, index + 1), x.shape[1:])
 
@@ -202,7 +203,7 @@ def _composed_lstm(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple[T, T, T]
     cells: dict[int, T] = {}
     saved: dict[int, T] = {}
     for index in time_order(z.shape[0], attrs.reverse):
-        i, f, g, o = _gates(add(_at(z, index), gemm(h, u)), 4)
+        i, f, g, o = _gates(add(at(z, index), gemm(h, u)), 4)
         i, f, g, o = sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)
         c = add(multiply(f, c), multiply(i, g))
         h = multiply(o, tanh(c))
@@ -216,13 +217,13 @@ def _composed_lstm_gradient(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple
     by_h, by_c = fill_like(c, 0.0), fill_like(c, 0.0)
     by_step: dict[int, T] = {}
     for index in reversed(time_order(gates.shape[0], attrs.reverse)):
-        i, f, g, o = _gates(_at(gates, index), 4)
-        bent = tanh(_at(cells, index))
-        by_h = add(by_h, _at(g_y, index))
-        by_c = add(add(by_c, _at(g_cells, index)), _through_tanh(multiply(by_h, o), bent))
+        i, f, g, o = _gates(at(gates, index), 4)
+        bent = tanh(at(cells, index))
+        by_h = add(by_h, at(g_y, index))
+        by_c = add(add(by_c, at(g_cells, index)), _through_tanh(multiply(by_h, o), bent))
         parts = [
             _through_sigmoid(multiply(by_c, g), i),
-            _through_sigmoid(multiply(by_c, _at(before, index)), f),
+            _through_sigmoid(multiply(by_c, at(before, index)), f),
             _through_tanh(multiply(by_c, i), g),
             _through_sigmoid(multiply(by_h, bent), o),
         ]
@@ -252,7 +253,7 @@ def _composed_gru(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple[T, T]:
     ys: dict[int, T] = {}
     saved: dict[int, T] = {}
     for index in time_order(z.shape[0], attrs.reverse):
-        z1, z2, z3 = _gates(_at(z, index), 3)
+        z1, z2, z3 = _gates(at(z, index), 3)
         m1, m2, m3 = _gates(gemm(h, u, bias[0] if bias else None), 3)
         r, s = sigmoid(add(z1, m1)), sigmoid(add(z2, m2))
         n = tanh(add(z3, multiply(r, m3)))
@@ -268,11 +269,11 @@ def _composed_gru_gradient(attrs: RecurrentAttrs, inputs: Sequence[T]) -> tuple[
     by_z: dict[int, T] = {}
     by_m: dict[int, T] = {}
     for index in reversed(time_order(gates.shape[0], attrs.reverse)):
-        r, s, n, m = _gates(_at(gates, index), 4)
-        by_h = add(by_h, _at(g_y, index))
+        r, s, n, m = _gates(at(gates, index), 4)
+        by_h = add(by_h, at(g_y, index))
         by_n = _through_tanh(multiply(by_h, _complement(s)), n)
         by_r = _through_sigmoid(multiply(by_n, m), r)
-        by_s = _through_sigmoid(multiply(by_h, subtract(_at(before, index), n)), s)
+        by_s = _through_sigmoid(multiply(by_h, subtract(at(before, index), n)), s)
         by_z[index] = concatenate([by_r, by_s, by_n], 1)
         by_m[index] = concatenate([by_r, by_s, multiply(by_n, r)], 1)
         by_h = add(multiply(by_h, s), gemm(by_m[index], u, transpose_b=True))
@@ -298,18 +299,18 @@ def _composed_rnn(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T]:
     z, u, h = inputs
     ys: dict[int, T] = {}
     for index in time_order(z.shape[0], attrs.reverse):
-        total = add(_at(z, index), gemm(h, u))
+        total = add(at(z, index), gemm(h, u))
         h = ys[index] = tanh(total) if attrs.activation is Activation.TANH else relu(total)
     return (_stacked(ys),)
 
 
 def _composed_rnn_gradient(attrs: RnnAttrs, inputs: Sequence[T]) -> tuple[T, T]:
     g_y, y, u = inputs
-    by_h = fill_like(_at(y, 0), 0.0)
+    by_h = fill_like(at(y, 0), 0.0)
     by_step: dict[int, T] = {}
     for index in reversed(time_order(y.shape[0], attrs.reverse)):
-        h = _at(y, index)
-        by_h = add(by_h, _at(g_y, index))
+        h = at(y, index)
+        by_h = add(by_h, at(g_y, index))
         slope = _through_tanh(by_h, h) if attrs.activation is Activation.TANH else multiply(by_h, step(h))
         by_step[index] = slope
         by_h = gemm(slope, u, transpose_b=True)
@@ -427,123 +428,3 @@ RNN_GRADIENT = operator(
 
 
 # ---- functions
-
-
-@dataclass(frozen=True, slots=True)
-class RecurrentWeights(Generic[T]):
-    """Of one direction of one layer: w[inputs, gates · units], u[units, gates · units], bias[gates · units].
-
-    `state_bias` is added to h₋ · u; only gru tells it from `bias`, so only gru takes it.
-    """
-
-    w: T
-    u: T
-    bias: T | None = None
-    state_bias: T | None = None
-
-
-def lstm(
-    x: T,
-    weights: RecurrentWeights[T],
-    h: T | None = None,
-    c: T | None = None,
-    *,
-    reverse: bool = False,
-    projection: T | None = None,
-) -> tuple[T, T, T]:
-    """(y[steps, batch, units], last h, last c) of x[steps, batch, inputs]; states start at zero unless given.
-
-    With a `projection`[units, width] the output of each step is (o · tanh c) @ projection; u is then [width, 4 · units]
-    and h[batch, width] (Sak et al. 2014). That form is composed step by step.
-    """
-    _check_alone("lstm", weights)
-    z = gemm(x, weights.w, weights.bias)
-    if projection is not None:
-        return _projected_lstm(z, weights.u, projection, (h, c), reverse)
-    inputs = (z, weights.u, _start(z, weights.u, h), _start(z, weights.u, c))
-    y, cells, _ = z.apply(Command(LSTM, RecurrentAttrs(reverse)), inputs)
-    return y, _last(y, reverse), _last(cells, reverse)
-
-
-def gru(x: T, weights: RecurrentWeights[T], h: T | None = None, *, reverse: bool = False) -> tuple[T, T]:
-    """(y[steps, batch, units], last h) of x[steps, batch, inputs]; the state starts at zero unless given."""
-    z = gemm(x, weights.w, weights.bias)
-    inputs = (z, weights.u, _start(z, weights.u, h), weights.state_bias)
-    y = z.apply(Command(GRU, RecurrentAttrs(reverse)), inputs)[0]
-    return y, _last(y, reverse)
-
-
-def rnn(
-    x: T,
-    weights: RecurrentWeights[T],
-    h: T | None = None,
-    *,
-    activation: Activation = Activation.TANH,
-    reverse: bool = False,
-) -> tuple[T, T]:
-    """(y[steps, batch, units], last h) of x[steps, batch, inputs]; the state starts at zero unless given."""
-    _check_alone("rnn", weights)
-    z = gemm(x, weights.w, weights.bias)
-    y = apply(RNN, RnnAttrs(activation, reverse), z, weights.u, _start(z, weights.u, h))
-    return y, _last(y, reverse)
-
-
-def recurrent_layers(
-    cell: Callable[[T, RecurrentWeights[T], bool], T],
-    x: T,
-    layers: Sequence[Sequence[RecurrentWeights[T]]],
-    *,
-    rate: float = 0.0,
-    counter: T | None = None,
-) -> T:
-    """Layers on top of each other, each with one direction or two, whose outputs lie side by side.
-
-    `cell(x, weights, reverse)` is one direction: `lambda x, weights, reverse: lstm(x, weights, reverse=reverse)[0]`.
-    With a `counter` (see `dropout`) a share `rate` of what one layer hands to the next is dropped.
-    """
-    for depth, directions in enumerate(layers):
-        if depth and counter is not None:
-            x = dropout(x, counter, rate, seed=depth)
-        if not 1 <= len(directions) <= 2:
-            raise ShapeError("recurrent_layers", got=f"{len(directions)} directions", need="one, or two")
-        parts = [cell(x, weights, reverse) for reverse, weights in zip((False, True), directions)]
-        x = concatenate(parts, 2)
-    return x
-
-
-def _projected_lstm(z: T, u: T, projection: T, state: tuple[T | None, T | None], reverse: bool) -> tuple[T, T, T]:
-    """The cell with a projected output, from the products z[steps, batch, 4 · units]."""
-    if z.spec.rank != 3 or projection.spec.rank != 2 or z.shape[2] != 4 * projection.shape[0] or not z.shape[0]:
-        need = "z[steps ≥ 1, batch, 4 · units], projection[units, width]"
-        raise ShapeError("lstm", got=f"z={z.spec}, projection={projection.spec}", need=need)
-    units = projection.shape[0]
-    h = _start(z, u, state[0])
-    c = _start(z, projection, state[1])
-    outputs: list[T] = []
-    for moment in reversed(range(z.shape[0])) if reverse else range(z.shape[0]):
-        gates = add(_at(z, moment), gemm(h, u))
-        i, f, g, o = (slice_axis(gates, 1, part * units, (part + 1) * units) for part in range(4))
-        c = add(multiply(sigmoid(f), c), multiply(sigmoid(i), tanh(g)))
-        h = gemm(multiply(sigmoid(o), tanh(c)), projection)
-        outputs.append(reshape(h, (1, *h.shape)))
-    return concatenate(outputs[::-1] if reverse else outputs, 0), h, c
-
-
-def _check_alone(subject: str, weights: RecurrentWeights[T]) -> None:
-    if weights.state_bias is not None:
-        raise ShapeError(subject, got="a state_bias", need="none", fix="add it to bias")
-
-
-def _start(z: T, u: T, state: T | None) -> T:
-    """The given state, or zeros [batch, units]."""
-    if state is not None:
-        return state
-    if z.spec.rank != 3 or u.spec.rank != 2:
-        raise ShapeError("recurrent", got=f"products {z.spec}, u={u.spec}", need="[time, batch, gates], [units, gates]")
-    spec = replace(z.spec, shape=(z.shape[1], u.shape[0]))
-    return z.apply(Command(FILL, FillAttrs(0.0, spec)), ())[0]
-
-
-def _last(y: T, reverse: bool) -> T:
-    """The state after the last step, a view."""
-    return _at(y, 0 if reverse else y.shape[0] - 1)
