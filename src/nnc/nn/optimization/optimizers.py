@@ -48,6 +48,11 @@ class Optimizer(ABC):
     def command(self) -> AnyCommand:
         """The command applied to each parameter."""
 
+    # `Any`: rows of all attribute types.
+    def operator(self) -> UpdateOperator[Any]:
+        """The row of the command."""
+        return row_of(self.command())
+
     def at(self, path: str) -> Optimizer | None:
         """The optimizer of the parameter at `path`; None for one that stays as it is."""
         return self
@@ -76,15 +81,15 @@ class Optimizer(ABC):
                 type(_schedule(self.rate)).__name__, got=f"rate {rate} at step {step}", need="a finite rate ≥ 0"
             )
         values = {"rate": rate, "step": float(step)}
-        return {name: values[name] for name in row_of(self.command()).scalars}
+        return {name: values[name] for name in self.operator().scalars}
 
     def state_names(self) -> tuple[str, ...]:
         """Names of the state tensors kept per parameter."""
-        return row_of(self.command()).states
+        return self.operator().states
 
     def state_specs(self, parameter: TensorSpec) -> dict[str, TensorSpec]:
         """Specs of the state tensors kept for such a parameter, by name."""
-        row = row_of(self.command())
+        row = self.operator()
         return dict(zip(row.states, row.state_specs(parameter), strict=True))
 
     # ---- eager and compiled functions
@@ -141,7 +146,7 @@ class Optimizer(ABC):
         """The scalar inputs of the command."""
         chosen = self._rate_at(step) if rate is None else rate
         values = {"rate": chosen, "step": step}
-        return [_number(parameter, values[name]) for name in row_of(self.command()).scalars]
+        return [_number(parameter, values[name]) for name in self.operator().scalars]
 
     def _rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
         """The rate; of a schedule as a part of the program where only a run knows the step."""
@@ -162,12 +167,13 @@ class RowOptimizer(Optimizer):
     row: ClassVar[UpdateOperator[Any]]
     rate: Rate | RateSchedule
 
-    def command(self) -> AnyCommand:
-        """The row's command."""
-        return self.command_of(self.row)
+    def operator(self) -> UpdateOperator[Any]:
+        """The row that these options choose."""
+        return self.row
 
-    def command_of(self, row: UpdateOperator[Any]) -> AnyCommand:
-        """The command of a row: attributes that are no fields of this optimizer are as the row has them."""
+    def command(self) -> AnyCommand:
+        """The row's command: attributes that are no fields of this optimizer are as the row has them."""
+        row = self.operator()
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         names = [field.name for field in fields(row.attributes)]
         return Command(row, row.attributes(**{name: own[name] for name in names if name in own}))
@@ -184,9 +190,9 @@ class SGD(RowOptimizer):
     decay: Rate = 0.0
     nesterov: bool = False
 
-    def command(self) -> AnyCommand:
-        """The sgd command, or gradient_descent, which keeps no state."""
-        return self.command_of(self.row if self.momentum else ops.GRADIENT_DESCENT)
+    def operator(self) -> UpdateOperator[Any]:
+        """sgd, or gradient_descent, which keeps no state."""
+        return self.row if self.momentum else ops.GRADIENT_DESCENT
 
 
 @checked
@@ -201,9 +207,9 @@ class Adam(ops.AdamAttrs, RowOptimizer):
     rate: Rate | RateSchedule = 1e-3
     amsgrad: bool = False
 
-    def command(self) -> AnyCommand:
-        """The adam or the amsgrad command."""
-        return self.command_of(ops.AMSGRAD if self.amsgrad else ops.ADAM)
+    def operator(self) -> UpdateOperator[Any]:
+        """adam or amsgrad."""
+        return ops.AMSGRAD if self.amsgrad else ops.ADAM
 
 
 @checked
@@ -218,9 +224,13 @@ class AdamW(RowOptimizer):
     decay: Rate = 0.01
     amsgrad: bool = False
 
+    def operator(self) -> UpdateOperator[Any]:
+        """adam or amsgrad."""
+        return ops.AMSGRAD if self.amsgrad else ops.ADAM
+
     def command(self) -> AnyCommand:
-        """The adam or the amsgrad command, decoupled."""
-        coupled = self.command_of(ops.AMSGRAD if self.amsgrad else ops.ADAM)
+        """The command with a decay apart from the gradient."""
+        coupled = RowOptimizer.command(self)
         return Command(coupled.op, replace(coupled.attrs, decoupled=True))
 
 
@@ -338,6 +348,10 @@ class PerParameter(Optimizer):
     def command(self) -> AnyCommand:
         """The command of parameters that no rule fits."""
         return self.default.command()
+
+    def operator(self) -> UpdateOperator[Any]:
+        """The row of parameters that no rule fits."""
+        return self.default.operator()
 
     def at(self, path: str) -> Optimizer | None:
         """The optimizer of the first rule that fits."""
