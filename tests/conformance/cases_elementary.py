@@ -48,6 +48,8 @@ def complex_normal(generator: Generator, shape: Shape, earlier: Sequence[Array])
 
 
 UNARY: tuple[tuple[Op[NoAttrs], Values], ...] = (
+    (ops.tan, inside),
+    (ops.rsqrt, positive),
     (ops.sinh, uniform),
     (ops.cosh, uniform),
     (ops.asin, inside),

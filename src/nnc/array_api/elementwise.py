@@ -194,7 +194,7 @@ sinh = _unary("sinh", CONTINUOUS, ops.sinh, "sinh x")
 sqrt = _unary("sqrt", CONTINUOUS, ops.sqrt, "√x")
 square = _unary("square", ARITHMETIC, ops.square, "x²")
 subtract = _binary("subtract", ARITHMETIC, ops.subtract, "x1 - x2")
-tan = _unary("tan", CONTINUOUS, ops.tan, "sin x / cos x")
+tan = _unary("tan", CONTINUOUS, ops.tan, "tan x")
 tanh = _unary("tanh", CONTINUOUS, ops.tanh, "tanh x")
 trunc = _unary("trunc", NUMBERS, _whole(ops.trunc), "the next integer towards 0")
 

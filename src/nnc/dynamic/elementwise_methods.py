@@ -16,7 +16,6 @@ from nnc.errors import ShapeError
 from nnc.ops.elementwise import complex_numbers, elementary, pointwise
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import matmul
-from nnc.ops.reduction import derived
 
 
 @explained
@@ -127,7 +126,7 @@ class ElementwiseMethods(ArrayMethods):
     @located
     def rsqrt(self) -> Self:
         """1 / √x"""
-        return derived.rsqrt(continuous(self))
+        return elementary.rsqrt(continuous(self))
 
     @located
     def reciprocal(self) -> Self:
@@ -147,7 +146,7 @@ class ElementwiseMethods(ArrayMethods):
     @located
     def tan(self) -> Self:
         """sin x / cos x"""
-        return derived.tan(continuous(self))
+        return elementary.tan(continuous(self))
 
     @located
     def tanh(self) -> Self:

@@ -30,6 +30,7 @@ from nnc.ops.elementwise.elementary import (
     logaddexp,
     nextafter,
     sinh,
+    tan,
     trunc,
 )
 from nnc.ops.elementwise.pointwise import (
@@ -65,7 +66,7 @@ from nnc.ops.movement.broadcast import broadcast_to, reduce_sum, reshape
 from nnc.ops.movement.movement import concatenate, transpose
 from nnc.ops.operand import Operand
 from nnc.ops.products.fourier import fft, ifft, irfft, rfft
-from nnc.ops.reduction.derived import is_inf, tan
+from nnc.ops.reduction.derived import is_inf
 from nnc.ops.reduction.reduction import argmax, argmin, reduce_max, reduce_mean, reduce_min
 
 Function = Callable[..., Any]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from nnc.classes import dataclass
-from nnc.codegen.ir import activation, elementary, integers, mathematics
+from nnc.codegen.ir import activation, circular, elementary, integers, mathematics
 from nnc.codegen.ir.builder import F32, I32, SCALARS, Builder, Number, Scalar, Type, Value
 from nnc.codegen.ir.rounding import round_half_even
 
@@ -112,16 +112,17 @@ OPERATIONS: dict[str, Operation] = {
     "sigmoid": _row(mathematics.sigmoid, 35.0, FLOATS),
     "erf": _row(mathematics.erf, 45.0, FLOATS),
     "erfc": _row(activation.erfc, 80.0, FLOATS),
-    "sin": _row(mathematics.sine, 30.0, FLOATS),
-    "cos": _row(mathematics.cosine, 30.0, FLOATS),
+    "sin": _row(circular.sine, 30.0, FLOATS),
+    "cos": _row(circular.cosine, 30.0, FLOATS),
+    "tan": _row(circular.tangent, 40.0, FLOATS),
     "atan": _row(elementary.atan, 30.0, FLOATS),
     "atan2": _row(elementary.atan2, 45.0, FLOATS),
     "asin": _row(elementary.asin, 30.0, FLOATS),
     "acos": _row(elementary.acos, 30.0, FLOATS),
-    "sinh": _row(elementary.sinh, 75.0, FLOATS),
+    "sinh": _row(elementary.sinh, 35.0, FLOATS),
     "cosh": _row(elementary.cosh, 35.0, FLOATS),
     "asinh": _row(elementary.asinh, 100.0, FLOATS),
-    "acosh": _row(elementary.acosh, 100.0, FLOATS),
+    "acosh": _row(elementary.acosh, 75.0, FLOATS),
     "atanh": _row(elementary.atanh, 60.0, FLOATS),
     "log2": _row(elementary.log2, 30.0, FLOATS),
     "log10": _row(elementary.log10, 30.0, FLOATS),

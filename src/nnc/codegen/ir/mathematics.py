@@ -33,6 +33,20 @@ class Format:
     exponential: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Where 1 / (1 + e^-x) is as good as open, and where not even its product with x is a number: x < shut.
+
+    2^-scale of the divisor is normal where it counts. `behind` stands for what is shut: 2^n of it, times 2^-scale, is
+    infinite, and what is left of its turns is positive, so that 0 · y comes out.
+    """
+
+    scale: int
+    open: float
+    shut: float
+    behind: float
+
+
 # (e^r - 1 - r) / r^2 for |r| <= ln2 / 2; errors 1.3e-7 and 3.1e-18, which weigh r^2 / 2 <= 0.06 in the result.
 EXPONENTIAL_32 = (0.5, 0.1666657702559799, 0.041666554662050534, 0.008363173074513716, 0.0013926176119935809)
 EXPONENTIAL_64 = (
@@ -87,43 +101,12 @@ ERF_32 = (
     -9.386663805344142e-06,
 )
 
-# (sin(r) - r) / r^3 in r^2 for |r| <= pi / 4; errors 1.3e-7 and 5.8e-17.
-SINE = {
-    "f32": (-0.16666664656312208, 0.00833274710466453, -0.0001958763909873762),
-    "f64": (
-        -0.16666666666666666,
-        0.008333333333333331,
-        -0.0001984126984126504,
-        2.755731921932058e-06,
-        -2.50521062259944e-08,
-        1.6058530596645953e-10,
-        -7.586636882825159e-13,
-    ),
-}
-# (cos(r) - 1 + r^2 / 2) / r^4 in r^2 for |r| <= pi / 4; errors 5.0e-8 and 5.6e-17.
-COSINE = {
-    "f32": (0.04166665465348879, -0.001388830186756237, 2.454768977246003e-05),
-    "f64": (
-        0.041666666666666664,
-        -0.0013888888888888887,
-        2.4801587301584632e-05,
-        -2.755731922139249e-07,
-        2.0876755787492604e-09,
-        -1.1470460319209511e-11,
-        4.745838412531023e-14,
-    ),
-}
-# pi / 2 as a sum, each part rounded to the format; and the largest argument that they reduce without loss.
-HALF_PI = {
-    "f32": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
-    "f64": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
-}
-REDUCED = {"f32": 8192.0, "f64": 2.0**20}
-
 FORMATS = {
     "f32": Format(I32, 23, 127, -104.0, 89.0, 0.693359375, -2.12194440054690583e-4, EXPONENTIAL_32),
     "f64": Format(I64, 52, 1023, -746.0, 710.0, 0.693147180369123816490, 1.90821492927058770002e-10, EXPONENTIAL_64),
 }
+
+GATES = {"f32": Gate(32, 60.0, -109.8, -111.0), "f64": Gate(64, 400.0, -753.0, -754.25)}
 
 
 def polynomial(b: Builder, x: Value, coefficients: Sequence[Number]) -> Value:
@@ -146,7 +129,7 @@ def copy_sign(b: Builder, magnitude: Value, sign: Value) -> Value:
     return b.intrinsic("llvm.copysign", magnitude, sign)
 
 
-def _turns(b: Builder, x: Value, form: Format, offset: int, ln2: Sequence[float]) -> tuple[Value, Value, Value]:
+def turns_of(b: Builder, x: Value, form: Format, offset: int, ln2: Sequence[float]) -> tuple[Value, Value, Value]:
     """n + offset in the low bits of a mantissa, n, and x - n ln2, with n = round(x / ln2); `ln2` is a sum."""
     magic = 1.5 * 2.0**form.mantissa + offset
     shifted = b.fma(x, 1.0 / math.log(2.0), magic)
@@ -157,7 +140,7 @@ def _turns(b: Builder, x: Value, form: Format, offset: int, ln2: Sequence[float]
     return shifted, turns, rest
 
 
-def _power_of_two(b: Builder, biased: Value, form: Format, scalar: Scalar) -> Value:
+def power_of_two(b: Builder, biased: Value, form: Format, scalar: Scalar) -> Value:
     """2^n of n + bias in the low bits of an integer"""
     return b.reinterpret(b.shift_left(biased, form.mantissa), scalar)
 
@@ -171,15 +154,15 @@ def exponential(b: Builder, x: Value) -> Value:
     """e^x = 2^n * e^r with n = round(x / ln2), rounded once where the result is denormal"""
     scalar = x.type.scalar
     form = FORMATS[scalar.name]
-    bounded = _at_most(b, _at_least(b, x, form.low), form.high)
-    shifted, turns, rest = _turns(b, bounded, form, 2 * form.bias, (form.ln2_high, form.ln2_low))
+    bounded = at_most(b, at_least(b, x, form.low), form.high)
+    shifted, turns, rest = turns_of(b, bounded, form, 2 * form.bias, (form.ln2_high, form.ln2_low))
     result = _growth(b, rest, form) + 1.0
     if b.scales(x.type):
         return b.scale(result, turns)
     # 2^n itself may be no number, so it is two factors, each with its bias.
     whole = b.reinterpret(shifted, form.integer)
     half = b.shift_right(whole - b.reinterpret(b.constant(1.5 * 2.0**form.mantissa, x.type), form.integer), 1)
-    return result * _power_of_two(b, half, form, scalar) * _power_of_two(b, whole - half, form, scalar)
+    return result * power_of_two(b, half, form, scalar) * power_of_two(b, whole - half, form, scalar)
 
 
 def decay(b: Builder, x: Value) -> Value:
@@ -191,20 +174,20 @@ def decay(b: Builder, x: Value) -> Value:
     scalar = x.type.scalar
     form = FORMATS[scalar.name]
     least = (1 - form.bias) * math.log(2.0)
-    shifted, turns, rest = _turns(b, _at_least(b, x, least), form, form.bias, (math.log(2.0),))
+    shifted, turns, rest = turns_of(b, at_least(b, x, least), form, form.bias, (math.log(2.0),))
     near = _growth(b, rest, form) + 1.0
     if b.scales(x.type):
         near = b.scale(near, turns)
     else:
-        near = near * _power_of_two(b, b.reinterpret(shifted, form.integer), form, scalar)
+        near = near * power_of_two(b, b.reinterpret(shifted, form.integer), form, scalar)
     return b.choose(b.compare("<", x, least), b.constant(0.0, x.type), near)
 
 
 def reduce(b: Builder, x: Value) -> tuple[Value, Value]:
     """2^n, a normal number, and r with x = n ln2 + r and |r| <= ln2 / 2; for a large n fewer digits than e^x needs."""
     form = FORMATS[x.type.scalar.name]
-    shifted, _, rest = _turns(b, x, form, form.bias, (math.log(2.0),))
-    return _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar), rest
+    shifted, _, rest = turns_of(b, x, form, form.bias, (math.log(2.0),))
+    return power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar), rest
 
 
 def _split(b: Builder, x: Value) -> tuple[Value, Value]:
@@ -213,12 +196,12 @@ def _split(b: Builder, x: Value) -> tuple[Value, Value]:
     return power, _growth(b, rest, FORMATS[x.type.scalar.name])
 
 
-def _at_most(b: Builder, x: Value, limit: float) -> Value:
+def at_most(b: Builder, x: Value, limit: float) -> Value:
     """min(x, limit); NaN stays"""
     return b.choose(b.compare(">", x, limit), b.constant(limit, x.type), x)
 
 
-def _at_least(b: Builder, x: Value, limit: float) -> Value:
+def at_least(b: Builder, x: Value, limit: float) -> Value:
     """max(x, limit); NaN stays"""
     return b.choose(b.compare("<", x, limit), b.constant(limit, x.type), x)
 
@@ -258,8 +241,8 @@ def logarithm_in(b: Builder, x: Value, doubling: tuple[float, float], scale: flo
 def exponential_minus_one(b: Builder, x: Value) -> Value:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) with x = n ln2 + r; where 2^n - 1 would round, e^x - 1 as it is"""
     form = FORMATS[x.type.scalar.name]
-    shifted, _, rest = _turns(b, x, form, form.bias, (form.ln2_high, form.ln2_low))
-    power = _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
+    shifted, _, rest = turns_of(b, x, form, form.bias, (form.ln2_high, form.ln2_low))
+    power = power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
     near = b.fma(power, _growth(b, rest, form), power - 1.0)
     far = exponential(b, x) - 1.0
     return copy_sign(b, b.choose(b.compare("<", absolute(b, x), 16.0), near, far), x)
@@ -301,76 +284,58 @@ def tanh(b: Builder, x: Value) -> Value:
     if x.type.scalar != F32:
         return library(b, "tanh", x)
     form = FORMATS[x.type.scalar.name]
-    size = _at_most(b, absolute(b, x), 10.0)
+    size = at_most(b, absolute(b, x), 10.0)
     magic = 1.5 * 2.0**form.mantissa + form.bias - 1
     shifted = b.fma(size, 2.0 / math.log(2.0), -TANH_LEAN) + magic
     rest = b.fma(shifted - magic, -math.log(2.0), size + size)
-    power = _power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
+    power = power_of_two(b, b.reinterpret(shifted, form.integer), form, x.type.scalar)
     growth = b.fma(rest * rest, polynomial(b, rest, TANH_32), rest)
     half = b.fma(growth, power, power - 0.5)
-    kept = _at_most(b, half, 1.0)
+    kept = at_most(b, half, 1.0)
     return copy_sign(b, kept - kept * kept / (half + 1.0), x)
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """1 / (1 + e^-x) = (1 or e^-|x|) / (1 + e^-|x|): the exponential never overflows"""
-    power = exponential(b, b.negative(absolute(b, x)))
-    above = b.choose(b.compare("<", x, 0.0), power, 1.0)
-    return above / (power + 1.0)
+    """1 / (1 + e^-x)"""
+    gate = GATES[x.type.scalar.name]
+    divisor = gate_divisor(b, *turned_growth(b, at_least(b, x, gate.shut)))
+    return b.constant(2.0**-gate.scale, x.type) / divisor
+
+
+def gated(b: Builder, y: Value, shifted: Value, growth: Value) -> Value:
+    """y / (1 + 2^n (1 + g)) of numbers and infinities that are not too large"""
+    return y / gate_divisor(b, shifted, growth) * 2.0 ** -GATES[y.type.scalar.name].scale
+
+
+def gate_divisor(b: Builder, shifted: Value, growth: Value) -> Value:
+    """1 + 2^n (1 + g), times 2^-scale so that it is infinite only for the n of what is shut
+
+    The larger of 1 and 2^n comes last, so that 1 + g is never rounded by itself. `shifted` has n + bias - scale in its
+    low bits.
+    """
+    scalar = growth.type.scalar
+    form, gate = FORMATS[scalar.name], GATES[scalar.name]
+    power = power_of_two(b, b.reinterpret(shifted, form.integer), form, scalar)
+    one = b.constant(2.0**-gate.scale, growth.type)
+    smaller = b.choose(b.compare("<", power, one), power, one)
+    return b.fma(power, growth, smaller) + b.larger(power, one)
+
+
+def turned_growth(b: Builder, x: Value) -> tuple[Value, Value]:
+    """n + bias - scale in the low bits of a mantissa, and e^r - 1, with -x = n ln2 + r, for `gate_divisor`"""
+    form, gate = FORMATS[x.type.scalar.name], GATES[x.type.scalar.name]
+    turned = at_least(b, b.negative(x), -gate.open)
+    shifted, _, rest = turns_of(b, turned, form, form.bias - gate.scale, (form.ln2_high, form.ln2_low))
+    return shifted, _growth(b, rest, form)
 
 
 def erf(b: Builder, x: Value) -> Value:
     """erf |x| = 1 - e^y with y = -|x| - |x| P(|x|); from 4 on it rounds to 1"""
     if x.type.scalar != F32:
         return library(b, "erf", x)
-    bounded = _at_most(b, absolute(b, x), 4.0)
+    bounded = at_most(b, absolute(b, x), 4.0)
     power, growth = _split(b, b.fma(b.negative(bounded), polynomial(b, bounded, ERF_32), b.negative(bounded)))
     return copy_sign(b, b.fma(b.negative(growth), power, 1.0 - power), x)
-
-
-def sine(b: Builder, x: Value) -> Value:
-    """sin x"""
-    return _circular(b, x, "sin", 0)
-
-
-def cosine(b: Builder, x: Value) -> Value:
-    """cos x = sin (x + pi / 2)"""
-    return _circular(b, x, "cos", 1)
-
-
-def _circular(b: Builder, x: Value, name: str, quarter: int) -> Value:
-    """By quarter turns where x is small enough in all lanes; else by the C library."""
-    if not (x.type.lanes and b.target.fused):
-        return library(b, name, x)
-    result = b.variable(_by_quarters(b, x, quarter))
-    largest = b.fold(absolute(b, x), "maximum")
-    # A NaN in one lane must not hide large arguments in others.
-    with b.when(b.opposite(b.compare("<=", largest, REDUCED[x.type.scalar.name]))):
-        result.set(library(b, name, x))
-    return result.get()
-
-
-def _by_quarters(b: Builder, x: Value, quarter: int) -> Value:
-    """sin (r + (n + quarter) pi / 2) with n = round(x / (pi / 2)): the sine or cosine of r, or its negative."""
-    scalar = x.type.scalar
-    form = FORMATS[scalar.name]
-    magic = 1.5 * 2.0**form.mantissa
-    shifted = b.fma(x, 2.0 / math.pi, magic)
-    count = b.reinterpret(shifted, form.integer) - b.reinterpret(b.constant(magic, x.type), form.integer) + quarter
-    turns = shifted - magic
-    rest = x
-    for part in HALF_PI[scalar.name]:
-        rest = b.fma(turns, -part, rest)
-    square = rest * rest
-    sine_of = b.fma(square * rest, polynomial(b, square, SINE[scalar.name]), rest)
-    halved = b.fma(square, -0.5, 1.0)
-    lost = b.fma(square, -0.5, 1.0 - halved)  # what rounding 1 - r^2 / 2 lost
-    cosine_of = halved + b.fma(square * square, polynomial(b, square, COSINE[scalar.name]), lost)
-    one = b.constant(1, count.type)
-    odd = b.compare("==", b.both(count, one), one)
-    value = b.choose(odd, cosine_of, sine_of)
-    turned = b.choose(b.compare("==", b.both(count, one + 1), 0), value, b.negative(value))
-    return turned if quarter else b.choose(b.compare("==", x, 0.0), x, turned)  # sin -0 is -0
 
 
 def square_root(b: Builder, x: Value) -> Value:

@@ -163,6 +163,8 @@ EXPORTS: dict[str, ExportRow] = {
         for name, op in {
             "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "tanh": "Tanh",
             "sigmoid": "Sigmoid", "relu": "Relu", "sin": "Sin", "cos": "Cos", "atan": "Atan", "erf": "Erf",
+            "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin", "acos": "Acos", "asinh": "Asinh",
+            "acosh": "Acosh", "atanh": "Atanh",
             "absolute": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
             "softplus": "Softplus", "is_nan": "IsNaN", "logical_not": "Not", "add": "Add", "subtract": "Sub",
             "multiply": "Mul", "divide": "Div", "maximum": "Max", "minimum": "Min", "power": "Pow",
@@ -180,6 +182,7 @@ EXPORTS: dict[str, ExportRow] = {
     "cast": _cast,
     "affine": _affine,
     "square": lambda call: call[0] * call[0],
+    "rsqrt": lambda call: ops.reciprocal(ops.sqrt(call[0])),
     "erfc": lambda call: 1.0 - ops.erf(call[0]),
     "expm1": _expm1,
     "log1p": _log1p,

@@ -29,7 +29,7 @@ from nnc.ops.rules import CONTINUOUS
 
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan2", "atanh", "copysign", "cosh", "hypot", "log2", "log10", "logaddexp",
-    "nextafter", "sinh", "trunc",
+    "nextafter", "rsqrt", "sinh", "tan", "trunc",
 ]  # fmt: skip
 
 
@@ -49,6 +49,10 @@ def _hypot_slope(g: Operand, x: Operand, y: Operand) -> Operand:
     return multiply(g, divide(where(nothing, scalar_like(y, 0.0), x), where(nothing, scalar_like(y, 1.0), y)))
 
 
+tan = unary("tan", "y = tan x", lambda g, x, y: multiply(g, affine(square(y), 1.0, 1.0)), CONTINUOUS)
+rsqrt = unary(
+    "rsqrt", "y = 1 / √x, rounded once", lambda g, x, y: multiply(g, affine(multiply(square(y), y), -0.5)), CONTINUOUS
+)
 sinh = unary("sinh", "y = sinh x", lambda g, x, y: multiply(g, cosh(x)), CONTINUOUS)
 cosh: UnaryOperator = unary("cosh", "y = cosh x", lambda g, x, y: multiply(g, sinh(x)), CONTINUOUS)
 asin = unary("asin", "y = arcsin x, between -π/2 and π/2", lambda g, x, y: divide(g, _within_one(x)), CONTINUOUS)

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 
 from nnc.core.values.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.ops.elementwise.complex_numbers import complex_of, imaginary
 from nnc.ops.elementwise.pointwise import (
     abs,
     add,
     affine,
-    cos,
     divide,
     equal,
     exp,
@@ -24,13 +22,9 @@ from nnc.ops.elementwise.pointwise import (
     greater_equal,
     log,
     multiply,
-    real,
-    reciprocal,
-    sin,
     sqrt,
     square,
     subtract,
-    tanh,
     where,
 )
 from nnc.ops.movement.broadcast import normalize_axes, reduce_sum, reshape
@@ -41,25 +35,12 @@ from nnc.ops.operand import T
 from nnc.ops.reduction.reduction import reduce_max, reduce_mean
 
 __all__ = [
-    "cumprod", "elu", "is_inf", "logsumexp", "prod", "roll", "rsqrt", "selu", "std", "tan", "tril", "triu", "var",
+    "cumprod", "elu", "is_inf", "logsumexp", "prod", "roll", "selu", "std", "tril", "triu", "var",
 ]  # fmt: skip
 
 Axes = int | Iterable[int] | None
 # Klambauer et al. 2017.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-
-
-def rsqrt(x: T) -> T:
-    """y = 1 / √x."""
-    return reciprocal(sqrt(x))
-
-
-def tan(x: T) -> T:
-    """y = sin x / cos x; of complex numbers -i · tanh(i · x), since sine and cosine grow beyond the type."""
-    if x.spec.dtype.kind != "complex":
-        return divide(sin(x), cos(x))
-    turned = tanh(complex_of(affine(imaginary(x), -1.0), real(x)))
-    return complex_of(imaginary(turned), affine(real(turned), -1.0))
 
 
 def is_inf(x: T) -> T:

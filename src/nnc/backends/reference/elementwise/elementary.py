@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnc.backends.reference.arrays import Inputs, Outputs, Rows, write
+from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, write
 from nnc.backends.reference.elementwise.pointwise import binary, unary
 from nnc.ops.elementwise import elementary as ops
 from nnc.ops.rules import NoAttrs
+
+
+def rsqrt(x: Array) -> Array:
+    """1 / √x"""
+    return np.reciprocal(np.sqrt(x))
 
 
 def nextafter(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -19,6 +24,8 @@ def nextafter(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 ROWS: Rows = {
+    ops.tan: unary(np.tan),
+    ops.rsqrt: unary(rsqrt),
     ops.sinh: unary(np.sinh),
     ops.cosh: unary(np.cosh),
     ops.asin: unary(np.arcsin),

@@ -23,7 +23,7 @@ from nnc.codegen.frame.row import (
     Views,
     only,
 )
-from nnc.codegen.ir import mathematics
+from nnc.codegen.ir import circular, mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.core.values.dtype import dtype_of
@@ -166,7 +166,7 @@ def _normal(b: Builder, words: Sequence[Value]) -> Value:
     # 1 - u is exact: u is a multiple of 2^-53.
     radius = mathematics.square_root(b, mathematics.logarithm(b, 1.0 - first) * -2.0)
     angle = second * (2.0 * math.pi)
-    cosine, sine = radius * mathematics.cosine(b, angle), radius * mathematics.sine(b, angle)
+    cosine, sine = radius * circular.cosine(b, angle), radius * circular.sine(b, angle)
     order = [lane + kind.lanes * half for lane in range(kind.lanes) for half in range(2)]
     return b.shuffle(cosine, sine, order)
 

@@ -12,7 +12,7 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, floating, numeric
-from nnc.codegen.ir import mathematics
+from nnc.codegen.ir import circular
 from nnc.codegen.ir.builder import ADDRESS, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
@@ -56,7 +56,7 @@ class Turn(WithoutMemory):
                 rest = self.pairs - first if self.pairs % lanes else None
                 mask = None if rest is None else b.mask(rest, lanes)
                 angle = b.cast(b.load(angles, first, Type(self.angle, lanes), mask), self.work)
-                cosine, sine = mathematics.cosine(b, angle), mathematics.sine(b, angle)
+                cosine, sine = circular.cosine(b, angle), circular.sine(b, angle)
                 with b.loop(0, self.heads) as head:
                     start = head * self.features
                     self._turn(b, (x, y), start, first, (cosine, b.negative(sine) if self.inverse else sine), rest)

@@ -271,18 +271,6 @@ def _mean(call: NodeCall) -> Results:
     return reduce(ops.add, call.present) * (1.0 / len(call.present))
 
 
-def _sinh(x: Operand) -> Operand:
-    return (ops.exp(x) - ops.exp(-x)) * 0.5
-
-
-def _tan(x: Operand) -> Operand:
-    return ops.divide(ops.sin(x), ops.cos(x))
-
-
-def _asinh(x: Operand) -> Operand:
-    return ops.sign(x) * ops.log(abs(x) + ops.sqrt(ops.square(x) + 1.0))
-
-
 def _logical(function: Binary) -> OnnxRow:
     return OnnxRow(lambda call: function(call[0], call[1]))
 
@@ -295,14 +283,10 @@ def _where(call: NodeCall) -> Results:
     return ops.where(call[0], call[1], call[2])
 
 
-def _arc_sine(x: Operand) -> Operand:
-    return ops.atan(x / ops.sqrt((1.0 - x) * (x + 1.0)))
-
-
 ROWS = {
     "Atan": OnnxRow(lambda call: ops.atan(call[0]), lambda node, x: np.arctan(x)),
-    "Asin": OnnxRow(lambda call: _arc_sine(call[0]), lambda node, x: np.arcsin(x)),
-    "Acos": OnnxRow(lambda call: 0.5 * math.pi - _arc_sine(call[0]), lambda node, x: np.arccos(x)),
+    "Asin": OnnxRow(lambda call: ops.asin(call[0]), lambda node, x: np.arcsin(x)),
+    "Acos": OnnxRow(lambda call: ops.acos(call[0]), lambda node, x: np.arccos(x)),
     "Abs": OnnxRow(lambda call: abs(call[0]), lambda node, x: np.abs(x)),
     "Neg": OnnxRow(lambda call: -call[0], lambda node, x: np.negative(x)),
     "Add": _binary(ops.add, np.add),
@@ -321,13 +305,13 @@ ROWS = {
     "Log": _unary(ops.log),
     "Sin": _unary(ops.sin),
     "Cos": _unary(ops.cos),
-    "Tan": _unary(_tan),
-    "Sinh": _unary(_sinh),
-    "Cosh": _unary(lambda x: (ops.exp(x) + ops.exp(-x)) * 0.5),
+    "Tan": _unary(ops.tan),
+    "Sinh": _unary(ops.sinh),
+    "Cosh": _unary(ops.cosh),
     "Tanh": _unary(ops.tanh),
-    "Asinh": _unary(_asinh),
-    "Acosh": _unary(lambda x: ops.log(x + ops.sqrt(ops.square(x) + (-1.0)))),
-    "Atanh": _unary(lambda x: (ops.log1p(x) - ops.log1p(-x)) * 0.5),
+    "Asinh": _unary(ops.asinh),
+    "Acosh": _unary(ops.acosh),
+    "Atanh": _unary(ops.atanh),
     "Erf": _unary(ops.erf),
     "Sigmoid": _unary(ops.sigmoid),
     "Relu": _unary(ops.relu),
