@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import F32, F64, Builder, LocalVariable, Type, Value
 
-# Additions in a row of one lane; each may be off by 6e-8 of the sum: 3.8e-6 at most, 7e-7 for 10^7 equal numbers.
-FLUSHED = 64
+# Additions in a row of one lane; each may be off by 6e-8 of the sum: 1e-6 at most, 2e-7 for 10^7 equal numbers. With 64
+# the sums of 306 numbers of both signs, a gradient of a bias, were off by twice as much of what is added up, 5e-8; with 8
+# long rows take 27 % longer, with 16 no sum takes 4 % longer (znver4, tests/backends/llvm/test_long_sums.py).
+FLUSHED = 16
 
 
 def is_long(kind: Type, length: int) -> bool:
