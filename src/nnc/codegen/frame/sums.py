@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import F32, F64, Builder, LocalVariable, Type, Value
 
-# Additions in a row of one lane; each may be off by 6e-8 of the sum: 1e-6 at most, 2e-7 for 10^7 equal numbers. With 64
-# the sums of 306 numbers of both signs, a gradient of a bias, were off by twice as much of what is added up, 5e-8; with 8
-# long rows take 27 % longer, with 16 no sum takes 4 % longer (znver4, tests/backends/llvm/test_long_sums.py).
+# Additions in a row of one lane; each may be off by 6e-8 of the sum: 1e-6 at most, 2e-7 for 10^7 equal numbers.
+# With 64, sums of 306 numbers of both signs, gradients of a bias, are off by twice as much; with 8 long rows take 27 %
+# longer, with 16 no sum takes 4 % longer (znver4; tests/backends/llvm/test_long_sums.py).
 FLUSHED = 16
 
 
