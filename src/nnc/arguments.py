@@ -265,7 +265,7 @@ def _fix(rule: Rule, value: object) -> str:
     if isinstance(value, type) and issubclass(value, kind):
         return f"make one of it: {value.__name__}(…)"
     below: list[type] = kind.__subclasses__()
-    known = [one.__name__ for one in below if not one.__name__.startswith("_")]
+    known = [entry.__name__ for entry in below if not entry.__name__.startswith("_")]
     names = {name.lower(): name for name in known}
     close = get_close_matches(value.lower(), names, n=1) if isinstance(value, str) else []
     some = [names[name] for name in close] or known[:3]
@@ -382,7 +382,7 @@ def rule_of(annotation: Any) -> Rule:
 
 def _of_annotated(inside: tuple[Any, ...]) -> Rule:
     base = rule_of(inside[0])
-    ranges = [one for one in inside[1:] if isinstance(one, Range)]
+    ranges = [entry for entry in inside[1:] if isinstance(entry, Range)]
     if not ranges:
         return base
     (inner,) = ranges
@@ -391,17 +391,17 @@ def _of_annotated(inside: tuple[Any, ...]) -> Rule:
 
 
 def _of_union(inside: tuple[Any, ...]) -> Rule:
-    if any(getattr(one, "__module__", "").startswith("numpy._typing") for one in inside):
+    if any(getattr(entry, "__module__", "").startswith("numpy._typing") for entry in inside):
         # What NumPy makes arrays of is for NumPy to say.
         return ANYTHING
-    rules = [rule_of(one) for one in inside]
+    rules = [rule_of(entry) for entry in inside]
     kind = next((rule.kind for rule in rules if rule.kind is not None), None)
     need, exact = " or ".join(rule.need for rule in rules), frozenset[type]().union(*(rule.exact for rule in rules))
     return Rule(lambda value: any(rule.test(value) for rule in rules), need, kind, exact)
 
 
 def _of_literal(inside: tuple[Any, ...]) -> Rule:
-    return Rule(lambda value: any(value is one or value == one for one in inside), " or ".join(map(repr, inside)))
+    return Rule(lambda value: any(value is entry or value == entry for entry in inside), " or ".join(map(repr, inside)))
 
 
 def _of_tuple(inside: tuple[Any, ...]) -> Rule:
@@ -410,11 +410,11 @@ def _of_tuple(inside: tuple[Any, ...]) -> Rule:
         return Rule(
             lambda value: isinstance(value, tuple) and all(map(element.test, value)), f"a tuple of {element.need}"
         )
-    parts = [rule_of(one) for one in inside]
+    parts = [rule_of(entry) for entry in inside]
 
     def test(value: object) -> bool:
         fits = isinstance(value, tuple) and len(value) == len(parts)
-        return fits and all(rule.test(one) for rule, one in zip(parts, typing.cast(Any, value), strict=True))
+        return fits and all(rule.test(entry) for rule, entry in zip(parts, typing.cast(Any, value), strict=True))
 
     return Rule(test, f"a tuple ({', '.join(part.need for part in parts)})")
 
@@ -425,7 +425,7 @@ def _of_mapping(origin: type, inside: tuple[Any, ...]) -> Rule:
     def test(value: object) -> bool:
         fits = isinstance(value, origin)
         return fits and all(
-            keys.test(one) and values.test(typing.cast(Any, value)[one]) for one in typing.cast(Any, value)
+            keys.test(entry) and values.test(typing.cast(Any, value)[entry]) for entry in typing.cast(Any, value)
         )
 
     return Rule(test, f"a mapping of {keys.need} to {values.need}")

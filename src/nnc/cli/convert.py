@@ -39,7 +39,7 @@ def convert(
         _network(source, target, network_name, external=external)
     elif kinds == (".onnx", ".safetensors"):
         file = extra().read(source)
-        save_tensors(target, {one.name: Tensor.from_numpy(file.array(one)) for one in file.graph.initializer})
+        save_tensors(target, {value.name: Tensor.from_numpy(file.array(value)) for value in file.graph.initializer})
     elif kinds == (".onnx", ".onnx"):
         extra().save(extra().exported(load(source, size, "")), target, external=external)
     else:
@@ -57,5 +57,5 @@ def _network(source: Path, target: Path, name: str, *, external: bool) -> None:
     model = network(name)
     found = load_tensors(source, mapped=True).tensors
     own = {path: found.get(PREFIX + path, found.get(path)) for path in model.specs}
-    model.load_state_dict({path: one.numpy() for path, one in own.items() if one is not None})
+    model.load_state_dict({path: value.numpy() for path, value in own.items() if value is not None})
     extra().save(model, target, external=external)

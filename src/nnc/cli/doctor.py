@@ -153,7 +153,7 @@ def _measured(profile: MachineProfile) -> dict[str, str]:
         "clock": f"{profile.clock:.2f} GHz",
         "multiply-adds in f32": f"{profile.multiply_adds:.0f} GFLOP/s",
         **{f"{name}, {bits} bits": f"{rate:.0f} GFLOP/s" for name, bits, rate in profile.peaks},
-        **{f"level {one.level}": _cache(one) for one in profile.caches},
+        **{f"level {cach.level}": _cache(cach) for cach in profile.caches},
         "memory": f"reads {profile.memory_loads:.1f} B/ns, writes {profile.memory_stores:.1f} B/ns",
         "a line of a page": _touches(profile.page_touches),
         "of huge pages": f"{_touches(profile.huge_touches)} (the system: {profile.huge_pages or 'does not tell'})",

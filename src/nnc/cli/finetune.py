@@ -124,17 +124,17 @@ def _rows(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 def _folders(path: Path) -> tuple[Array, Array]:
     """One folder per class, in order of name; examples of the classes in turns, so that each part has all."""
-    classes = sorted(one for one in path.iterdir() if one.is_dir())
+    classes = sorted(value for value in path.iterdir() if value.is_dir())
     files = sorted(
         (place, label, file)
-        for label, one in enumerate(classes)
-        for place, file in enumerate(sorted(one.glob("*.npy")))
+        for label, class_ in enumerate(classes)
+        for place, file in enumerate(sorted(class_.glob("*.npy")))
     )
     if not files:
         raise DataError("--data", got=f"{path} without classes", need="a folder of .npy files for each class")
     try:
         return np.stack([np.load(file, allow_pickle=False) for _, _, file in files]), np.array(
-            [one for _, one, _ in files]
+            [value for _, value, _ in files]
         )
     except ValueError as error:
         raise FormatError("--data", got=f"{path}: {error}", need="arrays of one shape") from None

@@ -19,16 +19,16 @@ def inspect(model: ModelFile, json: AsJson = False) -> int:
     module = extra()
     file = module.read(model)
     loaded, tensors = module.OnnxModel(file), file.graph.initializer
-    operators = Counter(f"{one.domain}.{one.op_type}".removeprefix(".") for one in file.graph.node)
+    operators = Counter(f"{entry.domain}.{entry.op_type}".removeprefix(".") for entry in file.graph.node)
     facts: dict[str, Json] = {
         "operator_set": file.opsets.get("", 0),
-        "inputs": {name: _type(one) for name, one in loaded.inputs.items()},
-        "outputs": {one.name: _type(one) for one in file.graph.output},
+        "inputs": {name: _type(operand) for name, operand in loaded.inputs.items()},
+        "outputs": {entry.name: _type(entry) for entry in file.graph.output},
         "nodes": len(file.graph.node),
         "operators": dict(operators.most_common()),
         "weights": len(tensors),
-        "elements": sum(math.prod(one.dims) for one in tensors),
-        "weight_bytes": sum(math.prod(one.dims) * file.itemsize(one) for one in tensors),
+        "elements": sum(math.prod(entry.dims) for entry in tensors),
+        "weight_bytes": sum(math.prod(entry.dims) * file.itemsize(entry) for entry in tensors),
         "unsupported": [*sorted(module.unsupported(file))],
     }
     if json:
@@ -37,7 +37,7 @@ def inspect(model: ModelFile, json: AsJson = False) -> int:
     rows = table(model.name, "what", "value")
     for name, value in facts.items():
         if isinstance(value, dict):
-            shown = ", ".join(f"{key} {one}" for key, one in value.items())
+            shown = ", ".join(f"{key} {entry}" for key, entry in value.items())
         else:
             shown = (
                 count(value)
@@ -62,5 +62,7 @@ def _type(info: Typed) -> str:
     tensor = info.type.tensor_type
     if not info.type.HasField("tensor_type"):
         return "no tensor"
-    dims = [str(one.dim_value) if one.HasField("dim_value") else one.dim_param or "?" for one in tensor.shape.dim]
+    dims = [
+        str(entry.dim_value) if entry.HasField("dim_value") else entry.dim_param or "?" for entry in tensor.shape.dim
+    ]
     return f"{extra('nnc.onnx.file').kind_name(tensor.elem_type)}[{', '.join(dims)}]"

@@ -68,7 +68,10 @@ def load(path: Path, sizes: Sequence[str] | None, backend: str) -> LoadedModel:
 def random_feeds(model: LoadedModel) -> dict[str, Array]:
     """Elements in 0..1 for every input, the same at each call."""
     generator = np.random.default_rng(0)
-    return {name: generator.random(one.shape).astype(one.dtype) for name, one in model.placeholders().items()}
+    return {
+        name: generator.random(placeholder.shape).astype(placeholder.dtype)
+        for name, placeholder in model.placeholders().items()
+    }
 
 
 def peer_session(path: Path, threads: int) -> Session:

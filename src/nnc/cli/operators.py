@@ -112,15 +112,17 @@ def _reads(op: Op[Any], example: Example) -> tuple[str, ...]:
     read = gradient_reads(op, example.attrs, example.inputs)
     variadic = len(inputs) < len(example.inputs)
     names = inputs * len(example.inputs) if variadic else inputs
-    return tuple(dict.fromkeys((*(names[one] for one in read.inputs), *(outputs[one] for one in read.outputs))))
+    return tuple(
+        dict.fromkeys((*(names[operand] for operand in read.inputs), *(outputs[value] for value in read.outputs)))
+    )
 
 
 def _claims(op: Op[Any], example: Example, backend: Backend) -> Claims:
-    own = tuple(one.dtype for one in example.inputs[:1] if one is not None)
+    own = tuple(operand.dtype for operand in example.inputs[:1] if operand is not None)
     asked = DTYPES if example.typed(BOOL) != example else own
     dtypes = tuple(dtype for dtype in asked if _is_claimed(op, example.typed(dtype), backend))
     typed = [example.typed(dtype) for dtype in dtypes]
-    layouts = [layout for layout in Layout if any(_is_claimed(op, one.laid_out(layout), backend) for one in typed)]
+    layouts = [layout for layout in Layout if any(_is_claimed(op, value.laid_out(layout), backend) for value in typed)]
     return Claims(backend.name, tuple(map(str, dtypes)), tuple(layout.value for layout in layouts))
 
 
@@ -130,7 +132,7 @@ def _is_claimed(op: Op[Any], example: Example, backend: Backend) -> bool:
 
 
 def _backends(row: Description) -> str:
-    return "; ".join(f"{one.backend} {_short(one)}" for one in row.claims if one.dtypes)
+    return "; ".join(f"{claim.backend} {_short(claim)}" for claim in row.claims if claim.dtypes)
 
 
 def _short(claims: Claims) -> str:
@@ -190,7 +192,9 @@ def _facts(row: Description) -> dict[str, Json]:
         "inputs": list(row.inputs),
         "outputs": list(row.outputs),
         "backends": {
-            one.backend: {"dtypes": list(one.dtypes), "layouts": list(one.layouts)} for one in row.claims if one.dtypes
+            claim.backend: {"dtypes": list(claim.dtypes), "layouts": list(claim.layouts)}
+            for claim in row.claims
+            if claim.dtypes
         },
         "differentiable": not row.gradient,
         "reason": row.gradient,

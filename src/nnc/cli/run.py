@@ -49,7 +49,7 @@ def run(
             else:
                 np.save(folder / f"{_file_name(name)}.npy", value, allow_pickle=False)
     if json:
-        facts: dict[str, Json] = {name: f"{one.dtype}{list(one.shape)}" for name, one in results.items()}
+        facts: dict[str, Json] = {name: f"{result.dtype}{list(result.shape)}" for name, result in results.items()}
         write_json({"seconds": seconds, "outputs": facts})
         return 0
     rows = table(model.name, "output", "elements", "shape")
@@ -72,7 +72,7 @@ def _array(path: str) -> Array:
 
 def _file_name(name: str) -> str:
     """The name of an output without what would lead to another folder."""
-    safe = "".join(one if one.isalnum() or one in "-_." else "_" for one in name).lstrip(".")
+    safe = "".join(entry if entry.isalnum() or entry in "-_." else "_" for entry in name).lstrip(".")
     if not safe:
         raise UsageError("--output", got=f"an output named {name!r}", need="a name with a letter or digit")
     return safe

@@ -53,7 +53,7 @@ def verify(model: ModelFile, size: Sizes = None, most: Most = 1e-3, json: AsJson
     expected = ours("reference")
     found: dict[str, float] = {}
     for name, way in ways.items():
-        found[name] = max((_difference(expected[one], value) for one, value in way().items()), default=0.0)
+        found[name] = max((_difference(expected[entry], value) for entry, value in way().items()), default=0.0)
     worst = max(found.values())
     if json:
         facts: dict[str, Json] = dict(found)

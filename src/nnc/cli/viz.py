@@ -123,7 +123,7 @@ def _profile(compiled: Compiled) -> RunProfile:
     inputs = [graph.symbol(asked.get(root, root)) for root in roots]
 
     def run() -> None:
-        compiled.views([(one, np.zeros(one.shape, one.spec.dtype.numpy)) for one in inputs], ())
+        compiled.views([(operand, np.zeros(operand.shape, operand.spec.dtype.numpy)) for operand in inputs], ())
 
     with profile():
         run()

@@ -42,10 +42,10 @@ class AliveMemory:
     @property
     def recorded(self) -> int:
         """Bytes of the recorded tensors."""
-        return sum(one.spec.nbytes for one in self.tensors)
+        return sum(tensor.spec.nbytes for tensor in self.tensors)
 
     def __str__(self) -> str:
-        rows = [f"  {one}" for one in self.tensors[:SHOWN]]
+        rows = [f"  {tensor}" for tensor in self.tensors[:SHOWN]]
         more = len(self.tensors) - len(rows)
         head = f"recorded {self.recorded} B, lent {self.lent} B, waiting {self.waiting} B, arena {self.arena} B"
         return "\n".join([head, *rows, *([f"  and {more} smaller ones"] if more else [])])
@@ -59,5 +59,5 @@ def memory(graph: DynamicGraph | None = None) -> AliveMemory:
         # A fork of a variable is in its memory: the one that is held stands for both.
         if address not in found or (is_held and not found[address].is_held):
             found[address] = AliveTensor(spec, origin, is_held)
-    tensors = sorted(found.values(), key=lambda one: -one.spec.nbytes)
+    tensors = sorted(found.values(), key=lambda value: -value.spec.nbytes)
     return AliveMemory(tuple(tensors), *chosen.reserved())

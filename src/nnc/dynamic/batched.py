@@ -115,7 +115,7 @@ def vmap(
         places += [0 if is_array(leaf) else None for leaf in leaves[len(places) :]]
         fronted = [_fronted(leaf, axis) for leaf, axis in zip(leaves, places, strict=True)]
         level = VmapLevel(_size(fronted, places), draws_differ=randomness == "different")
-        given = [one if axis is None else level.example(one) for one, axis in zip(fronted, places, strict=True)]
+        given = [entry if axis is None else level.example(entry) for entry, axis in zip(fronted, places, strict=True)]
         with level.entered():
             positional, named = structure.unflatten(given)
             outputs, shape = flatten(function(*positional, **named))
@@ -152,12 +152,12 @@ class BatchedValue(ArrayOperand, Uncopied):
 
     def apply(self, command: AnyCommand, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run the command for all examples, by its batching rule, in the innermost call that maps an input."""
-        levels = [one.level for one in (self, *inputs) if isinstance(one, BatchedValue)]
-        level = max(levels, key=lambda one: one.depth)
+        levels = [entry.level for entry in (self, *inputs) if isinstance(entry, BatchedValue)]
+        level = max(levels, key=lambda entry: entry.depth)
         if not level.is_open:
             got = f"{self.spec}, of a call under vmap() that is over"
             self._refuse("values of this call", "return it from the function instead of keeping it", got)
-        if not any(isinstance(one, BatchedValue) and one.level is level for one in inputs):
+        if not any(isinstance(entry, BatchedValue) and entry.level is level for entry in inputs):
             outputs: tuple[Any, ...] = self.value.apply(command, inputs)
             return outputs
         if command.op not in BATCHED:
@@ -173,7 +173,7 @@ class BatchedValue(ArrayOperand, Uncopied):
         # What one example refuses is refused: a rule sees axes that the example has not.
         infer(command.op, command.attrs, call.specs)
         results: tuple[Any, ...] = BATCHED[command.op](call)
-        return tuple(BatchedValue(level, one) for one in results)
+        return tuple(BatchedValue(level, result) for result in results)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Any:  # noqa: ANN401  # a class is no type of its own
         """The same part of each example."""
@@ -247,8 +247,8 @@ class _LevelCall(BatchedCall[Any]):
         self.inputs = inputs
         self.attrs = command.attrs
         self.size = level.size
-        self.specs: OptionalSpecs = tuple(None if one is None else one.spec for one in inputs)
-        self.batched = tuple(isinstance(one, BatchedValue) and one.level is level for one in inputs)
+        self.specs: OptionalSpecs = tuple(None if entry is None else entry.spec for entry in inputs)
+        self.batched = tuple(isinstance(entry, BatchedValue) and entry.level is level for entry in inputs)
         names = command.op.inputs
         self.names = names if isinstance(names, tuple) else ("x",) * len(inputs)
 
@@ -298,13 +298,13 @@ class _LevelCall(BatchedCall[Any]):
     def apply(self, inputs: Sequence[Operand | None], attrs: object = None) -> tuple[Operand, ...]:
         """The operator in the world around this call."""
         command = self.command if attrs is None else Command(self.command.op, attrs)
-        first = next(one for one in inputs if one is not None)
+        first = next(entry for entry in inputs if entry is not None)
         return first.apply(command, inputs)
 
     def composed(self, function: Callable[[Sequence[Operand]], Sequence[Operand]]) -> tuple[Operand, ...]:
         """The function of batched values."""
-        found = function([one for one in self.inputs if one is not None])
-        return tuple(self.level.whole(one) for one in found)
+        found = function([entry for entry in self.inputs if entry is not None])
+        return tuple(self.level.whole(entry) for entry in found)
 
     def again(self, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
         """The operator on batched values."""
@@ -355,7 +355,7 @@ def _fronted(leaf: Tree, axis: int | None) -> Tree:
 
 
 def _size(fronted: Sequence[Tree], places: Sequence[int | None]) -> int:
-    sizes = {one.shape[0] for one, axis in zip(fronted, places, strict=True) if axis is not None}
+    sizes = {entry.shape[0] for entry, axis in zip(fronted, places, strict=True) if axis is not None}
     if len(sizes) != 1:
         got = f"batches of {sorted(sizes)}" if sizes else "nothing to map"
         raise ShapeError("vmap", got=got, need="arrays of equally many examples", origin=caller_origin())

@@ -87,7 +87,7 @@ CALL = custom_operator(
     ("x",),
     ("y",),
     infer=lambda attrs, specs: attrs.call.specs,
-    kernel=lambda attrs, inputs, outputs: attrs.call.run([np.asarray(one) for one in inputs], outputs),
+    kernel=lambda attrs, inputs, outputs: attrs.call.run([np.asarray(operand) for operand in inputs], outputs),
     gradient=_gradient,
     variadic=True,
     registry=Registry("calls"),
@@ -161,9 +161,9 @@ class ProgramCall(RecordedCall):
         if self._gradients is None:
             graph = self.graph
             results = [graph.symbol(key) for key in self._floats(self.outputs)]
-            seeds = [graph.input(one.spec, "seed") for one in results]
+            seeds = [graph.input(result.spec, "seed") for result in results]
             found = backward(graph, results, [graph.symbol(key) for key in self._floats(self.inputs)], seeds)
-            self._gradients = (tuple(one.key for one in seeds), tuple(one.key for one in found))
+            self._gradients = (tuple(seed.key for seed in seeds), tuple(value.key for value in found))
         return self._gradients
 
     def pullback(self, wanted: tuple[int, ...]) -> ProgramCall:
@@ -186,8 +186,8 @@ class ProgramCall(RecordedCall):
 
     def run(self, inputs: Arrays, outputs: Arrays) -> None:
         """One run of the program, on the memory of these arrays."""
-        given = [Tensor.from_numpy(np.asarray(one, order="C")) for one in inputs]
-        self.run_on(given, [Tensor.from_numpy(one) for one in outputs])
+        given = [Tensor.from_numpy(np.asarray(operand, order="C")) for operand in inputs]
+        self.run_on(given, [Tensor.from_numpy(value) for value in outputs])
 
     def run_on(self, given: Sequence[Tensor], made: Sequence[Tensor]) -> None:
         """The same on contiguous tensors."""

@@ -92,15 +92,15 @@ class _Recorded:
     order: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = {one: number for number, one in enumerate(self.outputs)}
-        self.order = tuple(numbers[one] if isinstance(one, Symbol) else None for one in self.results)
+        numbers = {entry: number for number, entry in enumerate(self.outputs)}
+        self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in self.results)
 
     def assembled(self, values: Sequence[Variable]) -> Tree:
         """What the function gives, of the values of its outputs."""
         if self.structure is LEAF and self.order[0] is not None:
             return values[self.order[0]]
         pairs = zip(self.order, self.results, strict=True)
-        return self.structure.unflatten([one if place is None else values[place] for place, one in pairs])
+        return self.structure.unflatten([entry if place is None else values[place] for place, entry in pairs])
 
 
 class CompiledFunction(Generic[P, R]):
@@ -115,7 +115,7 @@ class CompiledFunction(Generic[P, R]):
         self.function = function
         self.options = options
         self.recorded = 0
-        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda one: one.compiled.memory().program)
+        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda entry: entry.compiled.memory().program)
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = Arena(0)
@@ -171,7 +171,7 @@ class CompiledFunction(Generic[P, R]):
         >>> double.signatures
         ('x=f64[3], factor=2.0', 'x=f64[4], factor=2.0')
         """
-        return tuple(one.signature for one in self._programs.values())
+        return tuple(entry.signature for entry in self._programs.values())
 
     def __get__(self, instance: object, owner: type | None = None) -> CompiledFunction[P, R]:
         if instance is None:
@@ -201,7 +201,7 @@ class CompiledFunction(Generic[P, R]):
                 program = self._programs.get(signature)
                 if program is None:
                     program = self._programs.put(signature, self._record(args, kwargs))
-                    self._arena.fit(one.compiled for one in self._programs.values())
+                    self._arena.fit(entry.compiled for entry in self._programs.values())
                     self.recorded += 1
         return program, arrays
 
@@ -217,12 +217,12 @@ class CompiledFunction(Generic[P, R]):
         given_args, given_kwargs = structure.unflatten(traced)
         with trace.active():
             found, shape = flatten(self.function(*given_args, **given_kwargs))
-            results = tuple(_result(trace, one) for one in found)
-        inputs = [one.symbol for one in traced if isinstance(one, TracedValue)]
+            results = tuple(_result(trace, entry) for entry in found)
+        inputs = [entry.symbol for entry in traced if isinstance(entry, TracedValue)]
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
         pairs = zip(_names(self.function, structure), leaves, strict=True)
-        shown = ", ".join(f"{name}={_spec(one) if _is_tensor(one) else repr(one)}" for name, one in pairs)
+        shown = ", ".join(f"{name}={_spec(entry) if _is_tensor(entry) else repr(entry)}" for name, entry in pairs)
         return self._planned(trace, tuple(inputs), results, shape, shown)
 
     def _planned(
@@ -234,13 +234,13 @@ class CompiledFunction(Generic[P, R]):
         signature: str,
     ) -> _Recorded:
         """What the function did as a program, and as it was before passes changed it."""
-        outputs = tuple(dict.fromkeys(one for one in results if isinstance(one, Symbol)))
+        outputs = tuple(dict.fromkeys(entry for entry in results if isinstance(entry, Symbol)))
         copy = trace.graph.duplicate()
         source = _Source(
             copy.graph,
-            tuple(copy.tensors[one.key] for one in inputs),
-            tuple(copy.tensors[one.key] for one in outputs),
-            {copy.tensors[one.key]: tensor for one, tensor in trace.constants.items()},
+            tuple(copy.tensors[operand.key] for operand in inputs),
+            tuple(copy.tensors[output.key] for output in outputs),
+            {copy.tensors[constant.key]: tensor for constant, tensor in trace.constants.items()},
         )
         simplify(trace.graph, outputs, backend=self.options.backend)
         compiled = compile_graph(
@@ -266,13 +266,13 @@ class CompiledFunction(Generic[P, R]):
 
     def _run_recorded(self, graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any]) -> tuple[Variable, ...]:
         """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
-        if any(isinstance(one, Variable) and one.graph is not graph for one in arrays):
+        if any(isinstance(entry, Variable) and entry.graph is not graph for entry in arrays):
             got, need = "variables of several graphs", "variables of one graph"
             raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
         call = self._call(program)
         made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
         call.run_on([_contiguous(value) for value in arrays], made)
-        inputs = [one if isinstance(one, Variable) else graph.constant(one) for one in arrays]
+        inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 
     def _call(self, program: _Recorded) -> ProgramCall:
@@ -343,18 +343,18 @@ def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable
     Specs, and each container as its kind, what is in it and, of a dictionary, the keys.
     """
     found: list[Any] = []
-    for one in parts:
-        kind = type(one)
+    for part in parts:
+        kind = type(part)
         if kind is Variable:
-            arrays.append(one)
-            found.append(one.tensor.spec)
+            arrays.append(part)
+            found.append(part.tensor.spec)
             continue
         if kind is not list and kind is not tuple and kind is not dict:
             return None
-        inner = _key_of_variables(one.values() if kind is dict else one, arrays)
+        inner = _key_of_variables(part.values() if kind is dict else part, arrays)
         if inner is None:
             return None
-        found += (kind, inner, tuple(one) if kind is dict else ())
+        found += (kind, inner, tuple(part) if kind is dict else ())
     return tuple(found)
 
 
@@ -428,16 +428,16 @@ def _contiguous(value: Tree) -> Tensor:
 
 def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:
     """The dynamic graph of the first variable, or the default one."""
-    for one in arrays:
-        if isinstance(one, Variable):
-            assert isinstance(one.graph, DynamicGraph)
-            return one.graph
+    for entry in arrays:
+        if isinstance(entry, Variable):
+            assert isinstance(entry.graph, DynamicGraph)
+            return entry.graph
     return default_graph()
 
 
 def _is_recorded(arrays: Sequence[Any]) -> bool:
     """Whether gradients may be asked for of one of them."""
-    for one in arrays:  # noqa: SIM110  # a generator would cost as much as all of its steps
-        if type(one) is Variable and one.place is not None:
+    for entry in arrays:  # noqa: SIM110  # a generator would cost as much as all of its steps
+        if type(entry) is Variable and entry.place is not None:
             return True
     return False

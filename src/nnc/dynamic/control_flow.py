@@ -46,19 +46,19 @@ def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) 
         return then(*operands) if condition else otherwise(*operands)
     leaves, structure = flatten(operands)
     choice = cast(condition.reshape(()), I64)
-    symbols = [trace.symbol(one) for one in (choice, *leaves)]
+    symbols = [trace.symbol(entry) for entry in (choice, *leaves)]
     shapes: list[Structure] = []
 
     def branch(function: Function, *given: Symbol) -> tuple[Symbol, ...]:
         with trace.inside(given[0].graph):
-            found, shape = flatten(function(*structure.unflatten([trace.value(one) for one in given[1:]])))
+            found, shape = flatten(function(*structure.unflatten([trace.value(operand) for operand in given[1:]])))
             shapes.append(shape)
-            return tuple(trace.symbol(_lifted(trace, one)) for one in found)
+            return tuple(trace.symbol(_lifted(trace, entry)) for entry in found)
 
     results = control.case_of(trace.current, symbols[0], [partial(branch, otherwise), partial(branch, then)], symbols)
     if shapes[0] != shapes[1]:
         raise ArityError("cond", got="branches of two structures", need="one structure", origin=caller_origin())
-    return shapes[0].unflatten([trace.value(one) for one in results])
+    return shapes[0].unflatten([trace.value(entry) for entry in results])
 
 
 @checked
@@ -76,12 +76,12 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
         return _repeat_all(levels[-1], test, body, initial, at_most)
     leaves, structure = flatten(initial)
     with control.while_loop(trace.current, at_most=at_most) as loop:
-        carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
+        carried = [loop.carry(trace.symbol(_lifted(trace, leaf))) for leaf in leaves]
         with trace.inside(loop.body, loop.count):
-            values = structure.unflatten([trace.value(one) for one in carried])
+            values = structure.unflatten([trace.value(entry) for entry in carried])
             loop.go_on_while(trace.symbol(_lifted(trace, test(*values))))
             _carry_on(trace, loop, carried, _as_tuple(body(*values)), structure)
-    result = structure.unflatten([trace.value(loop.result(one)) for one in carried])
+    result = structure.unflatten([trace.value(loop.result(entry)) for entry in carried])
     return result if len(initial) > 1 else result[0]
 
 
@@ -89,28 +89,30 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
 def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
     """(carry, y) = function(carry, row) for each row of the arrays `rows`, in order: the last carry, and all y."""
     arrays, shape = flatten(rows)
-    counts = {len(one) if getattr(one, "ndim", 0) else 0 for one in arrays}
+    counts = {len(array) if getattr(array, "ndim", 0) else 0 for array in arrays}
     if len(counts) != 1:
         raise ShapeError("scan", got=f"{sorted(counts)} rows", need="arrays of equally many", origin=caller_origin())
     (count,) = counts
     trace = active_trace()
     if trace is None:
-        return _step_through(function, initial, [shape.unflatten([one[row] for one in arrays]) for row in range(count)])
+        return _step_through(
+            function, initial, [shape.unflatten([array[row] for array in arrays]) for row in range(count)]
+        )
     if levels := active_levels():
         return _scan_all(levels[-1], function, initial, rows)
     leaves, structure = flatten((initial,))
     with control.while_loop(trace.current, CountBelow(count)) as loop:
-        carried = [loop.carry(trace.symbol(_lifted(trace, one))) for one in leaves]
+        carried = [loop.carry(trace.symbol(_lifted(trace, leaf))) for leaf in leaves]
         with trace.inside(loop.body, loop.count):
             turn = trace.value(loop.count)
-            row = shape.unflatten([index_select(_lifted(trace, one), turn) for one in arrays])
-            (value,) = structure.unflatten([trace.value(one) for one in carried])
+            row = shape.unflatten([index_select(_lifted(trace, array), turn) for array in arrays])
+            (value,) = structure.unflatten([trace.value(entry) for entry in carried])
             following, given = _pair(function(value, row))
             _carry_on(trace, loop, carried, (following,), structure)
             outputs, form = flatten(given)
-            made = [trace.symbol(_lifted(trace, one)) for one in outputs]
-    (last,) = structure.unflatten([trace.value(loop.result(one)) for one in carried])
-    return last, form.unflatten([trace.value(loop.rows(one)) for one in made])
+            made = [trace.symbol(_lifted(trace, output)) for output in outputs]
+    (last,) = structure.unflatten([trace.value(loop.result(entry)) for entry in carried])
+    return last, form.unflatten([trace.value(loop.rows(entry)) for entry in made])
 
 
 def _pair(value: Tree) -> tuple[Tree, Tree]:
@@ -164,11 +166,11 @@ def _chosen(condition: ArrayOperand, then: Tree, otherwise: Tree) -> Tree:
     if shape != other:
         raise ArityError("cond", got="branches of two structures", need="one structure", origin=caller_origin())
     pairs = zip(first, second, strict=True)
-    return shape.unflatten([where(condition, *(_beside(one, pair) for one in pair)) for pair in pairs])
+    return shape.unflatten([where(condition, *(_beside(entry, pair) for entry in pair)) for pair in pairs])
 
 
 def _beside(value: Tree, pair: tuple[Tree, Tree]) -> ArrayOperand:
-    like = next((one.dtype.numpy for one in pair if isinstance(one, ArrayOperand)), None)
+    like = next((entry.dtype.numpy for entry in pair if isinstance(entry, ArrayOperand)), None)
     return operand_of(np.asarray(value, like) if isinstance(value, int | float) and like is not None else value)
 
 
@@ -219,8 +221,8 @@ def _step_through(function: Function, carry: Tree, rows: Sequence[Any]) -> tuple
         given.append(y)
     if not given:
         raise ShapeError("scan", got="no rows", need="at least one", origin=caller_origin())
-    leaves = [flatten(one)[0] for one in given]
-    stacked = [concatenate([_eager(one).add_axis(0) for one in column]) for column in zip(*leaves, strict=True)]
+    leaves = [flatten(operand)[0] for operand in given]
+    stacked = [concatenate([_eager(entry).add_axis(0) for entry in column]) for column in zip(*leaves, strict=True)]
     return carry, flatten(given[0])[1].unflatten(stacked)
 
 

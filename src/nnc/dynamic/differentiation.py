@@ -122,7 +122,7 @@ def hessian(function: Function) -> Function:
             (leaf,), _, _ = world.leaves((x,), (0,))
             if not leaf.size:
                 return world.settled(leaf.reshape(*leaf.shape, *leaf.shape))
-            return world.settled(world.second(lambda one: world.scalar(function(one)), leaf))
+            return world.settled(world.second(lambda entry: world.scalar(function(entry)), leaf))
 
     return differentiated
 
@@ -167,8 +167,11 @@ class _World(ABC):
         found, structure = flatten(tuple(args[place] for place in places))
         made = [self._checked(value) for value in found]
         # Other handles than those that derivatives are asked for, so that the function may assign to its arguments.
-        chosen = dict(zip(places, structure.unflatten([one.twin() for one in made]), strict=True))
-        given = [chosen[place] if place in chosen else map_leaves(self.plain, one) for place, one in enumerate(args)]
+        chosen = dict(zip(places, structure.unflatten([entry.twin() for entry in made]), strict=True))
+        given = [
+            chosen[place] if place in chosen else map_leaves(self.plain, argument)
+            for place, argument in enumerate(args)
+        ]
         return made, structure, given
 
     def scalar(self, value: Tree) -> Tree:
@@ -189,12 +192,13 @@ class _World(ABC):
         found, other = flatten(values)
         pairs = zip(found, operands, strict=False)
         lifted = [
-            one if isinstance(one, BatchedValue) else operand.lift(_as_array(one, operand)) for one, operand in pairs
+            entry if isinstance(entry, BatchedValue) else operand.lift(_as_array(entry, operand))
+            for entry, operand in pairs
         ]
-        got, need = [one.shape for one in lifted], [one.shape for one in operands]
+        got, need = [entry.shape for entry in lifted], [entry.shape for entry in operands]
         if other != structure or got != need:
             raise ShapeError(self.subject, got=f"shapes {got}", need=f"{need}, nested alike", origin=caller_origin())
-        return [one.astype(operand.dtype) for one, operand in zip(lifted, operands, strict=True)]
+        return [entry.astype(operand.dtype) for entry, operand in zip(lifted, operands, strict=True)]
 
     def _place(self, number: int, count: int) -> int:
         if not -count <= number < count:
@@ -342,13 +346,13 @@ class _BatchedWorld(_World):
 
     def backward(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
         """Of what depends on the leaves, which are batched."""
-        reached = [one.value for one in outputs if self._is_own(one)]
-        return [self.level.example(one) for one in self.around.backward(reached, [one.value for one in inputs])]
+        reached = [entry.value for entry in outputs if self._is_own(entry)]
+        return [self.level.example(entry) for entry in self.around.backward(reached, [entry.value for entry in inputs])]
 
     def forward(self, outputs: Sequence[Any], inputs: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
         """All examples along their tangents."""
-        given = ([self.level.whole(one) for one in each] for each in (outputs, inputs, tangents))
-        return [self.level.example(one) for one in self.around.forward(*given)]
+        given = ([self.level.whole(entry) for entry in each] for each in (outputs, inputs, tangents))
+        return [self.level.example(entry) for entry in self.around.forward(*given)]
 
     def second(self, function: Function, leaf: Tree) -> Tree:
         """All rows at once: the derivative of the gradient along each direction."""

@@ -80,7 +80,7 @@ class DynamicGraph(Uncopied):
         self._let_go = self._held.discard
         self._record = RecordGraph()
         self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(
-            lambda one: one.compiled.compiled.memory().program
+            lambda entry: entry.compiled.compiled.memory().program
         )
         self._ready: TwoGenerations[tuple[object, ...], PreparedCommand] = TwoGenerations(kept_kernels)
         self._arena = Arena(0)
@@ -109,13 +109,13 @@ class DynamicGraph(Uncopied):
 
     def _places(self) -> list[Place]:
         """The places that variables hold."""
-        held = [one() for one in self._held.copy()]
-        return [one.place for one in held if one is not None and one.place is not None]
+        held = [entry() for entry in self._held.copy()]
+        return [entry.place for entry in held if entry is not None and entry.place is not None]
 
     @frequent
     def hold(self, variable: Variable) -> None:
         """Keep what leads to a recorded variable in the record, as long as it lives."""
-        if all(one.__callback__ is not self._let_go for one in getweakrefs(variable)):
+        if all(getweakref.__callback__ is not self._let_go for getweakref in getweakrefs(variable)):
             self._held.add(ref(variable, self._let_go))
 
     def _recorded(self, tensor: Tensor, place: Place, root: Tensor | None = None) -> Variable:
@@ -296,7 +296,7 @@ class DynamicGraph(Uncopied):
         if ready.writes_over:
             if queue is not None:
                 queue.run()
-            return ready, ready.run(self._pool, [unshared(one) for one in tensors])
+            return ready, ready.run(self._pool, [unshared(entry) for entry in tensors])
         if queue is None and cache is None:
             return ready, ready.run(self._pool, tensors)
 
@@ -353,7 +353,7 @@ class DynamicGraph(Uncopied):
         if program is None:
             made = gradient_program(computation, self.backend, self._arena)
             program = self._programs.put(computation.signature, made)
-            self._arena.fit(one.compiled.compiled for one in self._programs.values())
+            self._arena.fit(entry.compiled.compiled for entry in self._programs.values())
         return self._run(program, computation, create_graph, constant)
 
     def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
@@ -407,7 +407,7 @@ class DynamicGraph(Uncopied):
     def alive(self) -> list[tuple[TensorSpec, str, bool, int]]:
         """Spec, line, whether a variable holds it, and address of each recorded root that has memory."""
         places = self._places()
-        held = {(node_of(one), _index_of(one)) for one in places}
+        held = {(node_of(entry), _index_of(entry)) for entry in places}
         return [
             (output.spec, node.origin, (node, index) in held, output.address)
             for node in leading_to(places)
@@ -425,7 +425,7 @@ class DynamicGraph(Uncopied):
         self, call: RecordedCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
     ) -> tuple[Variable, ...]:
         """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
-        oldest = min(one.place.oldest for one in inputs if one.place is not None)
+        oldest = min(operand.place.oldest for operand in inputs if operand.place is not None)
         node = self._node(call, inputs, (*results, *tape), oldest)
         return tuple([self._recorded(*pair) for pair in zip(results, outputs_of(node), strict=False)])
 
@@ -448,14 +448,17 @@ class DynamicGraph(Uncopied):
                 computation.check_unwritten(number, root.storage)
         roots += program.compiled.fresh(self._pool)
         program.compiled.run(roots)
-        tensors = [roots[one.root] if one.part is None else roots[one.root].view(*one.part) for one in program.results]
+        tensors = [
+            roots[result.root] if result.part is None else roots[result.root].view(*result.part)
+            for result in program.results
+        ]
         if not create_graph:
-            return tuple([Variable(self, one, None) if constant else self._leaf(one) for one in tensors])
+            return tuple([Variable(self, entry, None) if constant else self._leaf(entry) for entry in tensors])
         slots = program.grafted(computation.places, roots, self._numbers)
         return tuple(
             [
-                self._recorded(tensor, slots[one.slot], None if one.part is None else roots[one.root])
-                for one, tensor in zip(program.results, tensors, strict=True)
+                self._recorded(tensor, slots[entry.slot], None if entry.part is None else roots[entry.root])
+                for entry, tensor in zip(program.results, tensors, strict=True)
             ]
         )
 

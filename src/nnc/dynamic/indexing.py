@@ -61,8 +61,8 @@ def take(x: A, index: tuple[object, ...]) -> A:
             axis += part is None or isinstance(part, slice)
         else:
             _check_mask(x, part, source, axes)
-            for one in _indices(part):
-                chosen.append((axis, one))
+            for entry in _indices(part):
+                chosen.append((axis, entry))
                 # One truth value stands for no axis of x: what it chooses from is a new one of size 1.
                 basic.append(slice(None) if axes else None)
                 axis += 1
@@ -71,7 +71,7 @@ def take(x: A, index: tuple[object, ...]) -> A:
     first = chosen[0][0]
     if [place for place, _ in chosen] != list(range(first, first + len(chosen))):
         raise AttributeValueError("index", got="arrays apart", need="arrays of indices side by side", fix="index twice")
-    return _select(view, _Chosen(first, [one for _, one in chosen]))
+    return _select(view, _Chosen(first, [entry for _, entry in chosen]))
 
 
 def _with_axes(x: A, index: tuple[object, ...]) -> Iterator[tuple[object, int]]:
@@ -98,7 +98,7 @@ def _check_mask(x: A, part: object, axis: int, axes: int) -> None:
     """A mask has the sizes of the axes that it stands for, or as in NumPy none, and then nothing is chosen."""
     shape = part.shape if isinstance(part, Operand) else _array(part).shape
     sizes = x.shape[axis : axis + axes]
-    if _is_mask(part) and not all(one in (size, 0) for one, size in zip(shape, sizes, strict=True)):
+    if _is_mask(part) and not all(entry in (size, 0) for entry, size in zip(shape, sizes, strict=True)):
         need = f"the sizes of the axes {list(sizes)}"
         raise IndexRangeError("index", got=f"a mask of shape {list(shape)} for {x.spec}", need=need)
 

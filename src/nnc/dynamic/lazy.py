@@ -150,7 +150,7 @@ class LazyPrograms:
         self.arena = Arena(0)
         self._seen: TwoGenerations[Signature, bool] = TwoGenerations(lambda: SEEN)
         self._programs: RecentlyUsed[Signature, _Program] = RecentlyUsed(
-            lambda one: one.moving.compiled.memory().program
+            lambda value: value.moving.compiled.memory().program
         )
 
     def find(self, signature: Signature, make: Callable[[], _Program]) -> _Program | None:
@@ -162,7 +162,7 @@ class LazyPrograms:
             self._seen.put(signature, True)
             return None
         program = self._programs.put(signature, make())
-        self.arena.fit(one.moving.compiled for one in self._programs.values())
+        self.arena.fit(value.moving.compiled for value in self._programs.values())
         return program
 
     def compile(
@@ -217,7 +217,7 @@ class CommandQueue:
     def append(self, prepared: PreparedCommand, inputs: Sequence[HeldTensor | None]) -> tuple[Tensor, ...]:
         """The outputs of a command, which runs later."""
         with self._lock:
-            references = tuple([None if one is None else self._reference(one) for one in inputs])
+            references = tuple([None if operand is None else self._reference(operand) for operand in inputs])
             first = self._count
             made = []
             for spec, nbytes, strides, _ in prepared.places:
@@ -294,7 +294,7 @@ class CommandQueue:
     def _signature(self, wanted: tuple[int, ...]) -> Signature:
         """Equal for queues that one program serves."""
         commands = tuple([(item.prepared.command, item.inputs) for item in self._items])
-        return commands, tuple([(number, one.spec) for number, one in self._given.items()]), wanted
+        return commands, tuple([(number, operand.spec) for number, operand in self._given.items()]), wanted
 
     def _compiled(self, wanted: tuple[int, ...]) -> _Program:
         graph = SymbolicGraph("lazy")
@@ -308,7 +308,7 @@ class CommandQueue:
 
         for item in self._items:
             with inherited_origin(item.origin):
-                outputs = graph.apply(item.prepared.command, [named(one) for one in item.inputs])
+                outputs = graph.apply(item.prepared.command, [named(operand) for operand in item.inputs])
             symbols.update(enumerate(outputs, item.first))
         given, results = tuple(self._given), tuple(symbols[number] for number in wanted)
         return self._programs.compile(graph, [symbols[number] for number in given], results, given, wanted)
@@ -331,11 +331,15 @@ class CommandQueue:
         failed: dict[int, Exception] = {}
         for item in self._items:
             numbers = range(item.first, item.first + len(item.prepared.places))
-            error = next((failed[one] for one in map(_whole, item.inputs) if one in failed), None) if failed else None
+            error = (
+                next((failed[value] for value in map(_whole, item.inputs) if value in failed), None) if failed else None
+            )
             if error is None:
                 try:
                     with inherited_origin(item.origin):
-                        outputs = item.prepared.run(self._programs.pool, [_part(values, one) for one in item.inputs])
+                        outputs = item.prepared.run(
+                            self._programs.pool, [_part(values, operand) for operand in item.inputs]
+                        )
                     values.update(zip(numbers, outputs, strict=True))
                 except Exception as raised:  # kept for whoever looks at what depends on it
                     error = raised

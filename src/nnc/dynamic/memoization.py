@@ -84,7 +84,7 @@ class ResultCache(Uncopied):
             # The author of a custom command may look at more than its inputs.
             return compute()
         with self._lock:
-            key = (prepared.command, *(None if one is None else self._named(one) for one in inputs))
+            key = (prepared.command, *(None if operand is None else self._named(operand) for operand in inputs))
             kept = self._kept.get(key)
             if kept is not None:
                 self.hits += 1
@@ -93,7 +93,7 @@ class ResultCache(Uncopied):
             self.misses += 1
         tensors = compute()
         with self._lock:
-            self._keep(key, tensors, prepared, [None if one is None else one.tensor.spec for one in inputs])
+            self._keep(key, tensors, prepared, [None if operand is None else operand.tensor.spec for operand in inputs])
         return tensors
 
     def knows(self, tensor: Tensor) -> bool:
@@ -126,8 +126,8 @@ class ResultCache(Uncopied):
     ) -> None:
         for tensor, number in zip(tensors, self._numbered(key, len(tensors)), strict=True):
             self._known[tensor] = number
-        specs = [one.spec for one in tensors]
-        kept = _Kept(tensors, sum(one.nbytes for one in specs), work(prepared.command, inputs, specs))
+        specs = [value.spec for value in tensors]
+        kept = _Kept(tensors, sum(spec.nbytes for spec in specs), work(prepared.command, inputs, specs))
         if kept.nbytes > self.most_bytes or key in self._kept:
             return
         self._kept[key] = kept
@@ -141,7 +141,7 @@ class ResultCache(Uncopied):
         kept.rank = time if self.policy == "recent" else self._last_rank + kept.operations / max(kept.nbytes, 1)
         heapq.heappush(self._ranked, (kept.rank, time, key))
         if len(self._ranked) > 4 * len(self._kept) + 64:
-            self._ranked = [(one.rank, place, key) for place, (key, one) in enumerate(self._kept.items())]
+            self._ranked = [(kept_value.rank, place, key) for place, (key, kept_value) in enumerate(self._kept.items())]
             heapq.heapify(self._ranked)
 
     def _drop_least(self) -> None:
@@ -178,4 +178,4 @@ def remembering(graph: int, cache: ResultCache) -> Iterator[ResultCache]:
 
 def unshared(tensor: Tensor | None) -> Tensor | None:
     """The tensor, to be written over; a copy of it where a cache may give it to others."""
-    return tensor.clone() if tensor is not None and any(one.knows(tensor) for one in tuple(_ALL)) else tensor
+    return tensor.clone() if tensor is not None and any(value.knows(tensor) for value in tuple(_ALL)) else tensor

@@ -70,7 +70,7 @@ class ArrayMethods(LiftingOperand):
             return reduction.reduce_mean(x, axis, keepdims=keepdims)
         total = reduce_sum(x, axis, keepdims=keepdims)
         axes = normalize_axes("mean", axis, x.spec.rank)
-        count = float(np.prod([x.shape[one] for one in axes]))
+        count = float(np.prod([x.shape[value] for value in axes]))
         return pointwise.divide(total, scalar_like(total, count))
 
     @located
@@ -195,7 +195,7 @@ class ArrayMethods(LiftingOperand):
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         if not axes or given is None:
             return transpose(self)
-        order = [self._axis("transpose", one) for one in given]  # type: ignore[arg-type]  # as in `reshape`
+        order = [self._axis("transpose", operand) for operand in given]  # type: ignore[arg-type]  # as in `reshape`
         if len(order) == 2 < self.spec.rank:
             return self.swapaxes(*order)
         if sorted(order) != list(range(self.spec.rank)):
@@ -223,7 +223,7 @@ class ArrayMethods(LiftingOperand):
             chosen = tuple(place for place, size in enumerate(self.shape) if size == 1)
         else:
             chosen = normalize_axes("squeeze", axis, self.spec.rank)
-        if any(self.shape[one] != 1 for one in chosen):
+        if any(self.shape[value] != 1 for value in chosen):
             raise ShapeError("squeeze", got=f"{self.spec} without axes {list(chosen)}", need="axes of size 1")
         return reshape(self, tuple(size for place, size in enumerate(self.shape) if place not in chosen))
 

@@ -156,7 +156,7 @@ def call_ufunc(
         raise _unknown(f"np.{ufunc.__name__}", f"{named} of a variable", "the plain function")
     if ufunc in UNARY:
         return UNARY[ufunc](*inputs)
-    operands = [_operand(home, one, lift=ufunc in LIFTED) for one in inputs]
+    operands = [_operand(home, operand, lift=ufunc in LIFTED) for operand in inputs]
     rule = OPERATORS.get(ufunc) or LIFTED.get(ufunc)
     if rule is None:
         raise _unknown(f"np.{ufunc.__name__}", "a variable", "an operator of nnc.ops")
@@ -197,8 +197,8 @@ def _min(x: LiftingOperand, axis: Any = None, keepdims: bool = False) -> object:
 def _lifted(operands: Iterable[object]) -> list[Any]:
     """All as operands, numbers and arrays of the element type of the first operand's world."""
     given = list(operands)
-    home = next(one for one in given if isinstance(one, Operand))
-    return [_operand(home, one, lift=True) for one in given]  # type: ignore[arg-type]  # it was called as an array
+    home = next(operand for operand in given if isinstance(operand, Operand))
+    return [_operand(home, operand, lift=True) for operand in given]  # type: ignore[arg-type]  # it was called as an array
 
 
 def _concatenate(operands: Sequence[object], axis: int = 0) -> object:
@@ -208,11 +208,11 @@ def _concatenate(operands: Sequence[object], axis: int = 0) -> object:
 def _stack(operands: Sequence[object], axis: int = 0) -> object:
     lifted = _lifted(operands)
     place = axis + lifted[0].spec.rank + 1 if axis < 0 else axis
-    return concatenate([one.add_axis(place) for one in lifted], place)
+    return concatenate([entry.add_axis(place) for entry in lifted], place)
 
 
 def _where(condition: object, a: object, b: object) -> object:
-    values = _lifted((a, b)) if any(isinstance(one, Operand) for one in (a, b)) else _lifted((condition, a, b))[1:]
+    values = _lifted((a, b)) if any(isinstance(entry, Operand) for entry in (a, b)) else _lifted((condition, a, b))[1:]
     return where(values[0].lift(condition), *values)
 
 

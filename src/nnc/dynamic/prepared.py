@@ -57,8 +57,8 @@ class PreparedCommand:
         begin = now()
         self.kernel.run(inputs, outputs, scratch)
         end = now()
-        given = [None if one is None else one.spec for one in inputs]
-        operations = work(self.command, given, [one.spec for one in outputs])
+        given = [None if operand is None else operand.spec for operand in inputs]
+        operations = work(self.command, given, [value.spec for value in outputs])
         thread, origin = threading.get_ident(), caller_origin()
         PROFILER.note(KernelTime("", self.command.op.name, origin, "eager", operations, thread, begin, end))
 

@@ -180,9 +180,9 @@ class GradientProgram:
                 slots.append(RecordedView(root, graft.spec, graft.offset, graft.strides, next(numbers), graft.origin))
                 continue
             inputs = tuple([None if slot == ABSENT else slots[slot] for slot in graft.inputs])
-            outputs = tuple([roots[one] if isinstance(one, int) else one for one in graft.outputs])
+            outputs = tuple([roots[value] if isinstance(value, int) else value for value in graft.outputs])
             number = next(numbers)
-            oldest = min([one.oldest for one in inputs if one is not None], default=number)
+            oldest = min([operand.oldest for operand in inputs if operand is not None], default=number)
             slots += outputs_of(RecordedNode(graft.source, inputs, outputs, number, oldest, graft.origin))
         return slots
 
@@ -291,11 +291,11 @@ def _grafts(
             source, writers = _assembly(graph, roots[0]), graph.writers(roots[0])
             if key != writers[-1]:
                 continue
-            record = replace(record, inputs=tuple([graph.execs[one].inputs[0] for one in writers]))
-        inputs = tuple([ABSENT if one is None else slot(one) for one in record.inputs])
-        outputs = tuple([places.get(one, graph.tensors[one].spec) for one in roots])
+            record = replace(record, inputs=tuple([graph.execs[writer].inputs[0] for writer in writers]))
+        inputs = tuple([ABSENT if operand is None else slot(operand) for operand in record.inputs])
+        outputs = tuple([places.get(value, graph.tensors[value].spec) for value in roots])
         found.append(GraftedExec(source, inputs, outputs, record.origin))
-        slots.update({one: len(slots) + index for index, one in enumerate(roots)})
+        slots.update({value: len(slots) + index for index, value in enumerate(roots)})
     for symbol in results:
         slot(symbol.key)
     return tuple(found), slots
@@ -304,7 +304,7 @@ def _grafts(
 def _assembly(graph: SymbolicGraph, root: TensorKey) -> RecordedAssembly:
     """What writes a root part by part."""
     execs = tuple([graph.execs[key] for key in graph.writers(root)])
-    assert all(len(one.inputs) == len(one.outputs) == 1 for one in execs)
-    regions = [(graph.tensors[one.outputs[0]].spec, graph.region(one.outputs[0])) for one in execs]
+    assert all(len(step.inputs) == len(step.outputs) == 1 for step in execs)
+    regions = [(graph.tensors[step.outputs[0]].spec, graph.region(step.outputs[0])) for step in execs]
     places = tuple([(spec, region.offset, region.strides) for spec, region in regions])
     return RecordedAssembly(execs, places, graph.tensors[root].fill)

@@ -71,11 +71,13 @@ def checkpoint(function: Function) -> Function:
             with drawing_from(int(counter)):
                 return flatten(function(*positional, **named))
 
-        call = FunctionCall(graph, lambda values: _operands(again(values)[0]), tuple(one.spec for one in inputs))
+        call = FunctionCall(
+            graph, lambda values: _operands(again(values)[0]), tuple(operand.spec for operand in inputs)
+        )
         with graph.apart():
-            outputs, shape = again([one.detach() for one in inputs])
+            outputs, shape = again([operand.detach() for operand in inputs])
         recorded = iter(call.recorded(inputs, _operands(outputs)))
-        return shape.unflatten([next(recorded) if is_array(one) else one for one in outputs])
+        return shape.unflatten([next(recorded) if is_array(output) else output for output in outputs])
 
     return run
 
@@ -104,18 +106,18 @@ def iterate(
     inputs = [_variable(graph, leaf) for leaf in (*first, *(rest[place] for place in places))]
     static = [None if is_array(leaf) else leaf for leaf in rest]
     # The call outlives its arguments in the table of gradient programs, so it holds none.
-    specs, size = tuple(one.spec for one in inputs), len(first)
+    specs, size = tuple(operand.spec for operand in inputs), len(first)
 
     def pure(values: Sequence[Variable]) -> Sequence[Variable]:
         given = list(static)
         for place, value in zip(places, values[size:], strict=True):
             given[place] = value
         found, form = flatten(step(shape.unflatten(values[:size]), *others.unflatten(given)))
-        made = tuple(operand_of(one).spec for one in found)
+        made = tuple(operand_of(entry).spec for entry in found)
         if form != shape or made != specs[:size]:
             got, need = f"a step that gives {', '.join(map(str, made))}", "a state like the one before"
             raise ShapeError("iterate", got=got, need=need, origin=caller_origin())
-        return [operand_of(one) for one in found]  # type: ignore[misc]  # eager values
+        return [operand_of(entry) for entry in found]  # type: ignore[misc]  # eager values
 
     call = _ChainCall(graph, pure, specs, size, steps, kept, int(reserved_counters(steps)))
     return shape.unflatten(call.applied(inputs))
@@ -164,12 +166,12 @@ class FunctionCall(RecordedCall):
 
     def applied(self, inputs: Sequence[Variable]) -> tuple[Variable, ...]:
         """Run it, and record it."""
-        return self.recorded(inputs, self.values([one.detach() for one in inputs]))
+        return self.recorded(inputs, self.values([operand.detach() for operand in inputs]))
 
     def recorded(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple[Variable, ...]:
         """Record that it has run."""
-        tensors = [_contiguous(one) for one in outputs]
-        self.with_outputs(tuple(one.spec for one in tensors))
+        tensors = [_contiguous(output) for output in outputs]
+        self.with_outputs(tuple(tensor.spec for tensor in tensors))
         return self.graph.record_call(self, inputs, tensors)
 
     def values(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
@@ -179,7 +181,7 @@ class FunctionCall(RecordedCall):
 
     def run(self, inputs: Arrays, outputs: Arrays) -> None:
         """Write what it gives."""
-        given = [Variable(self.graph, Tensor.from_numpy(np.asarray(one, order="C")), None) for one in inputs]
+        given = [Variable(self.graph, Tensor.from_numpy(np.asarray(operand, order="C")), None) for operand in inputs]
         for array, value in zip(outputs, self.values(given), strict=True):
             np.copyto(array, value.numpy())
 
@@ -290,7 +292,7 @@ def _pulled_back(
         given = list(inputs)
         for place, value in zip(wanted, chosen, strict=True):
             given[place] = value
-        return tuple(one for one in function(given) if one.dtype.is_float)
+        return tuple(entry for entry in function(given) if entry.dtype.is_float)
 
     _, pullback = vjp(of, *(inputs[place] for place in wanted))
     slopes: tuple[Variable, ...] = pullback(tuple(seeds))
@@ -301,14 +303,14 @@ def _recording_graph(leaves: Sequence[Any]) -> DynamicGraph | None:
     """The graph that a call is to be recorded on, if it is."""
     if active_trace() is not None or active_levels():
         return None
-    recorded = [one for one in leaves if isinstance(one, Variable) and one.place is not None]
+    recorded = [entry for entry in leaves if isinstance(entry, Variable) and entry.place is not None]
     graph = recorded[0].graph if recorded else default_graph()
     assert isinstance(graph, DynamicGraph)
     return graph if recorded and graph.recording else None
 
 
 def _operands(values: Sequence[Any]) -> list[Variable]:
-    return [operand_of(one) for one in values if is_array(one)]  # type: ignore[misc]  # eager values
+    return [operand_of(entry) for entry in values if is_array(entry)]  # type: ignore[misc]  # eager values
 
 
 def _variable(graph: DynamicGraph, value: Tree) -> Variable:

@@ -166,7 +166,9 @@ def appended(
             for spec, offset, strides in source.places
         ]
         rows = zip(source.execs, inputs, places, strict=True)
-        return tuple([graph.add_exec(replace(one, inputs=(key,), outputs=(at,))) for one, key, at in rows]), (*places,)
+        return tuple([graph.add_exec(replace(value, inputs=(key,), outputs=(at,))) for value, key, at in rows]), (
+            *places,
+        )
     if isinstance(source, ExecSymbol):
         return (graph.add_exec(replace(source, inputs=inputs, outputs=outputs)),), ()
     return (graph.add_exec(ExecSymbol(source.command, inputs, outputs, "", node.origin)),), ()
@@ -193,7 +195,7 @@ def leading_to(places: Iterable[Place]) -> list[RecordedNode | RecordedView]:
         if node not in found:
             found.add(node)
             waiting.extend(node.inputs)
-    return sorted(found, key=lambda one: one.number)
+    return sorted(found, key=lambda value: value.number)
 
 
 class RecordGraph:
@@ -209,7 +211,7 @@ class RecordGraph:
         """Bring the graph up to what `held` leads to."""
         with self._lock, Shield():
             found = leading_to(held())
-            alive = {one.number for one in found}
+            alive = {value.number for value in found}
             gone = [number for number in reversed(self._made) if number not in alive]
             for number in gone:
                 for key in self._made[number][0]:
@@ -217,9 +219,9 @@ class RecordGraph:
             for number in gone:
                 for tensor in self._made.pop(number)[1]:
                     self.graph.remove_tensor(tensor)
-            for one in found:
-                if one.number not in self._made:
-                    self._made[one.number] = self._appended(one)
+            for value in found:
+                if value.number not in self._made:
+                    self._made[value.number] = self._appended(value)
 
     def key(self, place: Place) -> TensorKey:
         """The symbol of a place that has been looked at."""

@@ -189,11 +189,11 @@ class TracedValue(ArrayOperand, Uncopied):
                 return other.apply(command, inputs)  # type: ignore[return-value, arg-type]  # a batch around this value
         trace = self.trace
         trace.symbol(self)
-        symbols = [None if one is None else trace.symbol(one) for one in inputs]
+        symbols = [None if operand is None else trace.symbol(operand) for operand in inputs]
         outputs = tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
         if trace.is_recording or command.op is stop_gradient:
             return outputs
-        return tuple(stop_gradient(one) if one.dtype.is_continuous else one for one in outputs)
+        return tuple(stop_gradient(output) if output.dtype.is_continuous else output for output in outputs)
 
     def alias(self, spec: TensorSpec, offset: int, strides: Shape) -> Self:
         """A part of the same memory."""

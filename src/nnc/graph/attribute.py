@@ -47,7 +47,7 @@ class OpColumn(AttributeKey, Generic[T]):
     def ops(self, registry: Registry | None = None) -> tuple[Op[object], ...]:
         """The operators that have a value, in order of definition; of one registry, or of all that live."""
         registries = list(self._registries) if registry is None else [registry]
-        return tuple(op for one in registries for op in one.ops() if op in self)
+        return tuple(op for entry in registries for op in entry.ops() if op in self)
 
     @explained
     def level(self, op: Op[object]) -> int | None:

@@ -218,8 +218,8 @@ class PassManager(Generic[G]):
         self._verify = verify
         self._instruments = tuple(instruments)
         self._providers: dict[FactKey, Provider[G]] = {}
-        for one in analyses:
-            self._add(one)
+        for analyse in analyses:
+            self._add(analyse)
         self._check_rules("the graph before any pass")
 
     def _add(self, provider: Provider[G]) -> None:

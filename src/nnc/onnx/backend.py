@@ -30,7 +30,7 @@ def _elements(value: Any) -> Any:
     """Arrays of messages, as the tests hand element types over that NumPy has not."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
-    return [_elements(one) for one in value] if isinstance(value, list) else value
+    return [_elements(entry) for entry in value] if isinstance(value, list) else value
 
 
 class OnnxBackend(Backend):

@@ -57,7 +57,7 @@ def cases() -> dict[str, TestCase]:
     """All node tests of the installed package, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {one.name: one for one in load_model_tests(kind="node")}
+        return {test.name: test for test in load_model_tests(kind="node")}
 
 
 def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = PASSES) -> Outcome:
@@ -85,12 +85,12 @@ def outcome(case: TestCase, backend: str = "", passes: tuple[Pass, ...] = PASSES
 def _difference(case: TestCase, expected: Sequence[Any], results: Sequence[Any]) -> str:
     """What the suite finds different; TypeError is what it says of sequences that it cannot compare."""
     if _is_random(case):
-        drawn = [np.asarray(one) for one in results]
-        alike = [(one.shape, one.dtype) for one in drawn] == [(one.shape, one.dtype) for one in expected]
+        drawn = [np.asarray(result) for result in results]
+        alike = [(value.shape, value.dtype) for value in drawn] == [(value.shape, value.dtype) for value in expected]
         return "" if alike else "other shapes or element types"
-    narrow = [TOLERANCE[F16] for one in expected if getattr(one, "dtype", None) in NARROW]
-    rtol = max([case.rtol, *(one.relative for one in narrow)])
-    atol = max([case.atol, *(one.absolute for one in narrow)])
+    narrow = [TOLERANCE[F16] for value in expected if getattr(value, "dtype", None) in NARROW]
+    rtol = max([case.rtol, *(value.relative for value in narrow)])
+    atol = max([case.atol, *(value.absolute for value in narrow)])
     try:
         Runner.assert_similar_outputs(expected, results, rtol=rtol, atol=atol)
     except (AssertionError, TypeError) as error:
@@ -99,7 +99,9 @@ def _difference(case: TestCase, expected: Sequence[Any], results: Sequence[Any])
 
 
 def _elements(outputs: Sequence[Any]) -> list[Any]:
-    return [onnx.numpy_helper.to_array(one) if isinstance(one, onnx.TensorProto) else one for one in outputs]
+    return [
+        onnx.numpy_helper.to_array(output) if isinstance(output, onnx.TensorProto) else output for output in outputs
+    ]
 
 
 def _is_random(case: TestCase) -> bool:
@@ -117,21 +119,21 @@ def outcomes(backend: str = "", passes: tuple[Pass, ...] = PASSES) -> dict[str, 
 
 def totals(found: Mapping[str, Outcome]) -> dict[str, int]:
     """How many ended as what; unfair ones are counted apart."""
-    kinds = Counter("unfair" if name in UNFAIR and one.kind == WRONG else one.kind for name, one in found.items())
+    kinds = Counter("unfair" if name in UNFAIR and value.kind == WRONG else value.kind for name, value in found.items())
     return {kind: kinds[kind] for kind in (PASSED, REFUSED, WRONG, "unfair")} | {"total": len(found)}
 
 
 def page(found: Mapping[str, Outcome]) -> str:
     """The page docs/onnx-operators.md."""
     rows: dict[str, dict[str, Outcome]] = {}
-    for name, one in found.items():
-        rows.setdefault(_operator(name), {})[name] = one
+    for name, value in found.items():
+        rows.setdefault(_operator(name), {})[name] = value
     numbers = totals(found)
     lines = [HEAD.format(version=onnx.__version__, unfair=numbers["unfair"])]
     for operator, tests in sorted(rows.items(), key=lambda row: row[0].lower()):
-        refused = sorted({_short(one.reason) for one in tests.values() if one.kind == REFUSED})
-        wrong = sorted(name for name, one in tests.items() if one.kind == WRONG and name not in UNFAIR)
-        passed = sum(one.kind == PASSED for one in tests.values())
+        refused = sorted({_short(test.reason) for test in tests.values() if test.kind == REFUSED})
+        wrong = sorted(name for name, value in tests.items() if value.kind == WRONG and name not in UNFAIR)
+        passed = sum(test.kind == PASSED for test in tests.values())
         lines.append(f"| {operator} | {len(tests)} | {passed} | {'; '.join(refused)} | {', '.join(wrong)} |\n")
     shares = ", ".join(f"{kind} {number}" for kind, number in numbers.items())
     return "".join([*lines, f"\nAll together: {shares}.\n"])

@@ -179,7 +179,7 @@ class OnnxWriter:
         self._ends.add(output)
         for node in self.nodes:
             for names in (node.input, node.output):
-                names[:] = [output if one == name else one for one in names]
+                names[:] = [output if entry == name else entry for entry in names]
 
     # ---- movement
 
@@ -214,7 +214,7 @@ class OnnxWriter:
 
     def slice(self, name: str, starts: Sequence[int], ends: Sequence[int], axes: Shape, steps: Sequence[int]) -> str:
         """Elements from starts to ends along axes."""
-        return self.node("Slice", name, *(self.constant(one) for one in (starts, ends, axes, steps)))
+        return self.node("Slice", name, *(self.constant(entry) for entry in (starts, ends, axes, steps)))
 
     def name_of(self, operand: ExportOperand) -> str:
         """The name of an operand; a view is written here, once."""
@@ -251,7 +251,11 @@ class OnnxWriter:
         taken = {}
         for size, stride in spans:
             axis = next(
-                (a for a, one in enumerate(pitch) if root.shape[a] > 1 and stride % max(one, 1) == 0 and one <= stride),
+                (
+                    a
+                    for a, entry in enumerate(pitch)
+                    if root.shape[a] > 1 and stride % max(entry, 1) == 0 and entry <= stride
+                ),
                 None,
             )
             if axis is None or axis in taken:
@@ -278,12 +282,12 @@ class OnnxWriter:
         """A slice of the root under a shape whose strides are those of the view; None where each does not divide."""
         pitches = [stride for _, stride in spans] + [1]
         above = [root.spec.elements, *pitches[:-1]]
-        if any(one % pitch for one, pitch in zip(above, pitches, strict=True)):
+        if any(entry % pitch for entry, pitch in zip(above, pitches, strict=True)):
             return None
-        dims = tuple(one // pitch for one, pitch in zip(above, pitches, strict=True))
-        starts = [offset // pitch % max(one, 1) for pitch, one in zip(pitches, dims, strict=True)]
+        dims = tuple(entry // pitch for entry, pitch in zip(above, pitches, strict=True))
+        starts = [offset // pitch % max(dim, 1) for pitch, dim in zip(pitches, dims, strict=True)]
         sizes = [size for size, _ in spans] + [1]
-        if any(start + size > one for start, size, one in zip(starts, sizes, dims, strict=True)):
+        if any(start + size > dim for start, size, dim in zip(starts, sizes, dims, strict=True)):
             return None
         changed = [axis for axis, size in enumerate(sizes) if size != dims[axis]]
         name = self.reshape(root.name, dims)
@@ -303,15 +307,15 @@ class OnnxWriter:
     ) -> tuple[ExportOperand, ...]:
         """The operands of what a command gives, written by the row of its operator."""
         outputs = tuple(
-            specs or infer(command.op, command.attrs, tuple(None if one is None else one.spec for one in inputs))
+            specs or infer(command.op, command.attrs, tuple(None if entry is None else entry.spec for entry in inputs))
         )
-        read = tuple(wanted or ((TensorSymbol(one),) for one in outputs))
+        read = tuple(wanted or ((TensorSymbol(entry),) for entry in outputs))
         call = ExportCall(self, command, tuple(inputs), outputs, read)
         row = self.rows.get(command.op.name)
         try:
             if row is None or bodies_of(command):
                 raise call.refuse("no row")
-            if any(one is not None and one.spec.layout is not Layout.NHWC for one in inputs):
+            if any(entry is not None and entry.spec.layout is not Layout.NHWC for entry in inputs):
                 raise call.refuse("blocked or channels-first layout")
             made = row(call)
         except BackendError as error:
@@ -320,8 +324,8 @@ class OnnxWriter:
             made = tuple(f"?{place}" for place in range(len(outputs)))
         results = made if isinstance(made, tuple) else (made,)
         return tuple(
-            one if isinstance(one, ExportOperand) else ExportOperand(self, spec, one or "")
-            for one, spec in zip(results, outputs)
+            entry if isinstance(entry, ExportOperand) else ExportOperand(self, spec, entry or "")
+            for entry, spec in zip(results, outputs)
         )
 
     def run(
@@ -332,21 +336,21 @@ class OnnxWriter:
         for key in needed(graph, results):
             record = graph.execs[key]
             self.label = record.name or record.command.op.name
-            inputs = [None if one is None else operand_at(graph, operands, one) for one in record.inputs]
-            wanted = [_reads(graph, one, results) for one in record.outputs]
-            specs = [graph.tensors[one].spec for one in record.outputs]
-            if any(graph.tensors[one].alias is not None for one in record.outputs):
+            inputs = [None if entry is None else operand_at(graph, operands, entry) for entry in record.inputs]
+            wanted = [_reads(graph, entry, results) for entry in record.outputs]
+            specs = [graph.tensors[entry].spec for entry in record.outputs]
+            if any(graph.tensors[entry].alias is not None for entry in record.outputs):
                 self.missing.setdefault("writing into a part of a tensor", []).append(self.label)
             made = self.apply(record.command, inputs, wanted, specs)
             operands.update(zip(record.outputs, made))
         self.label = ""
-        return [self.name_of(operand_at(graph, operands, one.key)) for one in results]
+        return [self.name_of(operand_at(graph, operands, result.key)) for result in results]
 
 
 def _reads(graph: SymbolicGraph, key: TensorKey, results: Sequence[Symbol]) -> list[TensorSymbol]:
     """What is read of a tensor."""
-    read = [one for reader in graph.readers(key) for one in graph.execs[reader].inputs if one is not None]
-    return [graph.tensors[one] for one in (*read, *(one.key for one in results)) if graph.root(one) == key]
+    read = [entry for reader in graph.readers(key) for entry in graph.execs[reader].inputs if entry is not None]
+    return [graph.tensors[entry] for entry in (*read, *(result.key for result in results)) if graph.root(entry) == key]
 
 
 def operand_at(graph: SymbolicGraph, operands: Mapping[TensorKey, ExportOperand], key: TensorKey) -> ExportOperand:
@@ -359,7 +363,7 @@ def operand_at(graph: SymbolicGraph, operands: Mapping[TensorKey, ExportOperand]
 
 def needed(graph: SymbolicGraph, results: Sequence[Symbol]) -> list[ExecKey]:
     """The execs that results need, in order."""
-    wanted, waiting = set[ExecKey](), [graph.root(one.key) for one in results]
+    wanted, waiting = set[ExecKey](), [graph.root(result.key) for result in results]
     while waiting:
         for writer in graph.writers(waiting.pop()):
             if writer not in wanted:

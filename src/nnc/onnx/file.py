@@ -106,7 +106,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
 def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFile:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FormatError("onnx", got="a model without a graph", need="nodes and outputs")
-    opsets = {_domain(one.domain): one.version for one in model.opset_import} or {"": 1}
+    opsets = {_domain(each.domain): each.version for each in model.opset_import} or {"": 1}
     newest = onnx.defs.onnx_opset_version()
     opset = opsets.get("", newest)
     if not (OLDEST_OPSET <= opset <= newest or (0 < opset < OLDEST_OPSET and _is_unchanged(model.graph, opset))):
@@ -120,8 +120,8 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
         sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if any(size < OPEN for size in sizes):
             raise FormatError(f"input {value.name}", got=f"sizes {sizes}", need=f"sizes ≥ 0, or {OPEN} for an open one")
-    functions = {(_domain(one.domain), one.name): one for one in model.functions}
-    weights = SharedWeights({id(one): one for one in model.graph.initializer})
+    functions = {(_domain(function.domain), function.name): function for function in model.functions}
+    weights = SharedWeights({id(each): each for each in model.graph.initializer})
     version = model.ir_version or onnx.IR_VERSION
     file = OnnxFile(model.graph, opsets, functions, folder, version, nbytes, weights=weights)
     _check_size(file)
@@ -131,12 +131,12 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
 def _is_unchanged(graph: onnx.GraphProto, opset: int) -> bool:
     """Whether all operators of an old set are still the same in the oldest that is served."""
     for node in graph.node:
-        schemas = [schema_of(node.op_type, one, _domain(node.domain)) for one in (opset, OLDEST_OPSET)]
-        versions = {None if one is None else one.since_version for one in schemas}
+        schemas = [schema_of(node.op_type, each, _domain(node.domain)) for each in (opset, OLDEST_OPSET)]
+        versions = {None if schema is None else schema.since_version for schema in schemas}
         if (
             len(versions) > 1
             or None in versions
-            or any(one.type == onnx.AttributeProto.GRAPH for one in node.attribute)
+            or any(each.type == onnx.AttributeProto.GRAPH for each in node.attribute)
         ):
             return False
     return True

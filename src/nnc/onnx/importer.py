@@ -110,7 +110,7 @@ class OnnxImporter:
             array, spec = value.array, value.spec
             if array is None or spec is None:
                 got = "a sequence or text" if array is None else f"elements of type {array.dtype}"
-                raise DTypeError("onnx", got=got, need="a tensor of " + " ".join(one.name for one in DTYPES))
+                raise DTypeError("onnx", got=got, need="a tensor of " + " ".join(entry.name for entry in DTYPES))
             if self.source is not None:
                 value.symbol = self.source(spec, value.weight, array)
                 return value.symbol
@@ -129,7 +129,7 @@ class OnnxImporter:
 
     def run(self, graph: onnx.GraphProto | GraphPart, scope: dict[str, OnnxValue]) -> list[OnnxValue]:
         """The outputs of `graph`, whose inputs are in `scope`."""
-        check_unique([one.name for one in graph.initializer])
+        check_unique([entry.name for entry in graph.initializer])
         for tensor in graph.initializer:
             scope[tensor.name] = self.tensor(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
@@ -143,7 +143,7 @@ class OnnxImporter:
             except Unknown as unknown:
                 unknown.place = place
                 raise
-        return [self._named(one.name, scope) for one in graph.output]
+        return [self._named(entry.name, scope) for entry in graph.output]
 
     def tensor(self, message: onnx.TensorProto, name: str) -> OnnxValue:
         """The value of a tensor of the file: one, however often a loop comes by it; a name that is taken grows."""
@@ -156,7 +156,7 @@ class OnnxImporter:
 
     def identities(self) -> dict[Symbol, int]:
         """Of the symbols of the file's tensors: the identity of their message."""
-        return {one.symbol: place for place, (_, one) in self._tensors.items() if one.symbol is not None}
+        return {entry.symbol: place for place, (_, entry) in self._tensors.items() if entry.symbol is not None}
 
     def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
         """Node after node; what they write goes into `scope`."""
@@ -203,45 +203,45 @@ class OnnxImporter:
 
     def call(self, node: OnnxNode, row: OnnxRow, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
         """What a row makes of the inputs."""
-        inputs = [one if one is None or one.meaning is None else _meant(node, one) for one in inputs]
-        known = [None if one is None else one.array for one in inputs]
-        sources = [frozenset() if one is None else one.sources for one in inputs]
+        inputs = [entry if entry is None or entry.meaning is None else _meant(node, entry) for entry in inputs]
+        known = [None if entry is None else entry.array for entry in inputs]
+        sources = [frozenset() if entry is None else entry.sources for entry in inputs]
         every = frozenset[str]().union(*sources)
-        is_known = all(one is None or (one.array is not None and one.items is None) for one in inputs)
+        is_known = all(entry is None or (entry.array is not None and entry.items is None) for entry in inputs)
         forced = row.build is None
         if forced and not is_known:
             raise Unknown(every, f"{node.label}, whose result depends on values", whole=True)
         if is_known and (forced or every or (self._is_small(known) and not (row.late and self._is_weight(known)))):
             folded = self._fold(node, row, known)
             if folded is not None:
-                self.folded += 0 if every else sum(one.nbytes for one in folded)
+                self.folded += 0 if every else sum(entry.nbytes for entry in folded)
                 if self.folded > MOST_FOLDED:
                     got = f"{self.folded:,} bytes of constants that nodes compute from others"
                     raise MemoryLimitError(node.label, got=got, need=f"at most {MOST_FOLDED:,}")
                 return [OnnxValue(array, sources=every) for array in folded]
-        if any(one is not None and one.array is not None and one.spec is None for one in inputs):
-            raise self._strange(node, [one for one in inputs if one is not None])
+        if any(entry is not None and entry.array is not None and entry.spec is None for entry in inputs):
+            raise self._strange(node, [entry for entry in inputs if entry is not None])
         assert row.build is not None
-        operands = tuple(None if one is None else self.operand(one) for one in inputs)
+        operands = tuple(None if entry is None else self.operand(entry) for entry in inputs)
         call = NodeCall(node, operands, tuple(known), tuple(sources), _Symbols(self))
         built = row.build(call)
         results = built if isinstance(built, tuple) else (built,)
-        return [OnnxValue(symbol=self._own(one), sources=every) for one in results]
+        return [OnnxValue(symbol=self._own(entry), sources=every) for entry in results]
 
     def _strange(self, node: OnnxNode, inputs: Sequence[OnnxValue]) -> UsageError | Unknown:
         """The error, or the wish for values, of a node that reads an element type that is none of ours."""
-        waiting = frozenset[str]().union(*(one.sources for one in inputs if one.array is None))
+        waiting = frozenset[str]().union(*(entry.sources for entry in inputs if entry.array is None))
         if waiting:
             return Unknown(waiting, f"{node.label}, which reads an element type that runs by value alone", whole=True)
-        kinds = ", ".join(str(one.array.dtype) for one in inputs if one.array is not None and one.spec is None)
-        return DTypeError(node.label, got=kinds, need="a tensor of " + " ".join(one.name for one in DTYPES))
+        kinds = ", ".join(str(entry.array.dtype) for entry in inputs if entry.array is not None and entry.spec is None)
+        return DTypeError(node.label, got=kinds, need="a tensor of " + " ".join(entry.name for entry in DTYPES))
 
     def _own(self, operand: Operand | None) -> Symbol | None:
         assert operand is None or isinstance(operand, Symbol)
         return operand
 
     def _is_small(self, known: Sequence[Array | None]) -> bool:
-        return sum(one.size for one in known if one is not None) <= FOLDED_ELEMENTS
+        return sum(known_name.size for known_name in known if known_name is not None) <= FOLDED_ELEMENTS
 
     def _is_weight(self, known: Sequence[Array | None]) -> bool:
         """Whether the first operand is more than an option, in an element type that a graph has."""
@@ -253,30 +253,30 @@ class OnnxImporter:
         if row.host is not None:
             with np.errstate(all="ignore"):
                 found = row.host(node, *known)
-            return [np.asarray(one) for one in (found if isinstance(found, tuple) else (found,))]
+            return [np.asarray(entry) for entry in (found if isinstance(found, tuple) else (found,))]
         assert row.build is not None
-        strange = [one.dtype for one in known if one is not None and one.dtype not in TWINS]
+        strange = [known_name.dtype for known_name in known if known_name is not None and known_name.dtype not in TWINS]
         if strange:
             return self._moved(node, row, known, strange[0]) if row.moves else None
         if not self._fits(node, row, known):
             return None
         world = _Arrays()
-        operands = tuple(None if one is None else world.constant(one) for one in known)
+        operands = tuple(None if known_name is None else world.constant(known_name) for known_name in known)
         sources = tuple(frozenset[str]() for _ in known)
         built = row.build(NodeCall(node, operands, tuple(known), sources, world))
         results = built if isinstance(built, tuple) else (built,)
-        return [np.array(one.numpy()) if isinstance(one, Variable) else np.empty(0) for one in results]
+        return [np.array(entry.numpy()) if isinstance(entry, Variable) else np.empty(0) for entry in results]
 
     def _fits(self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None]) -> bool:
         """Whether the results are small enough to be computed at once; their sizes are inferred first."""
         assert row.build is not None
         graph = SymbolicGraph("sizes")
         world = _Sizes(graph)
-        operands = tuple(None if one is None else world.constant(one) for one in known)
+        operands = tuple(None if known_name is None else world.constant(known_name) for known_name in known)
         built = row.build(NodeCall(node, operands, tuple(known), tuple(frozenset[str]() for _ in known), world))
         results = built if isinstance(built, tuple) else (built,)
-        most = max(FOLDED_RESULT, 4 * sum(one.size for one in known if one is not None))
-        return sum(one.spec.elements for one in results if one is not None) <= most
+        most = max(FOLDED_RESULT, 4 * sum(known_name.size for known_name in known if known_name is not None))
+        return sum(entry.spec.elements for entry in results if entry is not None) <= most
 
     def _moved(
         self, node: OnnxNode, row: OnnxRow, known: Sequence[Array | None], kind: np.dtype[np.generic]
@@ -285,9 +285,12 @@ class OnnxImporter:
         twin = STAND_INS.get(kind.itemsize)
         if twin is None or kind.kind in "OSU":
             return None
-        cast = [one.view(twin) if one is not None and one.dtype == kind else one for one in known]
+        cast = [
+            known_name.view(twin) if known_name is not None and known_name.dtype == kind else known_name
+            for known_name in known
+        ]
         folded = self._fold(node, row, cast)
-        return None if folded is None else [one.view(kind) for one in folded]
+        return None if folded is None else [entry.view(kind) for entry in folded]
 
     # ---- functions
 
@@ -308,11 +311,11 @@ class OnnxImporter:
         given = {**defaults, **node.attributes}
         for default in function.attribute_proto:
             given.setdefault(default.name, decode_default(default))
-        own = {("" if one.domain == "ai.onnx" else one.domain): one.version for one in function.opset_import}
+        own = {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in function.opset_import}
         opsets = {**self.file.opsets, **own}
         opsets.setdefault("", onnx.defs.onnx_opset_version())
         self._count_again(len(function.node))
-        inner = (bind(decode(one, opsets), one, given, scope) for one in function.node)
+        inner = (bind(decode(entry, opsets), entry, given, scope) for entry in function.node)
         self.execute(inner, scope)
         return [scope.get(name, OnnxValue()) for name in function.output]
 
@@ -322,7 +325,7 @@ class OnnxImporter:
         if schema is None:
             return None
         if schema.has_context_dependent_function:
-            types = [_type_of(one).SerializeToString() for one in inputs]
+            types = [_type_of(entry).SerializeToString() for entry in inputs]
             version = _newest(schema.context_dependent_function_opset_versions, node.opset)
             message = _message(node).SerializeToString()
             return _function(schema.get_context_dependent_function_with_opset_version(version, message, types))
@@ -341,7 +344,7 @@ def _meant(node: OnnxNode, value: OnnxValue) -> OnnxValue:
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:
-    return max((one for one in versions if one <= opset), default=versions[0])
+    return max((entry for entry in versions if entry <= opset), default=versions[0])
 
 
 def _function(data: bytes) -> onnx.FunctionProto:
@@ -401,8 +404,8 @@ def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     before = [{writers[name] for name in reads(node) if name in writers} for node in listed]
     readers: dict[int, list[int]] = {}
     for place, needed in enumerate(before):
-        for one in needed:
-            readers.setdefault(one, []).append(place)
+        for needed_key in needed:
+            readers.setdefault(needed_key, []).append(place)
     missing = [len(needed) for needed in before]
     ready = [place for place, count in enumerate(missing) if not count]
     heapify(ready)
@@ -426,11 +429,11 @@ def reads(node: onnx.NodeProto) -> set[str]:
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             inner = attribute.g
-            own = {one.name for one in (*inner.input, *inner.initializer)} | {
-                n for one in inner.node for n in one.output
+            own = {entry.name for entry in (*inner.input, *inner.initializer)} | {
+                n for entry in inner.node for n in entry.output
             }
-            names |= {name for one in inner.node for name in reads(one)} - own
-            names |= {one.name for one in inner.output} - own
+            names |= {name for entry in inner.node for name in reads(entry)} - own
+            names |= {entry.name for entry in inner.output} - own
     return names
 
 
@@ -445,7 +448,7 @@ def bind(
     node: OnnxNode, message: onnx.NodeProto, given: Mapping[str, object], scope: Mapping[str, OnnxValue]
 ) -> OnnxNode:
     """A node of a function with the caller's attributes where it refers to them; inputs left out stay so."""
-    refers = {one.name: one.ref_attr_name for one in message.attribute if one.ref_attr_name}
+    refers = {entry.name: entry.ref_attr_name for entry in message.attribute if entry.ref_attr_name}
     attributes = {name: value for name, value in node.attributes.items() if name not in refers}
     attributes.update({name: given[other] for name, other in refers.items() if other in given})
     return OnnxNode(node.op, node.domain, node.name, node.inputs, node.outputs, attributes, node.opset)
@@ -454,8 +457,8 @@ def bind(
 def _defaults(node: OnnxNode) -> dict[str, object]:
     """What the schema says of attributes that are left out."""
     schema = schema_of(node.op, node.opset, node.domain)
-    rows = {} if schema is None else {name: one.default_value for name, one in schema.attributes.items()}
-    return {name: decode_default(one) for name, one in rows.items() if one.type != onnx.AttributeProto.UNDEFINED}
+    rows = {} if schema is None else {name: entry.default_value for name, entry in schema.attributes.items()}
+    return {name: decode_default(entry) for name, entry in rows.items() if entry.type != onnx.AttributeProto.UNDEFINED}
 
 
 def _type_of(value: OnnxValue | None) -> onnx.TypeProto:

@@ -108,7 +108,7 @@ class NodeCall:
     def integers_at(self, position: int) -> Shape | None:
         """The same as a tuple of integers."""
         value = self.static(position)
-        return None if value is None else tuple(int(one) for one in value.reshape(-1).tolist())
+        return None if value is None else tuple(int(entry) for entry in value.reshape(-1).tolist())
 
     def wants(self, position: int) -> bool:
         """Whether somebody may read output `position`."""
@@ -193,7 +193,7 @@ def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
         raise FormatError("onnx", got="a node with text that is no UTF-8", need="names in UTF-8")
     domain = "" if node.domain == "ai.onnx" else node.domain
     most = MOST_LISTED if node.op_type.startswith("TreeEnsemble") else 1 << 62
-    attributes = {one.name: _value(one, most) for one in node.attribute if not one.ref_attr_name}
+    attributes = {entry.name: _value(entry, most) for entry in node.attribute if not entry.ref_attr_name}
     opset = opsets.get(domain, 1)
     return OnnxNode(node.op_type, domain, node.name, tuple(node.input), tuple(node.output), attributes, opset)
 
@@ -208,7 +208,7 @@ def _value(attribute: onnx.AttributeProto, most: int) -> object:
     if attribute.type == kind.STRINGS and len(attribute.strings) > most:
         return np.array(attribute.strings)
     if attribute.type == kind.STRINGS:
-        return tuple(one.decode("utf-8", "replace") for one in attribute.strings)
+        return tuple(string.decode("utf-8", "replace") for string in attribute.strings)
     single = {kind.INT: "i", kind.FLOAT: "f", kind.TENSOR: "t", kind.GRAPH: "g", kind.TYPE_PROTO: "tp"}
     if attribute.type not in single:
         raise FormatError(f"attribute {attribute.name}", got=f"kind {attribute.type}", need="a kind that is known")

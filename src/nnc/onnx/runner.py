@@ -139,7 +139,7 @@ class OnnxModel:
     quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
     _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
-        default_factory=lambda: RecentlyUsed(lambda one: one.nbytes)
+        default_factory=lambda: RecentlyUsed(lambda entry: entry.nbytes)
     )
     _stages: dict[int, OnnxStages] = field(default_factory=dict)
     _depth: int = 0
@@ -148,7 +148,7 @@ class OnnxModel:
     _outputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._outputs = tuple(one.name for one in self.file.graph.output)
+        self._outputs = tuple(entry.name for entry in self.file.graph.output)
 
     def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
         """The same file and options, with programs of its own."""
@@ -159,7 +159,7 @@ class OnnxModel:
 
     def __reduce__(self) -> tuple[object, ...]:
         """By the bytes of the graph; external data is not part of them."""
-        if any(one.data_location == onnx.TensorProto.EXTERNAL for one in self.file.graph.initializer):
+        if any(entry.data_location == onnx.TensorProto.EXTERNAL for entry in self.file.graph.initializer):
             raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
         return _again, (self.file.message().SerializeToString(), dict(self.sizes), self.backend, self.quantize)
 
@@ -168,8 +168,8 @@ class OnnxModel:
     @property
     def inputs(self) -> dict[str, onnx.ValueInfoProto]:
         """The inputs without those that are initializers too (IR 3)."""
-        initialized = {one.name for one in self.file.graph.initializer}
-        return {one.name: one for one in self.file.graph.input if one.name not in initialized}
+        initialized = {entry.name for entry in self.file.graph.initializer}
+        return {entry.name: entry for entry in self.file.graph.input if entry.name not in initialized}
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -200,11 +200,11 @@ class OnnxModel:
             twin = copy(self)
             twin.quantize = mode
             found = twin.run(arrays).values()
-            results.append([one for one in found if isinstance(one, np.ndarray) and one.dtype.kind == "f"])
+            results.append([entry for entry in found if isinstance(entry, np.ndarray) and entry.dtype.kind == "f"])
         importer, inputs, outputs = self._import(arrays, frozenset(twin.by_value))
         graph, bound = importer.graph, dict(importer.weights.values()) | importer.constants
         wanted = tuple(dict.fromkeys(_symbols(outputs)))
-        simplify(graph, wanted, tuple(one for one in self.passes if one is not Pass.GROUPS), backend=self.backend)
+        simplify(graph, wanted, tuple(entry for entry in self.passes if entry is not Pass.GROUPS), backend=self.backend)
         weights = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
         given = {symbol: arrays[name] for name, symbol in inputs.items()}
         layers = measure_quantization(graph, weights, given, quantize, self.backend)
@@ -220,9 +220,9 @@ class OnnxModel:
         largest = max(programs, key=_arena_of)
         statement = largest.memory()
         # Programs of other stages stay beside the largest, with what they hand to each other.
-        others = [one.memory() for one in programs if one is not largest]
-        running = statement.process + sum(one.bound + one.program + one.outputs for one in others)
-        beside = IMPORTER + self.file.nbytes + max(running, *(one.making for one in programs)) - statement.process
+        others = [entry.memory() for entry in programs if entry is not largest]
+        running = statement.process + sum(other.bound + other.program + other.outputs for other in others)
+        beside = IMPORTER + self.file.nbytes + max(running, *(entry.making for entry in programs)) - statement.process
         return replace(statement, beside=beside)
 
     def compiled(self, **sizes: int) -> Compiled:
@@ -235,7 +235,9 @@ class OnnxModel:
         return compiled
 
     def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram]:
-        self.by_value |= {name for name, one in self.placeholders(**sizes).items() if name in sizes and not one.shape}
+        self.by_value |= {
+            name for name, placeholder in self.placeholders(**sizes).items() if name in sizes and not placeholder.shape
+        }
         programs, _ = self.planned(self.placeholders(**sizes))
         if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
@@ -268,7 +270,7 @@ class OnnxModel:
         """Zeros, which take no memory, as large as the outputs of the last node can be; UsageError for no bound."""
         node = decode(self.file.graph.node[-1], self.file.opsets)
         row = ROWS.get(node.op if not node.domain else f"{node.domain}.{node.op}")
-        scope = {one.name: self.file.array(one) for one in self.file.graph.initializer} | dict(values)
+        scope = {entry.name: self.file.array(entry) for entry in self.file.graph.initializer} | dict(values)
         if row is None or row.most is None or not all(name in scope for name in node.inputs if name):
             raise UsageError(
                 "plan", got=f"{node.label}, whose result depends on values", need="a bound", fix="run() it"
@@ -287,7 +289,7 @@ class OnnxModel:
 
         An input without axes has the value that is given by its name.
         """
-        return {name: _placeholder(name, one, {**self.sizes, **sizes}) for name, one in self.inputs.items()}
+        return {name: _placeholder(name, operand, {**self.sizes, **sizes}) for name, operand in self.inputs.items()}
 
     def example_shape(self) -> tuple[int, ...]:
         """The shape of the first input without its first axis, the batch; UsageError names what else is open."""
@@ -306,7 +308,7 @@ class OnnxModel:
             importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
         except Unknown as unknown:
             raise UsageError("graph", got=unknown.what, need="options that do not depend on data") from None
-        results = tuple(importer.operand(one) for one in outputs)
+        results = tuple(importer.operand(output) for output in outputs)
         constants = {f"constant_{place}": pair for place, pair in enumerate(importer.constants.items())}
         return importer.graph, inputs, {**importer.weights, **constants}, results
 
@@ -318,11 +320,11 @@ class OnnxModel:
                 f"{kind}: {', '.join(names)}" for kind, names in (("unknown", unknown), ("missing", missing)) if names
             )
             raise UsageError("run", got=got, need=f"the inputs {', '.join(inputs)}")
-        for name, one in inputs.items():
+        for name, operand in inputs.items():
             value = arrays[name]
-            if not isinstance(value, np.ndarray) or not one.type.HasField("tensor_type"):
+            if not isinstance(value, np.ndarray) or not operand.type.HasField("tensor_type"):
                 continue
-            tensor = one.type.tensor_type
+            tensor = operand.type.tensor_type
             want = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             if tensor.elem_type and value.dtype != want and value.dtype.kind not in "OSU":
                 raise UsageError(f"input {name}", got=str(value.dtype), need=str(want), fix="astype() it")
@@ -350,8 +352,8 @@ class OnnxModel:
 
     def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> OnnxProgram | OnnxStages:
         for _ in range(len(arrays) + 1):
-            known = frozenset(self.by_value) | {n for n, one in arrays.items() if not isinstance(one, np.ndarray)}
-            known |= {n for n, one in arrays.items() if isinstance(one, np.ndarray) and one.dtype not in TWINS}
+            known = frozenset(self.by_value) | {n for n, entry in arrays.items() if not isinstance(entry, np.ndarray)}
+            known |= {n for n, entry in arrays.items() if isinstance(entry, np.ndarray) and entry.dtype not in TWINS}
             key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
             found = self._programs.get(key)
             if found is not None:
@@ -377,26 +379,30 @@ class OnnxModel:
                 self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
             else:
                 kept = self._programs.values()
-                self._arena.fit(one.compiled for one in kept if isinstance(one, OnnxProgram) and one.compiled)
+                self._arena.fit(
+                    kept_value.compiled
+                    for kept_value in kept
+                    if isinstance(kept_value, OnnxProgram) and kept_value.compiled
+                )
             return program
         raise AssertionError("each turn binds an input more")
 
     def _is_cut(self, unknown: Unknown, arrays: Mapping[str, object]) -> bool:
         """Whether the model runs in stages: the elements that are wanted are made of data, and not of options."""
         sources = [arrays[name] for name in unknown.names]
-        data = [one for one in sources if isinstance(one, np.ndarray) and one.dtype in TWINS]
+        data = [entry for entry in sources if isinstance(entry, np.ndarray) and entry.dtype in TWINS]
         if self._depth >= MOST_STAGES or not data:
             return False
         if unknown.whole:
-            return any(one.dtype.kind not in "biu" or one.size > OPTION_ELEMENTS for one in data)
-        return unknown.place > 0 and any(one.size > OPTION_ELEMENTS for one in data)
+            return any(entry.dtype.kind not in "biu" or entry.size > OPTION_ELEMENTS for entry in data)
+        return unknown.place > 0 and any(entry.size > OPTION_ELEMENTS for entry in data)
 
     def _staged(self, unknown: Unknown) -> OnnxStages:
         """The model cut at a node; the parts share an arena."""
         if unknown.place not in self._stages:
             arena = self._arena if self._depth else Arena(0)
             parts = split(self.file.graph, unknown.place, whole=unknown.whole)
-            models = [None if one is None else self._part(one, arena) for one in parts]
+            models = [None if part is None else self._part(part, arena) for part in parts]
             before, node, behind = models
             assert before is not None
             assert behind is not None
@@ -433,7 +439,9 @@ class OnnxModel:
         graph = importer.graph
         bound = dict(importer.weights.values()) | importer.constants
         if self.passes and (self.quantize or _has_integers(graph)):
-            simplify(graph, wanted, tuple(one for one in self.passes if one is not Pass.GROUPS), backend=self.backend)
+            simplify(
+                graph, wanted, tuple(entry for entry in self.passes if entry is not Pass.GROUPS), backend=self.backend
+            )
             sum_integers(graph, bound, wanted, self.backend)
             if self.quantize:
                 quantize_products(graph, bound, self.quantize, self.backend)
@@ -448,20 +456,20 @@ class OnnxModel:
         before = before.followed_by(precompute(graph, fixed, wanted))
         tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
         roots = {graph.root(symbol.key) for symbol in wanted}
-        made = [one for one in before.results if _is_read(graph, one) or one.key in roots]
-        held = making = sum(one.storage.nbytes for one in tensors.values())
+        made = [entry for entry in before.results if _is_read(graph, entry) or entry.key in roots]
+        held = making = sum(entry.storage.nbytes for entry in tensors.values())
         own: dict[Symbol, Tensor] = {}
         if made:
             identities, shared = importer.identities(), self.file.weights
             names = {symbol: shared.name(array, identities.get(symbol, 0)) for symbol, array in bound.items()}
             own, anew = shared.made(before, tensors, names, made)
             making += anew
-        reads = {one: tensor for one, tensor in tensors.items() if _is_read(graph, one) or one.key in roots}
+        reads = {entry: tensor for entry, tensor in tensors.items() if _is_read(graph, entry) or entry.key in roots}
         del importer, bound, tensors  # what is not read by now goes before code is made
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
-        used = {name: one for name, one in inputs.items() if _is_read(graph, one) or one.key in roots}
-        nbytes = compiled.memory().program + sum(one.spec.nbytes for one in own.values())
+        used = {name: operand for name, operand in inputs.items() if _is_read(graph, operand) or operand.key in roots}
+        nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
         making += compiled.memory().program + START
         return OnnxProgram(compiled, used, tuple(outputs), nbytes, making, wanted)
 
@@ -505,10 +513,10 @@ def check_supported(file: OnnxFile) -> None:
 def unsupported(file: OnnxFile) -> dict[str, list[str]]:
     """The operators of a file that have no row and no body, with the names of their nodes."""
     missing: dict[str, list[str]] = {}
-    graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(one.node for one in file.functions.values())]
+    graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(function.node for function in file.functions.values())]
     while graphs:
         for node in graphs.pop():
-            graphs.extend(one.g.node for one in node.attribute if one.type == onnx.AttributeProto.GRAPH)
+            graphs.extend(entry.g.node for entry in node.attribute if entry.type == onnx.AttributeProto.GRAPH)
             if not _is_served(file, node):
                 label = str(node.name or next(iter(node.output), ""))
                 missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(label)
@@ -540,13 +548,13 @@ def _check_memory(statement: MemoryStatement, weights: int) -> None:
 
 def _known(given: object, sources: frozenset[str]) -> OnnxValue:
     if isinstance(given, list):
-        return OnnxValue(items=tuple(OnnxValue(np.asarray(one), sources=sources) for one in given), sources=sources)
+        return OnnxValue(items=tuple(OnnxValue(np.asarray(item), sources=sources) for item in given), sources=sources)
     return OnnxValue(None if given is None else np.asarray(given), sources=sources)
 
 
 def _result(value: OnnxValue, computed: Mapping[int, Array]) -> Result:
     if value.items is not None:
-        return [np.asarray(_result(one, computed)) for one in value.items]
+        return [np.asarray(_result(item, computed)) for item in value.items]
     found = None if value.array is None else np.array(value.array)
     if value.symbol is not None:
         found = computed[value.symbol.key]
@@ -555,7 +563,9 @@ def _result(value: OnnxValue, computed: Mapping[int, Array]) -> Result:
 
 def _signature(value: object, *, by_value: bool) -> object:
     if not isinstance(value, np.ndarray):
-        return tuple(_signature(np.asarray(one), by_value=True) for one in value) if isinstance(value, list) else None
+        return (
+            tuple(_signature(np.asarray(entry), by_value=True) for entry in value) if isinstance(value, list) else None
+        )
     if not by_value:
         return value.shape, value.dtype
     content = tuple(value.reshape(-1).tolist()) if value.dtype.kind in "OSU" else value.tobytes()

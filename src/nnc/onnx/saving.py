@@ -79,12 +79,12 @@ def _of_model(model: Model) -> list[ExportedGraph]:
 
 def _for_batch(model: Model, batch: int, values: Mapping[str, Array]) -> ExportedGraph:
     graph = SymbolicGraph("model")
-    wide = [replace(one, shape=(batch, *one.shape)) for one in model.inputs]
-    inputs = {name: graph.input(one, name) for name, one in _numbered("x", wide)}
+    wide = [replace(operand, shape=(batch, *operand.shape)) for operand in model.inputs]
+    inputs = {name: graph.input(entry, name) for name, entry in _numbered("x", wide)}
     tensors = {path: graph.input(row.spec, path) for path, row in model.specs.items()}
     scope: Scope[Symbol] = Scope(lambda parameter: tensors[parameter.path])
     outputs = dict(_numbered("y", model.layer.build_many(scope, tuple(inputs.values()))))
-    return ExportedGraph(graph, inputs, outputs, {path: (one, values[path]) for path, one in tensors.items()})
+    return ExportedGraph(graph, inputs, outputs, {path: (entry, values[path]) for path, entry in tensors.items()})
 
 
 def _numbered(name: str, values: Iterable[K]) -> list[tuple[str, K]]:
@@ -140,44 +140,44 @@ def _written(source: ExportedGraph) -> OnnxWriter:
 
 def _merged(sources: Sequence[ExportedGraph]) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """The model of one graph, or of the same for two batches; and its tensors."""
-    writers = [_written(one) for one in sources]
+    writers = [_written(entry) for entry in sources]
     first, last, writer = sources[0], sources[-1], writers[0]
-    nodes = [one.SerializeToString() for one in writer.nodes]
-    if any([one.SerializeToString() for one in other.nodes] != nodes for other in writers[1:]):
+    nodes = [entry.SerializeToString() for entry in writer.nodes]
+    if any([entry.SerializeToString() for entry in other.nodes] != nodes for other in writers[1:]):
         raise UsageError("save", got="a network whose options depend on the batch", need="one whose sizes alone do")
     constants, sizes = _constants(writers, next(iter(first.inputs), ""))
     kept = _live([*sizes, *writer.nodes], first.outputs)
     read = {name for node in kept for name in node.input}
-    arrays = {name: one for name, one in writer.weights.items() if name in read}
+    arrays = {name: weight for name, weight in writer.weights.items() if name in read}
     renamed, turns = _tensor_names(writer, arrays)
     for node in kept:
         node.input[:] = [renamed.get(name, name) for name in node.input]
-    kept, arrays = [*turns, *kept], {name: one for name, one in arrays.items() if name not in _written_by(turns)}
+    kept, arrays = [*turns, *kept], {name: entry for name, entry in arrays.items() if name not in _written_by(turns)}
     graph = onnx.helper.make_graph(
         kept,
         first.graph.name or "graph",
-        [_info(name, one, last.inputs[name]) for name, one in first.inputs.items()],
-        [_info(name, one, last.outputs[name]) for name, one in first.outputs.items()],
-        [onnx.numpy_helper.from_array(one, name) for name, one in constants.items() if name in read],
+        [_info(name, entry, last.inputs[name]) for name, entry in first.inputs.items()],
+        [_info(name, output, last.outputs[name]) for name, output in first.outputs.items()],
+        [onnx.numpy_helper.from_array(constant, name) for name, constant in constants.items() if name in read],
     )
     opsets = [onnx.helper.make_opsetid("", OPSET)]
     model = onnx.helper.make_model(graph, producer_name="nnc", opset_imports=opsets, ir_version=IR_VERSION)
-    return model, {renamed.get(name, name): one for name, one in arrays.items()}
+    return model, {renamed.get(name, name): entry for name, entry in arrays.items()}
 
 
 def _constants(writers: Sequence[OnnxWriter], source: str) -> tuple[dict[str, Array], list[onnx.NodeProto]]:
     """The constants of the file, and nodes for those that depend on the batch: slope · batch + rest."""
     constants, nodes = dict[str, Array](), list[onnx.NodeProto]()
     reshaped = _only_shapes(writers[0].nodes)
-    for name, one in writers[0].constants.items():
+    for name, constant in writers[0].constants.items():
         two = writers[-1].constants[name]
-        if one.shape == two.shape and one.tobytes() == two.tobytes():
-            constants[name] = one
+        if constant.shape == two.shape and constant.tobytes() == two.tobytes():
+            constants[name] = constant
             continue
-        if one.shape != two.shape or one.dtype != np.int64:
+        if constant.shape != two.shape or constant.dtype != np.int64:
             raise UsageError("save", got="a constant that depends on the batch", need="sizes alone that do")
-        slope, left = np.divmod(two - one, BATCHES[1] - BATCHES[0])
-        rest = one - slope * BATCHES[0]
+        slope, left = np.divmod(two - constant, BATCHES[1] - BATCHES[0])
+        rest = constant - slope * BATCHES[0]
         if left.any():
             raise UsageError("save", got="a size that is no multiple of the batch", need="slope · batch + rest")
         if np.count_nonzero(slope) == 1 and name in reshaped:
@@ -241,7 +241,7 @@ def _info(name: str, one: Symbol, two: Symbol) -> onnx.ValueInfoProto:
 
 def _write(path: Path, model: onnx.ModelProto, arrays: Mapping[str, Array], *, external: bool) -> None:
     """The model with its tensors inside, or beside it."""
-    if not external and sum(one.nbytes for one in arrays.values()) + model.ByteSize() <= MOST_INSIDE:
+    if not external and sum(entry.nbytes for entry in arrays.values()) + model.ByteSize() <= MOST_INSIDE:
         write_atomically(path, _inside(model, arrays))
         return
     digest = hashlib.sha256()

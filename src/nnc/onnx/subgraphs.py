@@ -29,16 +29,16 @@ def part_of(graph: Graph, nodes: Sequence[onnx.NodeProto], given: Iterable[str],
         if needed.intersection(node.output) - outside - {""}:
             kept.append(node)
             needed |= reads(node)
-    own = {one.name: one for one in graph.input}
+    own = {value.name: value for value in graph.input}
     infos = [
         own.get(name) or onnx.helper.make_empty_tensor_value_info(name)
         for name in (*own, *sorted(outside - own.keys()))
     ]
     return GraphPart(
         kept[::-1],
-        [one for one in infos if one.name in needed],
+        [info for info in infos if info.name in needed],
         [onnx.helper.make_empty_tensor_value_info(name) for name in results],
-        [one for one in graph.initializer if one.name in needed and one.name not in outside],
+        [value for value in graph.initializer if value.name in needed and value.name not in outside],
     )
 
 
@@ -48,7 +48,7 @@ def split(graph: Graph, place: int, *, whole: bool) -> tuple[GraphPart, GraphPar
     What is made of constants alone is in each part that needs it, so that only data goes from part to part.
     """
     nodes = ordered(graph.node)
-    fixed = {one.name for one in graph.initializer}
+    fixed = {value.name for value in graph.initializer}
     constant = list[onnx.NodeProto]()
     for node in nodes[:place]:
         if reads(node) <= fixed and not node.op_type.startswith(DRAWS):
@@ -57,10 +57,10 @@ def split(graph: Graph, place: int, *, whole: bool) -> tuple[GraphPart, GraphPar
     before = {name for node in nodes[:place] for name in node.output if name} - fixed
     at = nodes[place]
     behind = nodes[place + whole :]
-    read = {one.name for one in graph.output}.union(*(reads(node) for node in behind))
+    read = {value.name for value in graph.output}.union(*(reads(node) for node in behind))
     written = {name for name in at.output if name} if whole else set[str]()
-    there = before | written | ({one.name for one in graph.input} - fixed)
-    results = [one.name for one in graph.output if one.name not in there]
+    there = before | written | ({value.name for value in graph.input} - fixed)
+    results = [value.name for value in graph.output if value.name not in there]
     live = sorted(before & (read | reads(at) if whole else read))
     head = part_of(graph, nodes[:place], (), live)
     alone = part_of(graph, [*constant, at], before, sorted(written & read)) if written & read else None

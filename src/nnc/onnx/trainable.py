@@ -51,7 +51,7 @@ class OnnxLayer(Layer):
         if not isinstance(x, Symbol):
             raise UsageError("OnnxLayer", got=f"a {type(x).__name__}", need="a symbol", fix="use it in a Model")
         name, graph = self._input(), self._graph()
-        fixed = {one for node in graph.node if node.op_type == "BatchNormalization" for one in node.input[3:5]}
+        fixed = {value for node in graph.node if node.op_type == "BatchNormalization" for value in node.input[3:5]}
 
         def source(spec: TensorSpec, weight: str, values: Array) -> Symbol:
             path = weight.replace(".", "_") or f"constant{len(made)}"
@@ -93,8 +93,8 @@ class OnnxLayer(Layer):
         return ops.add(kept, ops.affine(ops.reshape(ops.gemm(a, b), spec.shape), self.alpha / self.rank))
 
     def _input(self) -> str:
-        initialized = {one.name for one in self.file.graph.initializer}
-        names = [one.name for one in self.file.graph.input if one.name not in initialized]
+        initialized = {value.name for value in self.file.graph.initializer}
+        names = [value.name for value in self.file.graph.input if value.name not in initialized]
         if len(names) != 1:
             raise UsageError("OnnxLayer", got=f"inputs {', '.join(names) or 'none'}", need="a file with one input")
         return str(names[0])

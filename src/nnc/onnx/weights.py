@@ -75,5 +75,5 @@ class SharedWeights:
         for symbol, tensor in own.items():
             self._tensors[places[symbol]] = tensor
         # The reference has a second copy of what it puts into blocks, one tensor after the other.
-        copied = max((one.spec.nbytes for one in own.values() if isinstance(one.spec.layout, Blocked)), default=0)
-        return found | own, sum(one.spec.nbytes for one in own.values()) + folding.memory().arena + copied
+        copied = max((value.spec.nbytes for value in own.values() if isinstance(value.spec.layout, Blocked)), default=0)
+        return found | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied

@@ -488,7 +488,7 @@ class SymbolicGraph:
     def _writes_any(self, writer: ExecKey, root: TensorKey, places: Iterable[TensorKey]) -> bool:
         """Does `writer` write an element of these places of `root`?"""
         written = [key for key in self.execs[writer].outputs if self.root(key) == root]
-        return root in written or any(self._meet(one, other) for one in written for other in places)
+        return root in written or any(self._meet(value, other) for value in written for other in places)
 
     def _meet(self, one: TensorKey, other: TensorKey) -> bool:
         """Do two places of one root share an element? What has no spec yet has no aliases."""

@@ -90,7 +90,9 @@ def covers(parts: Sequence[Region], whole: Region) -> bool:
     """
     boxes = [_box(region) if _is_grid(region.strides) else () for region in (whole, *parts)]
     if all(boxes) and all(part.strides == whole.strides for part in parts):
-        met = sum(math.prod(_common(one, other) for one, other in zip(boxes[0], box, strict=True)) for box in boxes[1:])
+        met = sum(
+            math.prod(_common(value, other) for value, other in zip(boxes[0], box, strict=True)) for box in boxes[1:]
+        )
         return met == math.prod(stop - start for start, stop in boxes[0])
     if any(math.prod(region.shape) > EXACT_LIMIT for region in (whole, *parts)):
         return False

@@ -212,12 +212,12 @@ def _restored(row: _Graph, where: str) -> tuple[SymbolicGraph, list[TensorKey]]:
         fill = tensor.fill if alias is None else None
         keys.append(graph.add_tensor(TensorSymbol(tensor.spec, tensor.name, alias, tensor.origin, fill)))
     execs: list[ExecKey] = []
-    for place, one in enumerate(row.execs):
+    for place, step in enumerate(row.execs):
         inside = f"{where}.execs[{place}]"
-        inputs = tuple(None if tensor is None else _at(tensor, keys, inside) for tensor in one.inputs)
-        outputs = tuple(_at(tensor, keys, inside) for tensor in one.outputs)
-        key = graph.add_exec(ExecSymbol(one.call.command, inputs, outputs, one.name, one.origin, one.optimize))
-        for earlier in one.after:
+        inputs = tuple(None if tensor is None else _at(tensor, keys, inside) for tensor in step.inputs)
+        outputs = tuple(_at(tensor, keys, inside) for tensor in step.outputs)
+        key = graph.add_exec(ExecSymbol(step.call.command, inputs, outputs, step.name, step.origin, step.optimize))
+        for earlier in step.after:
             graph.connect(_at(earlier, execs, f"{inside}.after"), key)
         execs.append(key)
     return graph, keys

@@ -28,12 +28,14 @@ def value_names(graph: SymbolicGraph, inputs: Mapping[TensorKey, str]) -> dict[T
     for key in graph.execs.toposort():
         record = graph.execs[key]
         read = [
-            None if one is None else (named(graph.root(one)), graph.tensors[one].spec, graph.region(one))
-            for one in record.inputs
+            None
+            if operand is None
+            else (named(graph.root(operand)), graph.tensors[operand].spec, graph.region(operand))
+            for operand in record.inputs
         ]
         command = exact_text(record.command) or repr(record.command)
-        for place, one in enumerate(record.outputs):
-            parts.setdefault(graph.root(one), []).append(f"{command} {read} {place} {graph.region(one)}")
+        for place, output in enumerate(record.outputs):
+            parts.setdefault(graph.root(output), []).append(f"{command} {read} {place} {graph.region(output)}")
     for root in parts:
         named(root)
     return names

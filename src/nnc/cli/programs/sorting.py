@@ -80,7 +80,7 @@ def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[Sorted
 def _examples(random: np.random.Generator, count: int) -> Examples:
     """Numbers and what was said so far, and what is to be said next."""
     rows = [random.integers(NUMBERS, size=length) for length in random.integers(1, LENGTH + 1, count)]
-    source, labels = (np.stack([_padded(one) for one in part]) for part in (rows, map(np.sort, rows)))
+    source, labels = (np.stack([_padded(value) for value in part]) for part in (rows, map(np.sort, rows)))
     begin = np.full((count, 1), BEGIN, np.int32)
     return Examples("sequences", (source, np.concatenate([begin, labels[:, :-1]], 1)), labels)
 

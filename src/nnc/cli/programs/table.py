@@ -98,7 +98,9 @@ def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[RowAns
         shares = [probabilities(row) for row in outputs]
         best = [int(share.argmax()) for share in shares]
         rows = zip(best, shares, strict=True)
-        return [RowAnswer(place, scheme.classes[one], float(share[one])) for place, (one, share) in enumerate(rows, 2)]
+        return [
+            RowAnswer(place, scheme.classes[entry], float(share[entry])) for place, (entry, share) in enumerate(rows, 2)
+        ]
     values = outputs[:, 0] * _figure(facts, "deviation") + _figure(facts, "mean")
     return [RowAnswer(place, float(value)) for place, value in enumerate(values, 2)]
 
@@ -108,7 +110,7 @@ def scheme_of(facts: Facts) -> TableScheme:
     try:
         match facts["scheme"]:
             case {"columns": list(columns), "target": dict(target)}:
-                return TableScheme(tuple(_column_of(one) for one in columns), _column_of(target))
+                return TableScheme(tuple(_column_of(column) for column in columns), _column_of(target))
     except (KeyError, TypeError, ValueError):
         pass
     raise FormatError("checkpoint", got="no scheme of a table", need="the columns that it was trained on")

@@ -355,7 +355,7 @@ class Dispatcher(Uncopied):
         first = self.backend(prefer) if prefer else None
         if first is not None:
             yield first
-        yield from (one for one in self.backends.values() if one is not first and not one.absence())
+        yield from (value for value in self.backends.values() if value is not first and not value.absence())
 
     def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
@@ -374,12 +374,12 @@ class Dispatcher(Uncopied):
 
     def server(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> str:
         """The name of the first backend that claims the command; empty for none."""
-        serving = (one.name for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        serving = (value.name for value in self.usable(prefer) if not value.refusal(command, inputs, outputs))
         return next(serving, "")
 
     def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> tuple[LayoutWish, ...]:
         """The operands that the first backend that claims the command would rather read in another layout."""
-        serving = (one for one in self.usable(prefer) if not one.refusal(command, inputs, outputs))
+        serving = (value for value in self.usable(prefer) if not value.refusal(command, inputs, outputs))
         first = next(serving, None)
         return first.wishes(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
 

@@ -86,7 +86,7 @@ class Profiler:
     def remove(self, records: list[Record]) -> None:
         """Tell this list no more."""
         with self._lock:
-            self.recorders = tuple(one for one in self.recorders if one is not records)
+            self.recorders = tuple(recorder for recorder in self.recorders if recorder is not records)
 
     def note(self, record: Record) -> None:
         """Tell everybody."""

@@ -57,7 +57,7 @@ def layout_of(text: str) -> AnyLayout | None:
     if match is None:
         return None
     before, size, width, behind, steps, parts = match.groups()
-    left, right = ([int(one) for one in part.split("x") if one] for part in (before, behind))
+    left, right = ([int(value) for value in part.split("x") if value] for part in (before, behind))
     return Blocked((*left, int(size), *right), len(left), int(width), int(steps or 1), int(parts or 1))
 
 

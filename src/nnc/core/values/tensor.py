@@ -279,7 +279,7 @@ def as_array(value: ArrayLike) -> Array:
     if array.dtype == np.float64 and isinstance(value, list | tuple) and (array >= BEYOND_I64).any():
         # NumPy makes floats of integers beyond i64 where smaller ones stand beside them.
         exact = np.asarray(value, object)
-        if all(isinstance(one, int) and 0 <= one <= U64_MOST for one in exact.flat):
+        if all(isinstance(entry, int) and 0 <= entry <= U64_MOST for entry in exact.flat):
             return exact.astype(np.uint64)
     return array
 

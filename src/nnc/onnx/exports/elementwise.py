@@ -14,11 +14,11 @@ from nnc.ops.composed.fused import FusedAttrs
 
 def aligned(writer: OnnxWriter, op: str, operands: tuple[ExportOperand, ...], rank: int, **attributes: object) -> str:
     """The node on the sources of operands that are all transposed alike; what is smaller is turned the other way."""
-    names = [writer.name_of(one) for one in operands]
+    names = [writer.name_of(value) for value in operands]
     turned = [writer.turned(name) for name in names]
-    orders = {one[1] for one in turned if one is not None and len(one[1]) == rank}
-    largest = max((one.spec.elements for one in operands), default=0)
-    small = all(one is not None or two.spec.elements < largest for one, two in zip(turned, operands, strict=True))
+    orders = {value[1] for value in turned if value is not None and len(value[1]) == rank}
+    largest = max((value.spec.elements for value in operands), default=0)
+    small = all(value is not None or two.spec.elements < largest for value, two in zip(turned, operands, strict=True))
     if len(orders) != 1 or not small:
         return writer.node(op, *names, **attributes)
     (order,) = orders
@@ -139,7 +139,7 @@ def _ordered(op: str) -> ExportRow:
     """A comparison; truth values are compared as integers."""
 
     def write(call: ExportCall) -> Written:
-        a, b = (ops.cast(one, U8) if one.spec.dtype is BOOL else one for one in (call[0], call[1]))
+        a, b = (ops.cast(value, U8) if value.spec.dtype is BOOL else value for value in (call[0], call[1]))
         return aligned(call.writer, op, (a, b), call.outputs[0].rank)
 
     return write

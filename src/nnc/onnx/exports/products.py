@@ -20,7 +20,9 @@ def _gemm(call: ExportCall) -> Written:
         )  # fmt: skip
         y = call.of(name, call.outputs[0])
     else:
-        sides = [_swapped(one) if turn else one for one, turn in ((a, attrs.transpose_a), (b, attrs.transpose_b))]
+        sides = [
+            _swapped(operand) if turn else operand for operand, turn in ((a, attrs.transpose_a), (b, attrs.transpose_b))
+        ]
         y = call.of(w.node("MatMul", *map(w.name_of, sides)), call.outputs[0])
         bias = call.operands[2]
         y = y if bias is None else y + bias
@@ -41,7 +43,7 @@ def _attention(call: ExportCall) -> Written:
     if call.wanted[1]:
         raise call.refuse("the log-sum-exp of attention as a result")
     rows, columns, groups = q.shape[1], k.shape[1], k.shape[2]
-    keys, values = (_heads(one, groups) for one in (k, v))
+    keys, values = (_heads(operand, groups) for operand in (k, v))
     scores = ops.gemm(_heads(q, groups) * attrs.scale, keys, transpose_b=True)
     hidden = call.of(call.writer.constant(-math.inf, q.spec.dtype), q.spec, shape=())
     blind = rows > columns and attrs.causal

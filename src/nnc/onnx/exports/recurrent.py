@@ -29,12 +29,12 @@ def _node(call: ExportCall, op: str, gates: Sequence[int], states: int, **attrib
         kernel = call.of(w.constant(np.eye(z.shape[2]), z.spec.dtype), z.spec, shape=(z.shape[2], z.shape[2]))
         found = (z, kernel, None)
     x, kernel, bias = found
-    weights = [ops.transpose(_reordered(one, gates), (1, 0)) for one in (kernel, u)]
-    names = [w.name_of(ops.reshape(one, (1, *one.shape))) for one in weights]
+    weights = [ops.transpose(_reordered(operand, gates), (1, 0)) for operand in (kernel, u)]
+    names = [w.name_of(ops.reshape(weight, (1, *weight.shape))) for weight in weights]
     own = call.operands[3] if op == "GRU" else None
     if bias is not None or own is not None:
         zero = call.of(w.constant(np.zeros(z.shape[2]), z.spec.dtype), z.spec, shape=(z.shape[2],))
-        sides = [zero if one is None else _reordered(one, gates) for one in (bias, own)]
+        sides = [zero if operand is None else _reordered(operand, gates) for operand in (bias, own)]
         names.append(w.name_of(ops.reshape(ops.concatenate(sides, 0), (1, 2 * z.shape[2]))))
     else:
         names.append("")
@@ -58,7 +58,10 @@ def _lstm(call: ExportCall) -> Written:
     steps, *rest = call.outputs[1].shape
     last = (0 if call.attrs.reverse else steps - 1) * call[2].spec.elements
     size = call[2].spec.elements
-    if any(one.spec.elements > size or one.alias is None or one.alias.offset != last for one in call.wanted[1]):
+    if any(
+        operand.spec.elements > size or operand.alias is None or operand.alias.offset != last
+        for operand in call.wanted[1]
+    ):
         raise call.refuse("the cells of all steps of an LSTM as a result")
     # Of the cells ONNX gives the last one alone: it stands at every step, and nobody reads the others.
     flat = call.writer.reshape(c, (1, *rest))

@@ -18,7 +18,7 @@ def _reduction(op: str) -> ExportRow:
         turned = w.turned(call.name(0))
         if turned is not None:
             source, order = turned
-            kept = [one for axis, one in enumerate(order) if axis not in axes]
+            kept = [operand for axis, operand in enumerate(order) if axis not in axes]
             if not keep and kept == sorted(kept):
                 return w.node(op, source, w.constant(sorted(order[axis] for axis in axes)), keepdims=0)
             if keep:

@@ -33,11 +33,11 @@ def _concatenate(call: ExportCall) -> Written:
     """Along the axis that it is in what all operands are transposes of."""
     w, axis, rank = call.writer, call.attrs.axis, call.outputs[0].rank
     turned = [w.turned(name) for name in call.names()]
-    orders = {None if one is None else one[1] for one in turned}
+    orders = {None if operand is None else operand[1] for operand in turned}
     (order,) = orders if len(orders) == 1 else (None,)
     if order is None or len(order) != rank:
         return w.node("Concat", *call.names(), axis=axis)
-    sources = [one[0] for one in turned if one is not None]
+    sources = [operand[0] for operand in turned if operand is not None]
     return w.transpose(w.node("Concat", *sources, axis=order[axis]), order)
 
 
@@ -61,7 +61,7 @@ def _scatter_add(call: ExportCall) -> Written:
     x, index, axis = call[0], call[1], call.attrs.axis
     if index.spec.rank != 1:
         raise call.refuse(f"an index of {index.spec.rank} axes")
-    wide = ops.reshape(index, tuple(size if one == axis else 1 for one, size in enumerate(x.shape)))
+    wide = ops.reshape(index, tuple(size if place == axis else 1 for place, size in enumerate(x.shape)))
     return _scatter(call, call.writer.node("Expand", call.writer.name_of(wide), call.writer.constant(x.shape)))
 
 

@@ -59,7 +59,7 @@ def _max_pool(call: ExportCall) -> Written:
 
 def _average_pool(call: ExportCall) -> Written:
     attrs = call.attrs
-    if any(one != 1 for one in attrs.window.dilations):
+    if any(operand != 1 for operand in attrs.window.dilations):
         raise call.refuse("dilations")
     moves = {name: value for name, value in _moves(attrs.window).items() if name != "dilations"}
     y = call.writer.node(

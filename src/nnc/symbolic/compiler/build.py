@@ -69,10 +69,10 @@ class _MovingOperand:
             cycle = self.slots.cycle(slot)
             if len(cycle) == 1 and not self.slots.passed:
                 self._made[slot, spec] = self.memory(slot, spec)
-            for one in cycle:
-                if (one, spec) not in self._made:
-                    assert one not in self._exchanged
-                    self._made[one, spec] = self._first[one, spec] = Carry(self.memory(one, spec))
+            for value in cycle:
+                if (value, spec) not in self._made:
+                    assert value not in self._exchanged
+                    self._made[value, spec] = self._first[value, spec] = Carry(self.memory(value, spec))
         return self._made[slot, spec]
 
     def exchange(self, branches: Sequence[Mapping[Slot, Slot]], specs: Iterable[TensorSpec]) -> list[Phi]:
@@ -185,7 +185,11 @@ class GraphBuilder:
             return self.lend(lender, spec)
         if slot is not None or (lender is not None and id(life) not in self.offsets):
             # The tensor that the block is as large as.
-            whole = lender if lender is not None else next(one for one in life.roots if one not in planned.lives.shifts)
+            whole = (
+                lender
+                if lender is not None
+                else next(value for value in life.roots if value not in planned.lives.shifts)
+            )
             return _part(self._root_place(whole), spec, shift // spec.dtype.itemsize, contiguous_strides(spec.shape))
         return Tensor(spec, self.storage, self.offsets.get(id(life), 0) + shift)
 

@@ -165,9 +165,9 @@ def _compile(
 def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Iterator[Compilation]:
     """Of copies of the graph: bodies compute values again, or loops with gradients are chains of shorter ones."""
     chains = (InnerCopy(copy, 0, 0) for copy in checkpointed(graph, asked.roots(graph)))
-    for one in (*recomputed_inside(planned), *chains):
-        _, found = _compile(one.copy.graph, asked.moved(graph, one.copy), 0)
-        yield replace(found, copied=one.copy.tensors, again=one.again, extra=one.extra)
+    for value in (*recomputed_inside(planned), *chains):
+        _, found = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
+        yield replace(found, copied=value.copy.tensors, again=value.again, extra=value.extra)
 
 
 def _arena_bytes(compiled: Compiled) -> int:

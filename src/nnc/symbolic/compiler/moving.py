@@ -34,7 +34,7 @@ class MovingProgram(Uncopied):
         self.compiled = compiled
         self.symbols = (*given, *written)
         self._given = len(given)
-        self._rooms = [(one.spec, one.spec.nbytes, contiguous_strides(one.spec.shape)) for one in written]
+        self._rooms = [(value.spec, value.spec.nbytes, contiguous_strides(value.spec.shape)) for value in written]
         self._bound: Compiled | None = None
         self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
@@ -60,7 +60,7 @@ class MovingProgram(Uncopied):
         if concrete is not self._laid_out:
             fixed = concrete.fixed_steps()
             self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
-            self._steps = None if fixed is None else tuple(_step(one, self._places) for one in fixed)
+            self._steps = None if fixed is None else tuple(_step(value, self._places) for value in fixed)
             self._laid_out = concrete
         if self._steps is None or PROFILER.recorders:
             self._run_copied(self._bound, tensors)

@@ -78,14 +78,16 @@ def takes_blocks(graph: SymbolicGraph, symbol: Symbol, layout: Blocked, backend:
     root = graph.own(symbol)
     for key in graph.readers(root):
         record = graph.execs[key]
-        outputs = tuple(None if one is None else graph.tensors[one].spec for one in record.outputs)
-        inputs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
+        outputs = tuple(None if output is None else graph.tensors[output].spec for output in record.outputs)
+        inputs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
         laid = tuple(
-            spec.laid(layout) if one == root and spec is not None else spec
-            for one, spec in zip(record.inputs, inputs, strict=True)
+            spec.laid(layout) if value == root and spec is not None else spec
+            for value, spec in zip(record.inputs, inputs, strict=True)
         )
-        now, then = (DISPATCHER.server(record.command, one, outputs, backend) for one in (inputs, laid))
-        if now != then or any(one != root and one is not None and graph.root(one) == root for one in record.inputs):
+        now, then = (DISPATCHER.server(record.command, value, outputs, backend) for value in (inputs, laid))
+        if now != then or any(
+            operand != root and operand is not None and graph.root(operand) == root for operand in record.inputs
+        ):
             return False
     return True
 
@@ -98,8 +100,8 @@ def put_in_blocks(graph: SymbolicGraph, layouts: Mapping[Symbol, Blocked]) -> Co
         readings = [
             (key, place)
             for key in graph.readers(wish[0])
-            for place, one in enumerate(graph.execs[key].inputs)
-            if one == wish[0]
+            for place, value in enumerate(graph.execs[key].inputs)
+            if value == wish[0]
         ]
         _convert(graph, dict.fromkeys(readings, wish))
         fired += Counter(blocked=1, readings=len(readings))
@@ -130,11 +132,11 @@ def _layouts(
 ) -> Mapping[int, Blocked]:
     """The layouts of operands that an exec wishes for, by place; none where the clock says otherwise."""
     inputs, outputs = (
-        tuple(None if one is None else graph.tensors[one].spec for one in keys)
+        tuple(None if value is None else graph.tensors[value].spec for value in keys)
         for keys in (record.inputs, record.outputs)
     )
     wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
-    layouts = {one.place: one.layout for one in wishes if one.share >= LEAST_SHARE}
+    layouts = {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
     if tuning is None or not layouts:
         return layouts
     others = tuple(

@@ -214,8 +214,8 @@ def _pays(graph: SymbolicGraph, group: _Group, backend: str) -> bool:
     record = graph.execs[group.members[0] if group.head is None else group.head]
     outputs = graph.execs[group.members[0]].outputs
     servers = [
-        DISPATCHER.server(one, _specs(graph, read), _specs(graph, written), backend)
-        for one, read, written in ((command, inputs, outputs), (record.command, record.inputs, record.outputs))
+        DISPATCHER.server(value, _specs(graph, read), _specs(graph, written), backend)
+        for value, read, written in ((command, inputs, outputs), (record.command, record.inputs, record.outputs))
     ]
     return servers[0] == servers[1]
 

@@ -88,19 +88,19 @@ def _bytes_of(match: Match, position: int, flipped: bool = False) -> _Bytes | No
     graph, (moved, record) = match.graph, _dequantized(match, position)
     if record is None:
         return None
-    x, scale, zero = (graph.symbol(one) for one in record.inputs if one is not None)
+    x, scale, zero = (graph.symbol(operand) for operand in record.inputs if operand is not None)
     if x.spec.dtype not in (I8, U8):
         return None
-    columns = [one for one in (scale, zero) if one.spec.elements > 1]
+    columns = [entry for entry in (scale, zero) if entry.spec.elements > 1]
     if moved is not None or flipped:
-        if any(one.spec.rank != x.spec.rank for one in columns):
+        if any(column.spec.rank != x.spec.rank for column in columns):
             return None
         order = tuple(range(x.spec.rank)) if moved is None else moved.command.attrs.permutation
         order = (*order[:-2], order[-1], order[-2]) if flipped else order
         x = transpose(x, order)
-        scale, zero = (transpose(one, order) if one.spec.elements > 1 else one for one in (scale, zero))
-        columns = [one for one in (scale, zero) if one.spec.elements > 1]
-    if not all(is_row(one, x.shape[-1]) for one in columns):
+        scale, zero = (transpose(entry, order) if entry.spec.elements > 1 else entry for entry in (scale, zero))
+        columns = [entry for entry in (scale, zero) if entry.spec.elements > 1]
+    if not all(is_row(column, x.shape[-1]) for column in columns):
         return None
     points = None if uniform(graph, zero.key) == 0 else zero
     return _Bytes(x, _row(scale), None if points is None else _row(points))
@@ -144,7 +144,7 @@ def _has_scales(match: Match) -> bool:
 
 def _pays(match: Match, command: Command[Any], x: TensorSpec, w: TensorSpec) -> bool:
     """Whether sums of bytes have a kernel, or floats have none either."""
-    specs = tuple(None if one is None else one.spec for one in match.inputs)
+    specs = tuple(None if operand is None else operand.spec for operand in match.inputs)
     return _served(match, command, (x, w)) or _server(match.backend, match.command, specs) == "reference"
 
 
@@ -193,12 +193,12 @@ def _still_bytes(match: Match) -> Replacement | None:
         if record.command.op not in (TRANSPOSE, INDEX_SELECT):
             return None
     symbol = graph.symbol(_given(key))
-    same = all(_is_same(graph, one, other) for one, other in zip(numbers, record.inputs[1:], strict=True))
+    same = all(_is_same(graph, number, other) for number, other in zip(numbers, record.inputs[1:], strict=True))
     if not same or symbol.spec.dtype is not match.result.dtype or not is_dense(graph, symbol.key):
         return None
     for moved, region in reversed(steps):
         if moved is not record:
-            others = (None if one is None else graph.symbol(one) for one in moved.inputs[1:])
+            others = (None if operand is None else graph.symbol(operand) for operand in moved.inputs[1:])
             (symbol,) = graph.apply(moved.command, (symbol, *others))
         if (region.shape, region.strides) != (symbol.shape, contiguous_strides(symbol.shape)):
             spec = replace(symbol.spec, shape=region.shape)
@@ -225,7 +225,7 @@ def _packed(fixed: Collection[TensorKey], match: Match) -> Replacement | None:
     record = next((one for op in SUMS if (one := match.producer(0, op)) is not None), None)
     if record is None or not has_one_reader(graph, record.outputs[0]) or record.command.attrs.quads:
         return None
-    x, w, x_zero, w_zero = (None if one is None else graph.symbol(one) for one in record.inputs)
+    x, w, x_zero, w_zero = (None if operand is None else graph.symbol(operand) for operand in record.inputs)
     if x is None or w is None or w_zero is not None or graph.root(w.key) not in fixed:
         return None
     flipped = record.command.op is INTEGER_PRODUCT and record.command.attrs.transpose_b

@@ -207,7 +207,7 @@ class _Region:
         if record is None or self.tagged or record.command.op is not TRANSPOSE or record.inputs[0] in (None, key):
             return False
         part = record.inputs[0]
-        shapes = (self.graph.tensors[one].spec.shape for one in (key, part))
+        shapes = (self.graph.tensors[value].spec.shape for value in (key, part))
         return is_dense(self.graph, part) and common_sizes(*shapes) is not None
 
     def _conversion(self, record: ExecSymbol) -> Permutation | None:

@@ -46,7 +46,7 @@ def part_batch(graph: SymbolicGraph, wanted: Sequence[Symbol], inputs: Iterable[
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     sizes = {shape[0] for key in data if (shape := graph.tensors[key].spec.shape)}
     for size in sorted(sizes, reverse=True):
-        for count in (one for one in COUNTS if size and size % one == 0):
+        for count in (value for value in COUNTS if size and size % value == 0):
             batch = _Batch(graph, size, count)
             batch.grow(data)
             chosen = batch.worthwhile()
@@ -97,12 +97,16 @@ class _Batch:
 
     def _is_by_example(self, key: ExecKey) -> bool:
         graph, record = self.graph, self.graph.execs[key]
-        if not record.optimize or graph.given_order(key) or any(graph.root(one) != one for one in record.outputs):
+        if (
+            not record.optimize
+            or graph.given_order(key)
+            or any(graph.root(output) != output for output in record.outputs)
+        ):
             return False
         try:
-            read = [None if one is None else self._value(one) for one in record.inputs]
+            read = [None if operand is None else self._value(operand) for operand in record.inputs]
             # Where nothing has examples, a command may be of any kind.
-            made = self._result(record.command, read) if any(one and one.part for one in read) else None
+            made = self._result(record.command, read) if any(value and value.part for value in read) else None
         except (_AcrossError, UsageError):
             return False
         return made is not None and made.part is not None
@@ -124,12 +128,12 @@ class _Batch:
         """The one result of a command."""
         op, attrs = command.op, command.attrs
         if isinstance(attrs, FusedAttrs):
-            return evaluate(attrs, [one for one in read if one is not None], self._result)[-1]
-        whole, *others = infer(op, attrs, tuple(None if one is None else one.whole for one in read))
-        parted = [place for place, one in enumerate(read) if one is not None and one.part is not None]
+            return evaluate(attrs, [value for value in read if value is not None], self._result)[-1]
+        whole, *others = infer(op, attrs, tuple(None if value is None else value.whole for value in read))
+        parted = [place for place, value in enumerate(read) if value is not None and value.part is not None]
         if not parted:
             return _Value(whole)
-        (part, *_) = infer(op, attrs, tuple(None if one is None else one.one for one in read))
+        (part, *_) = infer(op, attrs, tuple(None if value is None else value.one for value in read))
         apart = parted == [0] if op in BY_EXAMPLE else self._is_alike(op, read, parted, whole)
         if others or not apart or not self._is_batch(whole) or part != self._part(whole):
             raise _AcrossError
@@ -139,7 +143,9 @@ class _Batch:
         if op in ALIKE or is_reduction(op):
             return len(parted) == len(read)
         # An operand of fewer axes is spread along the first one.
-        return is_fusable(op) and all(one.whole.rank == whole.rank for one in read if one is not None and one.part)
+        return is_fusable(op) and all(
+            value.whole.rank == whole.rank for value in read if value is not None and value.part
+        )
 
     def _is_batch(self, spec: TensorSpec) -> bool:
         return spec.rank > 0 and spec.shape[0] == self.size and not isinstance(spec.layout, Blocked)
@@ -154,9 +160,9 @@ class _Batch:
         best, total, length = 0, 0, 0
         for place, key in enumerate(self.execs):
             record, specs = self.graph.execs[key], self.graph.tensors
-            keys = [one for one in (*record.inputs, *record.outputs) if one is not None]
-            moved = sum(specs[one].spec.nbytes for one in keys if self.graph.root(one) in self.roots)
-            fixed = sum(specs[one].spec.nbytes for one in keys if self.graph.root(one) not in self.roots)
+            keys = [value for value in (*record.inputs, *record.outputs) if value is not None]
+            moved = sum(specs[value].spec.nbytes for value in keys if self.graph.root(value) in self.roots)
+            fixed = sum(specs[value].spec.nbytes for value in keys if self.graph.root(value) not in self.roots)
             total += (moved if moved > WIDE else 0) - (self.count - 1) * fixed
             if total > best:
                 best, length = total, place + 1
@@ -184,9 +190,12 @@ class _Batch:
             pieces: dict[TensorKey, TensorKey] = {}
             for record in records:
                 inputs = tuple(
-                    [None if one is None else self._piece(one, index, inside, pieces) for one in record.inputs]
+                    [
+                        None if operand is None else self._piece(operand, index, inside, pieces)
+                        for operand in record.inputs
+                    ]
                 )
-                outputs = tuple([self._piece(one, index, inside, pieces) for one in record.outputs])
+                outputs = tuple([self._piece(output, index, inside, pieces) for output in record.outputs])
                 graph.add_exec(replace(record, inputs=inputs, outputs=outputs))
 
     def _piece(

@@ -122,20 +122,22 @@ class _Lowering:
 
     def _lower(self, key: ExecKey, record: ExecSymbol, rule: Precision) -> None:
         graph, changing = self.graph, self._changing(record, rule)
-        specs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
+        specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
         low = tuple(
-            replace(spec, dtype=self.dtype) if one in changing and place not in rule.kept and spec is not None else spec
-            for place, (one, spec) in enumerate(zip(record.inputs, specs, strict=True))
+            replace(spec, dtype=self.dtype)
+            if value in changing and place not in rule.kept and spec is not None
+            else spec
+            for place, (value, spec) in enumerate(zip(record.inputs, specs, strict=True))
         )
         results = _inferred(record, low) if changing else None
         if results is None or (self.stored and self._takes_more(key, changing, low, results)):
             return
         inputs = tuple(
-            self._low(one).key if one is not None and spec is not was else one
-            for one, spec, was in zip(record.inputs, low, specs, strict=True)
+            self._low(value).key if value is not None and spec is not was else value
+            for value, spec, was in zip(record.inputs, low, specs, strict=True)
         )
         graph.remove_exec(key)
-        outputs = tuple(self._output(one, spec) for one, spec in zip(record.outputs, results, strict=True))
+        outputs = tuple(self._output(value, spec) for value, spec in zip(record.outputs, results, strict=True))
         graph.add_exec(replace(record, inputs=inputs, outputs=tuple(symbol.key for symbol in outputs)))
         for old, new in zip(record.outputs, outputs, strict=True):
             if new.key != old:
@@ -151,20 +153,20 @@ class _Lowering:
         is kept for a gradient is more.
         """
         graph, record = self.graph, self.graph.execs[key]
-        specs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
-        written = tuple(graph.tensors[one].spec for one in record.outputs)
-        roots = {graph.root(one) for one in changing}.difference(self.stored)
+        specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
+        written = tuple(graph.tensors[output].spec for output in record.outputs)
+        roots = {graph.root(value) for value in changing}.difference(self.stored)
         is_kept = any(len(graph.readers(root)) > 1 for root in roots)
         narrow = 0 if is_kept else self._workspace(record, low, results)
         wide = 0 if is_kept else self._workspace(record, specs, written)
-        for one in set(changing):
-            root, size = graph.root(one), graph.tensors[one].spec.elements
+        for value in set(changing):
+            root, size = graph.root(value), graph.tensors[value].spec.elements
             narrow += 6 * size if graph.writers(root) and root not in self.made else 2 * size
             wide += 0 if root in self.stored else 4 * size if root not in self.made else 6 * size
-        for one, new in zip(record.outputs, results, strict=True):
-            size, is_read_low = graph.tensors[one].spec.elements, key in self.read_in_low
+        for value, new in zip(record.outputs, results, strict=True):
+            size, is_read_low = graph.tensors[value].spec.elements, key in self.read_in_low
             narrow += (2 if is_read_low else 6) * size if new is not None and new.dtype is not F32 else 4 * size
-            wide += (6 if is_read_low and len(graph.readers(one)) > 1 else 4) * size
+            wide += (6 if is_read_low and len(graph.readers(value)) > 1 else 4) * size
         return narrow > wide
 
     def _workspace(self, record: ExecSymbol, inputs: Specs, outputs: Specs) -> int:

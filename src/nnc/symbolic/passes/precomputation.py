@@ -36,7 +36,7 @@ class Beforehand:
         made = {**self.parameters, **self.results}
         mapped = {inner.key: made[symbol].key for symbol, inner in later.parameters.items() if symbol in made}
         execs = later.graph.execs.toposort()
-        self.graph.graft(later.graph, execs, (one.key for one in later.results.values()), mapped)
+        self.graph.graft(later.graph, execs, (result.key for result in later.results.values()), mapped)
         results = {symbol: self.graph.symbol(mapped[inner.key]) for symbol, inner in later.results.items()}
         return Beforehand(self.graph, self.parameters, {**self.results, **results})
 

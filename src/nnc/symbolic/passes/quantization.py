@@ -138,7 +138,7 @@ def _name(graph: SymbolicGraph, given: Collection[TensorKey], weights: TensorKey
             seen.add(key)
             waiting.extend(root for writer in graph.writers(key) for root in graph.roots(graph.execs[writer].inputs))
     found = [graph.tensors[key] for key in sorted(seen & {*given})] or [graph.tensors[weights]]
-    return max(found, key=lambda one: one.spec.elements).name
+    return max(found, key=lambda value: value.spec.elements).name
 
 
 class _Quantization:
@@ -175,7 +175,7 @@ class _Quantization:
         graph = self.graph
         if not self.compare:
             graph.remove_exec(key)
-        x, w = (graph.symbol(_present(one)) for one in record.inputs[:2])
+        x, w = (graph.symbol(_present(operand)) for operand in record.inputs[:2])
         bias = None if record.inputs[2] is None else graph.symbol(record.inputs[2])
         rows, scale = self._weights(record, w)
         if self.mode == "weights":
@@ -213,7 +213,7 @@ class _Quantization:
         """The command's result, in the place of the record's unless both are to be compared."""
         if self.compare:
             return self.graph.apply(command, inputs)[0]
-        keys = tuple(None if one is None else one.key for one in inputs)
+        keys = tuple(None if operand is None else operand.key for operand in inputs)
         self.graph.add_exec(replace(record, command=command, inputs=keys))
         return self.graph.symbol(record.outputs[0])
 
@@ -234,7 +234,7 @@ class _Quantization:
         graph, attrs = self.graph, record.command.attrs
         x, w, _ = record.inputs
         given = graph.tensors[_present(w)].spec
-        if not record.optimize or any(graph.root(one) != one for one in record.outputs):
+        if not record.optimize or any(graph.root(output) != output for output in record.outputs):
             return "it is to stay as it is, or writes a part of a tensor"
         if graph.root(_present(w)) not in self.fixed:
             return "its second operand is no weight"
@@ -253,10 +253,10 @@ class _Quantization:
     def _unserved(self, record: ExecSymbol) -> str:
         """Sums of bytes by the reference, where floats have a kernel, take longer."""
         graph = self.graph
-        x, w = (graph.tensors[_present(one)].spec for one in record.inputs[:2])
+        x, w = (graph.tensors[_present(operand)].spec for operand in record.inputs[:2])
         command = self._integer_command(record, x, _rows_of(record, w))
-        specs = tuple(None if one is None else graph.tensors[one].spec for one in record.inputs)
-        outputs = tuple(graph.tensors[one].spec for one in record.outputs)
+        specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
+        outputs = tuple(graph.tensors[output].spec for output in record.outputs)
         native = DISPATCHER.server(record.command, specs, outputs, self.backend) != "reference"
         served = self._server(command, x, _rows_of(record, w)) != "reference"
         return "no backend but the reference sums such bytes" if native and not served else ""
@@ -267,14 +267,14 @@ class _Quantization:
         both: list[Command[Any]]
         if record.command.op is GEMM:
             both = [
-                Command(INTEGER_PRODUCT, IntegerProductAttrs(attrs.transpose_a, quads=one)) for one in (True, False)
+                Command(INTEGER_PRODUCT, IntegerProductAttrs(attrs.transpose_a, quads=value)) for value in (True, False)
             ]
         else:
             both = [
-                Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups, one))
-                for one in (True, False)
+                Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups, value))
+                for value in (True, False)
             ]
-        return next((one for one in both if self._server(one, x, w) != "reference"), both[-1])
+        return next((value for value in both if self._server(value, x, w) != "reference"), both[-1])
 
     def _server(self, command: Command[Any], x: TensorSpec, w: TensorSpec) -> str:
         *kernel, inner, columns = w.shape
@@ -295,7 +295,9 @@ def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
         kept = op in KEEPING and all(root in found for root in roots)
         one_of = op is maximum and any(root in found for root in roots)
         filled = op is FILL and record.command.attrs.value >= 0
-        if (op in POSITIVE or kept or one_of or filled) and all(graph.root(one) == one for one in record.outputs):
+        if (op in POSITIVE or kept or one_of or filled) and all(
+            graph.root(output) == output for output in record.outputs
+        ):
             found.update(record.outputs)
     return found
 

@@ -74,7 +74,7 @@ def simplify(
     a pass.
     """
     outside = _outside(graph, sources, destinations)
-    kept = (graph.symbol(key) for one in outside for key in graph.execs[one].outputs)
+    kept = (graph.symbol(key) for value in outside for key in graph.execs[value].outputs)
     wanted = (*outputs, *kept)
     given = (_preferring(backend), *analyses)
     manager = PassManager(graph, [_wanting(wanted), *given], faults if SETTINGS.debug else None)

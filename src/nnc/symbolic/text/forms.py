@@ -58,7 +58,7 @@ def write_command(command: AnyCommand) -> str:
     encoded = encode_call(command.op, command.attrs, WRITING)["attributes"]
     assert isinstance(encoded, dict)
     hidden = {name for name, _ in blocks_of(command)}
-    defaults = {one.name: one.default for one in dataclasses.fields(command.attrs)}
+    defaults = {field.name: field.default for field in dataclasses.fields(command.attrs)}
     shown = [
         f"{name}={json.dumps(value, ensure_ascii=False)}"
         for name, value in encoded.items()
@@ -80,12 +80,12 @@ def read_command(registry: Registry, forms: Forms, line: Line, op: str, attribut
 
 def blocks_of(command: AnyCommand) -> Iterator[tuple[str, int | None]]:
     """The attributes that are bodies, by name, and by place where there is a tuple of them."""
-    for one in dataclasses.fields(command.attrs):
-        value = getattr(command.attrs, one.name)
+    for field in dataclasses.fields(command.attrs):
+        value = getattr(command.attrs, field.name)
         if isinstance(value, Body):
-            yield one.name, None
+            yield field.name, None
         elif isinstance(value, tuple) and value and isinstance(value[0], Body):
-            yield from ((one.name, place) for place in range(len(value)))
+            yield from ((field.name, place) for place in range(len(value)))
 
 
 def _line(data: Json, where: str) -> Line:

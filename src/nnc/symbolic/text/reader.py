@@ -111,7 +111,7 @@ class _Level:
         self.finish()
         written = [self._written(line, len(self.keys))]
         while line.take(","):
-            fresh = sum(isinstance(one, TensorSymbol) for one in written)
+            fresh = sum(isinstance(value, TensorSymbol) for value in written)
             written.append(self._written(line, len(self.keys) + fresh))
         line.expect("=")
         name = line.match(r"\w+", "an operator, or input, memory or part")[0]
@@ -192,7 +192,7 @@ class _Level:
                 break
         origin = line.comment()
         outputs = tuple(
-            self._add(replace(one, origin=origin)) if isinstance(one, TensorSymbol) else one for one in written
+            self._add(replace(value, origin=origin)) if isinstance(value, TensorSymbol) else value for value in written
         )
         self.waiting = _WaitingLine(line, op, attributes, tuple(inputs), outputs, name, origin, optimize, earlier)
 

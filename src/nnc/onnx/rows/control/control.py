@@ -93,7 +93,7 @@ def _choose(
         importer.graph = operands[0].graph
         importer.branches += 1
         try:
-            return tuple(importer.operand(one) for one in importer.run(graph, dict(scope)))
+            return tuple(importer.operand(entry) for entry in importer.run(graph, dict(scope)))
         finally:
             importer.graph = outer
             importer.branches -= 1
@@ -105,7 +105,7 @@ def _choose(
         if not condition.sources:
             raise
         raise Unknown(condition.sources, "the condition of a branch that does not fit") from None
-    return [OnnxValue(symbol=one, sources=condition.sources) for one in results]
+    return [OnnxValue(symbol=result, sources=condition.sources) for result in results]
 
 
 def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
@@ -113,8 +113,8 @@ def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     body = _graph(node, "body")
     most = _known_integer(inputs, 0, node)
     condition = inputs[1] if len(inputs) > 1 else None
-    carried = [_present(one, node) for one in inputs[2:]]
-    names = [one.name for one in body.input]
+    carried = [_present(operand, node) for operand in inputs[2:]]
+    names = [entry.name for entry in body.input]
     stacked: list[list[OnnxValue]] = [[] for _ in body.output[1 + len(carried) :]]
     if _is_native(most, condition):
         native = repeated(importer, node, body, most, condition, carried, scope)
@@ -172,14 +172,14 @@ def _stack(importer: OnnxImporter, rows: Sequence[OnnxValue], output: onnx.Value
     """Rows along a new axis."""
     if not rows:
         kind = output.type.tensor_type
-        sizes = [one.dim_value for one in kind.shape.dim]
+        sizes = [entry.dim_value for entry in kind.shape.dim]
         return OnnxValue(np.empty((0, *sizes), onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or 1)))
-    sources = frozenset[str]().union(*(one.sources for one in rows))
-    if all(one.array is not None for one in rows):
-        return OnnxValue(np.stack([np.asarray(one.array) for one in rows], axis), sources=sources)
-    operands = [importer.operand(one) for one in rows]
+    sources = frozenset[str]().union(*(entry.sources for entry in rows))
+    if all(entry.array is not None for entry in rows):
+        return OnnxValue(np.stack([np.asarray(entry.array) for entry in rows], axis), sources=sources)
+    operands = [importer.operand(entry) for entry in rows]
     axis %= operands[0].spec.rank + 1
-    wide = [ops.reshape(one, (*one.shape[:axis], 1, *one.shape[axis:])) for one in operands]
+    wide = [ops.reshape(operand, (*operand.shape[:axis], 1, *operand.shape[axis:])) for operand in operands]
     return OnnxValue(symbol=wide[0] if len(wide) == 1 else ops.concatenate(wide, axis), sources=sources)
 
 
@@ -189,7 +189,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     scanned = node.integer("num_scan_inputs", 0)
     if node.opset < 9:
         return _scan_of_batches(importer, node, inputs, scope)
-    given = [_present(one, node) for one in inputs]
+    given = [_present(operand, node) for operand in inputs]
     states, sequences = given[: len(given) - scanned], given[len(given) - scanned :]
     outputs = len(body.output) - len(states)
     into = _numbers(node, "scan_input_axes", scanned)
@@ -211,7 +211,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
             for place, value in enumerate(sequences)
         ]
         inner = dict(scope)
-        inner.update(zip((one.name for one in body.input), [*states, *rows]))
+        inner.update(zip((entry.name for entry in body.input), [*states, *rows]))
         results = importer.run(body, inner)
         states = results[: len(states)]
         for place, value in enumerate(results[len(states) :]):
@@ -228,12 +228,12 @@ def _scan_of_batches(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, sco
     """Operator set 8: the lengths come first, and everything has a batch in front, scanned entry by entry."""
     if inputs[0] is not None:
         raise FormatError(node.label, got="sequences of several lengths", need="sequences of one length")
-    given = [_present(one, node) for one in inputs[1:]]
+    given = [_present(operand, node) for operand in inputs[1:]]
     attributes = {name: value for name, value in node.attributes.items() if name != "directions"}
     attributes["scan_input_directions"] = node.attributes.get("directions", ())
     newer = replace(node, opset=9, attributes={name: value for name, value in attributes.items() if value != ()})
     entries = [
-        _scan(importer, newer, [_at(importer, one, place, 0) for one in given], scope)
+        _scan(importer, newer, [_at(importer, operand, place, 0) for operand in given], scope)
         for place in range(_dimensions(given[0], node)[0])
     ]
     outputs = _graph(node, "body").output
@@ -254,7 +254,7 @@ def _picked(
         x = importer.operand(value)
         index = ops.reshape(step * -1 + (count - 1) if back else step, (1,))
         row = ops.index_select(x, index, axis % x.spec.rank)
-        shape = [size for one, size in enumerate(x.shape) if one != axis % x.spec.rank]
+        shape = [size for entry, size in enumerate(x.shape) if entry != axis % x.spec.rank]
         rows.append(OnnxValue(symbol=ops.reshape(row, shape)))
     return rows
 
@@ -305,11 +305,11 @@ def _place(inputs: Inputs, place: int, count: int, node: OnnxNode, *, end: bool 
 
 
 def _sequence(items: Sequence[OnnxValue]) -> list[OnnxValue]:
-    return [OnnxValue(items=tuple(items), sources=frozenset[str]().union(*(one.sources for one in items)))]
+    return [OnnxValue(items=tuple(items), sources=frozenset[str]().union(*(item.sources for item in items)))]
 
 
 def _sequence_construct(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    return _sequence([_present(one, node) for one in inputs])
+    return _sequence([_present(operand, node) for operand in inputs])
 
 
 def _sequence_empty(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
@@ -342,10 +342,10 @@ def _concat_from(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: 
     axis = node.integer("axis", 0)
     if node.integer("new_axis", 0):
         return [_stack(importer, items, onnx.ValueInfoProto(), axis)]
-    sources = frozenset[str]().union(*(one.sources for one in items))
-    if all(one.array is not None for one in items):
-        return [OnnxValue(np.concatenate([np.asarray(one.array) for one in items], axis), sources=sources)]
-    operands = [importer.operand(one) for one in items]
+    sources = frozenset[str]().union(*(item.sources for item in items))
+    if all(item.array is not None for item in items):
+        return [OnnxValue(np.concatenate([np.asarray(item.array) for item in items], axis), sources=sources)]
+    operands = [importer.operand(item) for item in items]
     return [OnnxValue(symbol=ops.concatenate(operands, axis % operands[0].spec.rank), sources=sources)]
 
 
@@ -371,7 +371,7 @@ def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
 
 def _piece(importer: OnnxImporter, value: OnnxValue, axis: int, start: int, stop: int) -> OnnxValue:
     if value.array is not None:
-        index = tuple(slice(start, stop) if one == axis else slice(None) for one in range(value.array.ndim))
+        index = tuple(slice(start, stop) if entry == axis else slice(None) for entry in range(value.array.ndim))
         return OnnxValue(value.array[index], sources=value.sources)
     return OnnxValue(symbol=ops.slice_axis(importer.operand(value), axis, start, stop), sources=value.sources)
 
@@ -382,7 +382,9 @@ def _sequence_map(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope:
     results: list[list[OnnxValue]] = [[] for _ in body.output]
     for place in range(count):
         inner = dict(scope)
-        values = [one.items[place] if one is not None and one.items is not None else one for one in inputs]
+        values = [
+            operand.items[place] if operand is not None and operand.items is not None else operand for operand in inputs
+        ]
         inner.update((name.name, _present(value, node)) for name, value in zip(body.input, values))
         for rows, value in zip(results, importer.run(body, inner), strict=True):
             rows.append(value)

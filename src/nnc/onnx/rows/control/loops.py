@@ -56,16 +56,16 @@ def _counted(
     importer: OnnxImporter, body: onnx.GraphProto, count: int, carried: Sequence[OnnxValue], scope: Scope
 ) -> list[OnnxValue] | None:
     """A loop whose condition stays true; None where it does not."""
-    initial = [importer.operand(one) for one in carried]
+    initial = [importer.operand(operand) for operand in carried]
     loop = while_loop(importer.graph, CountBelow(count))
-    states = [loop.carry(one) for one in initial]
+    states = [loop.carry(operand) for operand in initial]
     go_on, *results = _body(importer, loop, body, OnnxValue(np.array(True)), states, scope)
     if go_on.array is None or not go_on.array.all():
         return None
     rows = _close(importer, loop, states, results)
     sources = _sources(scope, carried)
-    finals = [loop.result(one) for one in states]
-    return [OnnxValue(symbol=one, sources=sources) for one in (*finals, *map(loop.rows, rows))]
+    finals = [loop.result(operand) for operand in states]
+    return [OnnxValue(symbol=operand, sources=sources) for operand in (*finals, *map(loop.rows, rows))]
 
 
 def _tested(
@@ -78,10 +78,10 @@ def _tested(
 ) -> list[OnnxValue]:
     """A loop that goes on while its condition holds, which depends on data."""
     flag = importer.operand(OnnxValue(np.array(True)) if condition is None else condition)
-    initial = [importer.operand(one) for one in carried]
+    initial = [importer.operand(operand) for operand in carried]
     loop = while_loop(importer.graph, at_most=MOST_ITERATIONS if count is None else count + 1)
     go_on = loop.carry(ops.cast(ops.reshape(flag, ()), BOOL))
-    states = [loop.carry(one) for one in initial]
+    states = [loop.carry(operand) for operand in initial]
     with _inside(importer, loop):
         test = go_on if count is None else ops.logical_and(go_on, loop.count < count)
         loop.go_on_while(test)
@@ -90,7 +90,7 @@ def _tested(
         loop.next(go_on, ops.cast(ops.reshape(importer.operand(after), ()), BOOL))
     _close(importer, loop, states, results)
     sources = _sources(scope, carried)
-    return [OnnxValue(symbol=loop.result(one), sources=sources) for one in states]
+    return [OnnxValue(symbol=loop.result(operand), sources=sources) for operand in states]
 
 
 def scan_of(
@@ -105,29 +105,29 @@ def scan_of(
     try:
         # A loop of ours carries something.
         spare = [] if states else [OnnxValue(np.zeros((), np.int64))]
-        initial = [importer.operand(one) for one in (*states, *spare)]
+        initial = [importer.operand(operand) for operand in (*states, *spare)]
         loop = while_loop(importer.graph, CountBelow(count))
-        carried = [loop.carry(one) for one in initial]
+        carried = [loop.carry(operand) for operand in initial]
         with _inside(importer, loop):
             values = pick(loop.count)
-        given = [*(OnnxValue(symbol=one) for one in carried[: len(states)]), *values]
+        given = [*(OnnxValue(symbol=operand) for operand in carried[: len(states)]), *values]
         with _inside(importer, loop):
-            results = importer.run(body, {**scope, **dict(zip((one.name for one in body.input), given))})
+            results = importer.run(body, {**scope, **dict(zip((operand.name for operand in body.input), given))})
         rows = _close(
             importer,
             loop,
             carried,
             [
                 *results[: len(states)],
-                *(OnnxValue(symbol=one) for one in carried[len(states) :]),
+                *(OnnxValue(symbol=operand) for operand in carried[len(states) :]),
                 *results[len(states) :],
             ],
         )
     except (Unknown, UsageError):
         return None
-    finals = [loop.result(one) for one in carried[: len(states)]]
+    finals = [loop.result(operand) for operand in carried[: len(states)]]
     sources = _sources(scope, states)
-    return [OnnxValue(symbol=one, sources=sources) for one in (*finals, *map(loop.rows, rows))]
+    return [OnnxValue(symbol=operand, sources=sources) for operand in (*finals, *map(loop.rows, rows))]
 
 
 @contextmanager
@@ -149,15 +149,15 @@ def _body(
     scope: Scope,
 ) -> list[OnnxValue]:
     """The body's outputs in the loop's graph."""
-    given = [OnnxValue(symbol=loop.count), go_on, *(OnnxValue(symbol=one) for one in states)]
+    given = [OnnxValue(symbol=loop.count), go_on, *(OnnxValue(symbol=operand) for operand in states)]
     with _inside(importer, loop):
-        return importer.run(body, {**scope, **dict(zip((one.name for one in body.input), given))})
+        return importer.run(body, {**scope, **dict(zip((operand.name for operand in body.input), given))})
 
 
 def _close(importer: OnnxImporter, loop: Loop, states: Sequence[Symbol], results: Sequence[OnnxValue]) -> list[Symbol]:
     """Hand the states on and end the loop; the symbols of which all rows are kept."""
     with _inside(importer, loop):
-        symbols = [importer.operand(one) for one in results]
+        symbols = [importer.operand(result) for result in results]
         for state, value in zip(states, symbols):
             loop.next(state, value)
     with loop:
@@ -167,4 +167,4 @@ def _close(importer: OnnxImporter, loop: Loop, states: Sequence[Symbol], results
 
 def _sources(scope: Scope, carried: Sequence[OnnxValue]) -> frozenset[str]:
     """The inputs that a loop's results may depend on."""
-    return frozenset[str]().union(*(one.sources for one in (*scope.values(), *carried)))
+    return frozenset[str]().union(*(operand.sources for operand in (*scope.values(), *carried)))

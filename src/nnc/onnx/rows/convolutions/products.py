@@ -30,8 +30,8 @@ def matmul(a: Operand, b: Operand) -> Operand:
 
 def along(call: NodeCall, x: Operand, axis: int, matrix: Array) -> Operand:
     """y[…, m, …] = sum_k x[…, k, …] * matrix[k, m] along an axis."""
-    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
-    inverse = tuple(order.index(one) for one in range(x.spec.rank))
+    order = [operand for operand in range(x.spec.rank) if operand != axis] + [axis]
+    inverse = tuple(order.index(operand) for operand in range(x.spec.rank))
     moved = ops.transpose(x, tuple(order))
     rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
     y = matmul(rows, call.constant(matrix, x.spec))
@@ -61,8 +61,8 @@ def _einsum(call: NodeCall) -> Results:
 def _explicit(equation: str, operands: Sequence[Operand]) -> str:
     """With letters for `...`, and with the result written out: letters that occur once, in order."""
     left, arrow, right = equation.partition("->")
-    terms, free = left.split(","), [one for one in ascii_letters if one not in equation]
-    ranks = [one.spec.rank - len(term.replace("...", "")) for term, one in zip(terms, operands, strict=True)]
+    terms, free = left.split(","), [letter for letter in ascii_letters if letter not in equation]
+    ranks = [operand.spec.rank - len(term.replace("...", "")) for term, operand in zip(terms, operands, strict=True)]
     spread = "".join(free[: max(ranks, default=0)])
     terms = [
         term.replace("...", spread[len(spread) - rank :] if rank else "")
@@ -71,7 +71,7 @@ def _explicit(equation: str, operands: Sequence[Operand]) -> str:
     if arrow:
         return ",".join(terms) + "->" + right.replace("...", spread)
     every = "".join(terms)
-    named = [one for one in sorted(set(every)) if every.count(one) == 1 and one not in spread]
+    named = [operand for operand in sorted(set(every)) if every.count(operand) == 1 and operand not in spread]
     return ",".join(terms) + "->" + spread + "".join(named)
 
 

@@ -109,11 +109,11 @@ def _corrections(sizes: Shape, kernel: Shape, given: Window, window: Window) -> 
         count = (size + low + high - dilation * (extent - 1) - 1) // stride + 1
         end = size + low + given.padding[axis][1]
         inside = [sum(begin * stride + place * dilation < end for place in range(extent)) for begin in range(count)]
-        factors.append([extent / max(one, 1) for one in inside])
-    shape = tuple(len(one) for one in factors)
+        factors.append([extent / max(operand, 1) for operand in inside])
+    shape = tuple(len(factor) for factor in factors)
     result = np.empty((1, *shape, 1))
     for places in product(*(range(size) for size in shape)):
-        result[(0, *places, 0)] = math.prod(one[place] for one, place in zip(factors, places, strict=True))
+        result[(0, *places, 0)] = math.prod(operand[place] for operand, place in zip(factors, places, strict=True))
     return result
 
 
@@ -172,7 +172,7 @@ def _unpooled(call: NodeCall) -> Results:
     x, places, shape = call[0], call[1], call.integers_at(2)
     natural = (*x.shape[:2], *_unpooled_sizes(call, x.shape[2:]))
     zeros = ops.broadcast_to(call.constant(np.zeros(1), x.spec), (math.prod(natural),))
-    flat = [ops.reshape(one, (one.spec.elements,)) for one in (places, x)]
+    flat = [ops.reshape(operand, (operand.spec.elements,)) for operand in (places, x)]
     inner = ops.reshape(ops.scatter(zeros, flat[0], flat[1], 0), natural)
     if shape is None or shape == natural:
         return inner

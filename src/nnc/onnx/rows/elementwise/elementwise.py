@@ -164,10 +164,10 @@ def _converted(x: Array, target: int, *, saturate: bool, rounding: str = "up") -
     """Elements as ONNX's type `target`; narrow floats saturate unless told otherwise, text is read and written."""
     twin = onnx.helper.tensor_dtype_to_np_dtype(target)
     if target == onnx.TensorProto.STRING:
-        return np.array([_written(one) for one in x.reshape(-1)], object).reshape(x.shape)
+        return np.array([_written(operand) for operand in x.reshape(-1)], object).reshape(x.shape)
     if x.dtype.kind in "OSU":
-        words = [one.decode() if isinstance(one, bytes) else str(one) for one in x.reshape(-1).tolist()]
-        return np.array([float(one) for one in words]).reshape(x.shape).astype(twin)
+        words = [operand.decode() if isinstance(operand, bytes) else str(operand) for operand in x.reshape(-1).tolist()]
+        return np.array([float(word) for word in words]).reshape(x.shape).astype(twin)
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(str(twin))
     if bits is not None:
         # Toward zero, then the lowest bits.

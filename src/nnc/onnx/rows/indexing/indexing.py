@@ -86,7 +86,7 @@ def _scatter_nd_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> 
     result = np.array(x)
     mode = node.attributes.get("reduction", "none")
     for place in np.ndindex(*index.shape[:-1]):
-        target = tuple(int(one) for one in index[place])
+        target = tuple(int(operand) for operand in index[place])
         result[target] = _merged(mode, result[target], updates[place])
     return result
 
@@ -131,7 +131,7 @@ def _offsets(shape: Shape, inner: Shape, axis: int) -> Array:
     for other, size in enumerate(inner):
         if other != axis:
             steps = np.arange(size) * math.prod(shape[other + 1 :])
-            total = total + steps.reshape([-1 if one == other else 1 for one in range(len(shape))])
+            total = total + steps.reshape([-1 if operand == other else 1 for operand in range(len(shape))])
     return np.broadcast_to(total, inner)
 
 

@@ -102,7 +102,7 @@ def _kernel(call: NodeCall, x: Operand, vectors: Operand) -> Operand:
         return ops.tanh(products * gamma + shift)
     if kind != "RBF":
         raise call.refuse(f"kernel {kind}")
-    lengths = [ops.reduce_sum(ops.square(one), (1,), keepdims=True) for one in (x, vectors)]
+    lengths = [ops.reduce_sum(ops.square(operand), (1,), keepdims=True) for operand in (x, vectors)]
     return ops.exp((lengths[0] + ops.transpose(lengths[1], (1, 0)) - products * 2.0) * -gamma)
 
 
@@ -156,16 +156,16 @@ def _one_hot_host(node: OnnxNode, x: Array) -> Array:
     words = x.dtype.kind in "OSU"
     listed = node.attributes["cats_strings" if words else "cats_int64s"]
     assert isinstance(listed, tuple)
-    given = [one.decode() if isinstance(one, bytes) else one for one in x.reshape(-1).tolist()]
-    result = np.array([[one == category for category in listed] for one in given], np.float32)
+    given = [operand.decode() if isinstance(operand, bytes) else operand for operand in x.reshape(-1).tolist()]
+    result = np.array([[label == category for category in listed] for label in given], np.float32)
     if not node.integer("zeros", 1) and not result.any(-1).all():
         raise AttributeValueError(node.label, got="an element of no category", need="one of cats, or zeros=1")
     return result.reshape(*x.shape, len(listed))
 
 
 def _vectorized(call: NodeCall) -> Results:
-    rows = [one if one.spec.rank > 1 else ops.reshape(one, (1, -1)) for one in map(real, call.present)]
-    return ops.concatenate([ops.reshape(one, (one.shape[0], -1)) for one in rows], 1)
+    rows = [operand if operand.spec.rank > 1 else ops.reshape(operand, (1, -1)) for operand in map(real, call.present)]
+    return ops.concatenate([ops.reshape(row, (row.shape[0], -1)) for row in rows], 1)
 
 
 def _taken(call: NodeCall) -> Results:
@@ -185,7 +185,7 @@ def _encode(node: OnnxNode, x: Array) -> Array:
     kind = _kind(node, values)
     default = _default(node, kind)
     table = dict(zip(keys, values, strict=True))
-    found = [_looked_up(table, one, default) for one in x.reshape(-1).tolist()]
+    found = [_looked_up(table, operand, default) for operand in x.reshape(-1).tolist()]
     return np.array(found, kind).reshape(x.shape)
 
 
@@ -201,18 +201,23 @@ def _kind(node: OnnxNode, values: list[object]) -> np.dtype[np.generic]:
 def _looked_up(table: dict[object, object], key: object, default: object) -> object:
     word = key.decode() if isinstance(key, bytes) else key
     if isinstance(word, float) and np.isnan(word):
-        return next((value for one, value in table.items() if isinstance(one, float) and np.isnan(one)), default)
+        return next(
+            (value for operand, value in table.items() if isinstance(operand, float) and np.isnan(operand)), default
+        )
     return table.get(word, default)
 
 
 def _table(node: OnnxNode, name: str) -> list[object]:
     tensor = node.attributes.get(f"{name}_tensor")
     if isinstance(tensor, onnx.TensorProto):
-        return [one.decode() if isinstance(one, bytes) else one for one in onnx.numpy_helper.to_array(tensor).tolist()]
+        return [
+            operand.decode() if isinstance(operand, bytes) else operand
+            for operand in onnx.numpy_helper.to_array(tensor).tolist()
+        ]
     for kind in ("strings", "int64s", "floats"):
         value = node.attributes.get(f"{name}_{kind}")
         if isinstance(value, tuple):
-            return [np.float32(one) for one in value] if kind == "floats" and name == "values" else list(value)
+            return [np.float32(operand) for operand in value] if kind == "floats" and name == "values" else list(value)
     return []
 
 

@@ -12,12 +12,15 @@ from nnc.onnx.node import Array, OnnxNode, OnnxRow
 
 
 def _words(x: Array) -> list[str]:
-    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in x.reshape(-1).tolist()]
+    return [
+        operand.decode("utf-8", "replace") if isinstance(operand, bytes) else str(operand)
+        for operand in x.reshape(-1).tolist()
+    ]
 
 
 def _concatenated(node: OnnxNode, a: Array, b: Array) -> Array:
     left, right = np.broadcast_arrays(a, b)
-    joined = [one + two for one, two in zip(_words(left), _words(right), strict=True)]
+    joined = [operand + two for operand, two in zip(_words(left), _words(right), strict=True)]
     return np.array(joined, object).reshape(left.shape)
 
 
@@ -26,17 +29,17 @@ def _matches(node: OnnxNode, x: Array) -> Array:
         pattern = re.compile(str(node.attributes["pattern"]))
     except re.error as error:
         raise UsageError(node.label, got="a pattern that is none", need=str(error)) from None
-    return np.array([pattern.fullmatch(one) is not None for one in _words(x)], bool).reshape(x.shape)
+    return np.array([pattern.fullmatch(word) is not None for word in _words(x)], bool).reshape(x.shape)
 
 
 def _split(node: OnnxNode, x: Array) -> tuple[Array, Array]:
     mark, most = node.attributes.get("delimiter") or None, node.attributes.get("maxsplit", -1)
     assert isinstance(most, int)
-    parts = [one.split(str(mark) if mark else None, most) for one in _words(x)]
+    parts = [word.split(str(mark) if mark else None, most) for word in _words(x)]
     widest = max(map(len, parts), default=0)
-    padded = [[*one, *[""] * (widest - len(one))] for one in parts]
+    padded = [[*part, *[""] * (widest - len(part))] for part in parts]
     table = np.array(padded, object).reshape(*x.shape, widest)
-    return table, np.array([len(one) for one in parts], np.int64).reshape(x.shape)
+    return table, np.array([len(part) for part in parts], np.int64).reshape(x.shape)
 
 
 CHANGES: dict[object, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper}
@@ -47,10 +50,10 @@ def _normalized(node: OnnxNode, x: Array) -> Array:
     stops, action = node.attributes.get("stopwords", ()), node.attributes.get("case_change_action", "NONE")
     assert isinstance(stops, tuple)
     strict = bool(node.attributes.get("is_case_sensitive", 0))
-    left_out = set(stops) if strict else {str(one).lower() for one in stops}
-    kept = [one for one in _words(x) if (one if strict else one.lower()) not in left_out]
+    left_out = set(stops) if strict else {str(stop).lower() for stop in stops}
+    kept = [word for word in _words(x) if (word if strict else word.lower()) not in left_out]
     change = CHANGES.get(action, str)
-    result = np.array([change(one) for one in kept] or [""], object)
+    result = np.array([change(kept_value) for kept_value in kept] or [""], object)
     return result.reshape(1, -1) if x.ndim == 2 else result
 
 
@@ -74,7 +77,7 @@ def _frequencies(node: OnnxNode, x: Array) -> Array:
     assert isinstance(places, tuple)
     rows = np.atleast_2d(x)
     counts = np.zeros((len(rows), max(places) + 1), np.float32)
-    for row, words in enumerate(_words(one) if x.dtype.kind in "OSU" else one.tolist() for one in rows):
+    for row, words in enumerate(_words(operand) if x.dtype.kind in "OSU" else operand.tolist() for operand in rows):
         for length in range(least, most + 1):
             for step in range(1, 2 + (skips if length > 1 else 0)):
                 for start in range(len(words) - (length - 1) * step):

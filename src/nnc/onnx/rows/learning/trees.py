@@ -99,7 +99,7 @@ def _of_lists(call: NodeCall, kind: str) -> Trees:
         way = own.copy()
         way[inner] = number(tree[inner], _array(call, name)[inner])
         ways.append(way)
-    roots = np.setdiff1d(own, np.concatenate([one[inner] for one in ways]))
+    roots = np.setdiff1d(own, np.concatenate([operand[inner] for operand in ways]))
     missing = _array(call, "nodes_missing_value_tracks_true")
     return Trees(
         roots,
@@ -127,7 +127,7 @@ def _of_tensors(call: NodeCall) -> Trees:
     modes = _array(call, "nodes_modes").astype(np.int64)
     missing = _array(call, "nodes_missing_value_tracks_true")
     zeros = np.zeros(leaves)
-    if max(one.max(initial=0) for one in ways) >= inner + leaves:
+    if max(operand.max(initial=0) for operand in ways) >= inner + leaves:
         raise FormatError(call.node.label, got="a node that is not there", need="nodes and leaves of the lists")
     return Trees(
         _array(call, "tree_roots").astype(np.int64),
@@ -151,7 +151,7 @@ def _members(call: NodeCall, modes: Array) -> dict[int, Array]:
     if not len(values):
         return {}
     sets = np.split(values, np.flatnonzero(np.isnan(values)))
-    listed = iter(one[~np.isnan(one)] for one in sets)
+    listed = iter(operand[~np.isnan(operand)] for operand in sets)
     return {place: next(listed) for place in np.flatnonzero(modes == MEMBER).tolist()}
 
 
@@ -161,8 +161,8 @@ def reached(call: NodeCall, x: Operand, trees: Trees) -> Operand:
     kind = F64 if x.spec.dtype is F64 else F32
     x = x if x.spec.dtype is kind else ops.cast(x, kind)
     tables = {
-        name: call.constant(np.ascontiguousarray(one))
-        for name, one in (("feature", trees.feature), ("true", trees.true), ("false", trees.false))
+        name: call.constant(np.ascontiguousarray(operand))
+        for name, operand in (("feature", trees.feature), ("true", trees.true), ("false", trees.false))
     }
     at = ops.broadcast_to(call.constant(trees.roots.astype(np.int64).reshape(1, count)), (rows, count))
     for _ in range(trees.depth):
@@ -196,8 +196,8 @@ def _is_member(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Oper
     sets = trees.members
     widest = max(map(len, sets.values()), default=0)
     table = np.full((len(trees.feature), widest), np.nan)
-    for place, one in sets.items():
-        table[place, : len(one)] = one
+    for place, operand in sets.items():
+        table[place, : len(operand)] = operand
     flat = ops.reshape(at, (at.spec.elements,))
     chosen = ops.reshape(ops.index_select(call.constant(table, seen.spec), flat, 0), (*at.shape, widest))
     equal = ops.equal(ops.reshape(seen, (*seen.shape, 1)), chosen)

@@ -130,7 +130,7 @@ def _pad(call: NodeCall) -> Results:
         before[axis], after[axis] = low, high
     mode = call.text("mode", "constant")
     cropped = x[tuple(slice(max(-low, 0), size - max(-high, 0)) for low, high, size in zip(before, after, x.shape))]
-    lows, highs = tuple(max(one, 0) for one in before), tuple(max(one, 0) for one in after)
+    lows, highs = tuple(max(operand, 0) for operand in before), tuple(max(operand, 0) for operand in after)
     if mode == "wrap":
         return _wrapped(cropped, lows, highs)
     constant = call.real("value", 0.0) if old else _scalar(call.static(2))
@@ -235,7 +235,7 @@ def _resize(call: NodeCall) -> Results:
         y = _resampled(call, y, axis, _weights(call, mode, size, positions, scale))
         beyond = (positions < 0) | (positions > size - 1)
         if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and beyond.any():
-            mask = beyond.reshape([-1 if one == axis else 1 for one in range(x.spec.rank)])
+            mask = beyond.reshape([-1 if operand == axis else 1 for operand in range(x.spec.rank)])
             outside = mask if outside is None else outside | mask
     if outside is not None:
         filled = ops.fill_like(y, call.real("extrapolation_value", 0.0))
@@ -253,7 +253,7 @@ def _targets(call: NodeCall, axes: Shape) -> tuple[list[int], list[float]]:
     if scales is not None and scales.size:
         # The product in f32, as scales are: 10 rows times 0.7 are 7, where 10 * f64(f32(0.7)) is a little less.
         sizes = [math.floor(np.float32(size) * factor) for size, factor in zip(before, scales.ravel(), strict=True)]
-        return sizes, [float(one) for one in scales.ravel()]
+        return sizes, [float(operand) for operand in scales.ravel()]
     wanted = call.integers_at(3)
     assert wanted is not None
     factors = [target / size for target, size in zip(wanted, before, strict=True)]

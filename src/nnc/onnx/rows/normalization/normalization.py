@@ -18,11 +18,11 @@ def _batch_norm(call: NodeCall) -> Results:
     x, scale, bias, mean, variance = (call[position] for position in range(5))
     epsilon, training = call.real("epsilon", 1e-5), bool(call.integer("training_mode", 0))
     if not training:
-        if x.spec.rank >= 3 and len({one.spec.dtype.name for one in (x, scale, bias, mean, variance)}) == 1:
+        if x.spec.rank >= 3 and len({operand.spec.dtype.name for operand in (x, scale, bias, mean, variance)}) == 1:
             y = ops.batch_norm_inference(channels_last(x), scale, bias, mean, variance, epsilon=epsilon)
             return channels_first(y)
-        wide = [ops.cast(one, x.spec.dtype) for one in (scale, bias, mean, variance)]
-        s, b, m, v = (_per_channel(one, x) if x.spec.rank > 2 else one for one in wide)
+        wide = [ops.cast(operand, x.spec.dtype) for operand in (scale, bias, mean, variance)]
+        s, b, m, v = (_per_channel(operand, x) if x.spec.rank > 2 else operand for operand in wide)
         return (x - m) / ops.sqrt(v + epsilon) * s + b
     axes = (0, *range(2, x.spec.rank))
     m = ops.reduce_mean(x, axes, keepdims=True)
@@ -88,7 +88,7 @@ def _lrn(call: NodeCall) -> Results:
     """y = x / (bias + alpha / size · sum of squares over `size` neighbouring channels)^beta"""
     x, size = channels_last(call[0]), call.integer("size")
     axis, channels = x.spec.rank - 1, x.shape[-1]
-    low, high = (min(one, channels) for one in ((size - 1) // 2, size // 2))
+    low, high = (min(operand, channels) for operand in ((size - 1) // 2, size // 2))
     padded = ops.pad(x, (*(0,) * axis, low), (*(0,) * axis, high))
     neighbours = [ops.slice_axis(padded, axis, start, start + channels) for start in range(low + high + 1)]
     scale = reduce(ops.add, map(ops.square, neighbours)) * (call.real("alpha", 1e-4) / size) + call.real("bias", 1.0)
@@ -102,7 +102,7 @@ def _power(x: Operand, exponent: float) -> Operand:
         return x**exponent
     root = ops.sqrt(x)
     factors = {1: ops.sqrt(root), 2: root, 4: x}
-    return reduce(ops.multiply, [one for bit, one in factors.items() if int(quarters) & bit])
+    return reduce(ops.multiply, [factor for bit, factor in factors.items() if int(quarters) & bit])
 
 
 def _lp_norm(call: NodeCall) -> Results:

@@ -17,7 +17,7 @@ def _updates(states: int, update: Update) -> OnnxRow:
         count = (len(call) - 2) // (2 + states)
         groups = [[call[2 + part * count + place] for part in range(2 + states)] for place in range(count)]
         changed = [update(call, x, g, tuple(rest)) for x, g, *rest in groups]
-        return tuple(one[part] for part in range(1 + states) for one in changed)
+        return tuple(operand[part] for part in range(1 + states) for operand in changed)
 
     return OnnxRow(build)
 

@@ -67,7 +67,7 @@ def _stft(call: NodeCall) -> Results:
 def _mel(node: OnnxNode, bins: Array, length: Array, rate: Array, low: Array, high: Array) -> Array:
     """Triangles over frequencies, in steps of (high - low) / (bins + 2) mel from the lowest: [length / 2 + 1, bins]."""
     count, size = int(bins), int(length)
-    first_mel, last_mel = (2595.0 * np.log10(1.0 + float(one) / 700.0) for one in (low, high))
+    first_mel, last_mel = (2595.0 * np.log10(1.0 + float(operand) / 700.0) for operand in (low, high))
     mels = first_mel + np.arange(count + 2) * (last_mel - first_mel) / (count + 2)
     edges = ((700.0 * (10.0 ** (mels / 2595.0) - 1.0)) * (size + 1) // float(rate)).astype(int)
     result = np.zeros((size // 2 + 1, count))

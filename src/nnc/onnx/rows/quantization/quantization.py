@@ -30,7 +30,7 @@ def _along(value: Operand, x: Operand, axis: int, block: int) -> Operand:
         return ops.reshape(value, ())
     axis %= x.spec.rank
     if value.spec.rank == 1:
-        return ops.reshape(value, [value.spec.elements if one == axis else 1 for one in range(x.spec.rank)])
+        return ops.reshape(value, [value.spec.elements if operand == axis else 1 for operand in range(x.spec.rank)])
     size = block or -(-x.shape[axis] // value.shape[axis])
     wide = ops.reshape(value, (*value.shape[: axis + 1], 1, *value.shape[axis + 1 :]))
     wide = ops.broadcast_to(wide, (*value.shape[: axis + 1], size, *value.shape[axis + 1 :]))
@@ -146,9 +146,9 @@ def _host_along(value: Array, x: Array, axis: int, block: int) -> Array:
     if value.size == 1 and value.ndim <= 1:
         return value.reshape(())
     if value.ndim == 1:
-        return value.reshape([value.size if one == axis % x.ndim else 1 for one in range(x.ndim)])
+        return value.reshape([value.size if operand == axis % x.ndim else 1 for operand in range(x.ndim)])
     size = block or -(-x.shape[axis] // value.shape[axis])
-    return np.repeat(value, size, axis)[tuple(slice(0, one) for one in x.shape)]
+    return np.repeat(value, size, axis)[tuple(slice(0, operand) for operand in x.shape)]
 
 
 def _host_dequantize(node: OnnxNode, x: Array, scale: Array, zero: Array | None = None) -> Array:

@@ -47,9 +47,9 @@ def _softmax(call: NodeCall, x: Operand) -> Operand:
     axis, rank = call.axis(call.integer("axis", -1), x.spec.rank), x.spec.rank
     if call.integer("opset", 13) < 13:
         return ops.reshape(ops.softmax(ops.reshape(x, (*x.shape[:axis], -1))), x.shape)
-    order = (*(one for one in range(rank) if one != axis), axis)
+    order = (*(operand for operand in range(rank) if operand != axis), axis)
     y = ops.softmax(ops.transpose(x, order))
-    return ops.transpose(y, tuple(order.index(one) for one in range(rank)))
+    return ops.transpose(y, tuple(order.index(operand) for operand in range(rank)))
 
 
 def _global_average(call: NodeCall, x: Operand) -> Operand:

@@ -144,8 +144,8 @@ def _flattened(call: NodeCall, function: Callable[[Operand], Operand]) -> Result
         return ops.reshape(function(ops.reshape(x, (rows, x.spec.elements // max(rows, 1)))), x.shape)
     if axis == x.spec.rank - 1:
         return function(x)
-    order = [one for one in range(x.spec.rank) if one != axis] + [axis]
-    inverse = tuple(order.index(one) for one in range(x.spec.rank))
+    order = [operand for operand in range(x.spec.rank) if operand != axis] + [axis]
+    inverse = tuple(order.index(operand) for operand in range(x.spec.rank))
     return ops.transpose(function(ops.transpose(x, tuple(order))), inverse)
 
 

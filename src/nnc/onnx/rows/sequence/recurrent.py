@@ -62,7 +62,7 @@ class _Direction:
 
     def weights(self, gates: Sequence[int], *, apart: bool) -> RecurrentWeights[Operand]:
         """Ours; with `apart` the bias of the state stays by itself."""
-        w, u = (ops.transpose(self.reordered(one, gates)) for one in (self.w, self.r))
+        w, u = (ops.transpose(self.reordered(entry, gates)) for entry in (self.w, self.r))
         if self.biases is None:
             return RecurrentWeights(w, u)
         one, two = (self.reordered(bias, gates) for bias in self.biases)
@@ -90,8 +90,8 @@ def _number(call: NodeCall, name: str, place: int, default: float) -> float:
 
 def _activations(call: NodeCall, usual: Sequence[str]) -> list[str]:
     given = call.node.attributes.get("activations")
-    names = [str(one).lower() for one in given] if isinstance(given, tuple) else []
-    return names or [one.lower() for one in usual] * 2
+    names = [str(label).lower() for label in given] if isinstance(given, tuple) else []
+    return names or [entry.lower() for entry in usual] * 2
 
 
 def _clipped(call: NodeCall, x: Operand) -> Operand:
@@ -100,7 +100,7 @@ def _clipped(call: NodeCall, x: Operand) -> Operand:
 
 def _is_usual(call: NodeCall, usual: Sequence[str], x: Operand) -> bool:
     names = _activations(call, usual)
-    plain = all(one == usual[place % len(usual)].lower() for place, one in enumerate(names))
+    plain = all(entry == usual[place % len(usual)].lower() for place, entry in enumerate(names))
     return plain and not call.has("clip") and not call.integer("input_forget", 0) and _lengths(call, x) is None
 
 
@@ -156,14 +156,14 @@ def _layer(call: NodeCall, gates: int, states: int, cell: Cell) -> Results:
             call, w, r, biases, tuple(first), None if peepholes is None else _row(peepholes, number), reverse, number
         )
         results.append(cell(part, x))
-    ys = [ops.reshape(one[0], (one[0].shape[0], 1, *one[0].shape[1:])) for one in results]
+    ys = [ops.reshape(result[0], (result[0].shape[0], 1, *result[0].shape[1:])) for result in results]
     y = ys[0] if len(ys) == 1 else ops.concatenate(ys, 1)
     lasts = []
     for place in range(1, 1 + states):
-        parts = [ops.reshape(one[place], (1, *one[place].shape)) for one in results]
+        parts = [ops.reshape(result[place], (1, *result[place].shape)) for result in results]
         lasts.append(parts[0] if len(parts) == 1 else ops.concatenate(parts, 0))
     if batch_first:
-        y, lasts = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(one, (1, 0, 2)) for one in lasts]
+        y, lasts = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(last, (1, 0, 2)) for last in lasts]
     return (y, *lasts)
 
 

@@ -45,11 +45,11 @@ def _quick_gelu(call: NodeCall) -> Results:
 def _fused_matmul(call: NodeCall) -> Results:
     """alpha · a @ b; with `transBatch` the outer axes of an operand stand behind its first."""
     a, b = (_inner_first(call[place], bool(call.integer(f"transBatch{'AB'[place]}", 0))) for place in (0, 1))
-    flips = [bool(call.integer(name, 0)) and one.spec.rank > 1 for name, one in (("transA", a), ("transB", b))]
+    flips = [bool(call.integer(name, 0)) and operand.spec.rank > 1 for name, operand in (("transA", a), ("transB", b))]
     if min(a.spec.rank, b.spec.rank) > 1:
         y = ops.gemm(a, b, transpose_a=flips[0], transpose_b=flips[1])
     else:
-        y = matmul(*(_swapped(one) if flip else one for one, flip in zip((a, b), flips, strict=True)))
+        y = matmul(*(_swapped(operand) if flip else operand for operand, flip in zip((a, b), flips, strict=True)))
     alpha = call.real("alpha", 1.0)
     return y if alpha == 1.0 else y * alpha
 
@@ -83,7 +83,7 @@ def _activation(call: NodeCall, y: Operand, name: str, numbers: tuple[float, ...
 
 def _fused_gemm(call: NodeCall) -> Results:
     name, slope = call.text("activation", ""), ("activation_alpha",) if call.has("activation_alpha") else ()
-    return _activation(call, gemm(call), name, tuple(call.real(one) for one in slope))
+    return _activation(call, gemm(call), name, tuple(call.real(operand) for operand in slope))
 
 
 def _fused_conv(call: NodeCall) -> Results:
@@ -151,31 +151,31 @@ def _attention(call: NodeCall) -> Results:
     y = ops.gemm(x, weights, bias)
     third = weights.shape[1] // 3
     sizes = call.integers("qkv_hidden_sizes", (third,) * 3)
-    q, k, v = (_heads(one, heads) for one in _parts(y, sizes))
+    q, k, v = (_heads(operand, heads) for operand in _parts(y, sizes))
     past = call.maybe(4)
     if past is not None:
-        k, v = (_behind(_slice(past, place), one) for place, one in enumerate((k, v)))
+        k, v = (_behind(_slice(past, place), operand) for place, operand in enumerate((k, v)))
     mask = _mask(call, call.maybe(3), q, k)
     result = _attended(call, q, k, v, mask, call.maybe(5))
     if not call.wants(1):
         return result
-    keys, values = (ops.transpose(one, (0, 2, 1, 3)) for one in (k, v))
-    return (result, ops.concatenate([ops.reshape(one, (1, *one.shape)) for one in (keys, values)]))
+    keys, values = (ops.transpose(operand, (0, 2, 1, 3)) for operand in (k, v))
+    return (result, ops.concatenate([ops.reshape(operand, (1, *operand.shape)) for operand in (keys, values)]))
 
 
 def _multi_head(call: NodeCall) -> Results:
     """q, k and v as they are, packed per head, or k and v per head of another sequence."""
     heads, (q, k, v), bias = call.integer("num_heads"), _given(call), call.maybe(3)
     if bias is not None:
-        sizes = [one.shape[2] * one.shape[3] for one in (q, k, v)]
+        sizes = [operand.shape[2] * operand.shape[3] for operand in (q, k, v)]
         parts = _parts(ops.reshape(bias, (1, 1, sum(sizes))), sizes)
-        q, k, v = (one + _heads(part, heads) for one, part in zip((q, k, v), parts, strict=True))
+        q, k, v = (operand + _heads(part, heads) for operand, part in zip((q, k, v), parts, strict=True))
     pasts = call.maybe(6), call.maybe(7)
-    k, v = (one if past is None else _behind(past, one) for one, past in zip((k, v), pasts, strict=True))
+    k, v = (operand if past is None else _behind(past, operand) for operand, past in zip((k, v), pasts, strict=True))
     result = _attended(call, q, k, v, _mask(call, call.maybe(4), q, k), call.maybe(5))
     if not call.wants(1):
         return result
-    return (result, *(ops.transpose(one, (0, 2, 1, 3)) for one in (k, v)))
+    return (result, *(ops.transpose(operand, (0, 2, 1, 3)) for operand in (k, v)))
 
 
 def _given(call: NodeCall) -> tuple[Operand, Operand, Operand]:
@@ -280,7 +280,8 @@ def _unpacked(x: Operand, bits: int) -> Operand:
         return x
     parts = [ops.bitwise_and(ops.shift_right(x, start) if start else x, (1 << bits) - 1) for start in range(0, 8, bits)]
     return ops.reshape(
-        ops.concatenate([ops.reshape(one, (*one.shape, 1)) for one in parts], x.spec.rank), (*x.shape[:-1], -1)
+        ops.concatenate([ops.reshape(operand, (*operand.shape, 1)) for operand in parts], x.spec.rank),
+        (*x.shape[:-1], -1),
     )
 
 

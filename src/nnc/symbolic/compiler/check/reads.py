@@ -126,10 +126,10 @@ def _check_sharing(
 ) -> None:
     """What an exec writes over while it reads it, and twice; a loop may end where it began."""
     written = holders.spans.keys() & graph.roots(record.outputs)
-    for one, other in combinations(sorted(written), 2):
-        if _meet(holders.spans[one], holders.spans[other]):
+    for value, other in combinations(sorted(written), 2):
+        if _meet(holders.spans[value], holders.spans[other]):
             raise VerificationError(
-                f"memory plan: {text} writes {graph.label(one)} and {graph.label(other)} to the same bytes"
+                f"memory plan: {text} writes {graph.label(value)} and {graph.label(other)} to the same bytes"
             )
     allowed = shareable(graph, record)
     for root in sorted(set(read).difference(ending)):

@@ -84,7 +84,7 @@ class Boundary:
     def may_join(self, old: LiveRange, new: LiveRange) -> bool:
         """May the block of an operand go on as that of a result?"""
         ending, begun = self.operands.intersection(old.roots), self.results.intersection(new.roots)
-        return self.merged is None or all((one, other) in self.merged for one in ending for other in begun)
+        return self.merged is None or all((value, other) in self.merged for value in ending for other in begun)
 
 
 def plan(
@@ -364,7 +364,8 @@ class BodyPlans:
         bodies = [body for _, body in bodies_of(self.record.command)]
         planned = self.branches(frozenset(), outputs, frozenset())
         return max(
-            max(one.arena - _bytes_of(body.graph, body.results), 0) for one, body in zip(planned, bodies, strict=True)
+            max(value.arena - _bytes_of(body.graph, body.results), 0)
+            for value, body in zip(planned, bodies, strict=True)
         )
 
     def branches(
@@ -397,8 +398,8 @@ class BodyPlans:
             for place in operands
             for other in results
             if all(
-                _in_one_block(one, body.parameters[place - self.chosen], body.results[other])
-                for one, body in zip(planned, bodies, strict=True)
+                _in_one_block(value, body.parameters[place - self.chosen], body.results[other])
+                for value, body in zip(planned, bodies, strict=True)
             )
         )
 
@@ -420,7 +421,7 @@ class BodyPlans:
             results=lent,
             merged=None
             if merged is None
-            else frozenset((body.parameters[one - self.chosen], body.results[other]) for one, other in merged),
+            else frozenset((body.parameters[value - self.chosen], body.results[other]) for value, other in merged),
         )
 
 
@@ -445,9 +446,9 @@ def _drop_count(life: LiveRange | None, step: int) -> None:
 def _one_to_one(pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
     """Pairs without those whose first or second another one has before them."""
     chosen: set[tuple[int, int]] = set()
-    for one, other in sorted(pairs):
-        if not any(one == first or other == second for first, second in chosen):
-            chosen.add((one, other))
+    for value, other in sorted(pairs):
+        if not any(value == first or other == second for first, second in chosen):
+            chosen.add((value, other))
     return frozenset(chosen)
 
 
@@ -463,8 +464,8 @@ def _over_when_entered(record: ExecSymbol, chosen: int, branches: Sequence[Plann
         for place in range(len(record.inputs))
         if place < chosen
         or not any(
-            body.parameters[place - chosen] in body.results or one.touches(body.parameters[place - chosen])
-            for one, body in zip(branches, bodies, strict=True)
+            body.parameters[place - chosen] in body.results or value.touches(body.parameters[place - chosen])
+            for value, body in zip(branches, bodies, strict=True)
         )
     ]
 

@@ -82,8 +82,8 @@ class _Timeline:
         for slot, memory in enumerate(slots.memories):
             if slots.stays[slot]:
                 span = self.spans[id(memory)]
-                span.lower = min((one.lower for one in inside.get(slot, ())), default=span.lower)
-                span.upper = max((one.upper for one in inside.get(slot, ())), default=span.lower)
+                span.lower = min((value.lower for value in inside.get(slot, ())), default=span.lower)
+                span.upper = max((value.upper for value in inside.get(slot, ())), default=span.lower)
 
     def _put(self, planned: PlannedGraph, life: LiveRange, lower: int, upper: int, step: int | None) -> None:
         exec_key = None if life.roots else planned.order[life.lower]
@@ -142,19 +142,19 @@ class _Timeline:
                 self._end(life, step, entered)
             else:
                 ends = (
-                    self._last_use(one, body, body.parameters[place - attrs.chosen], entered, left)
-                    for one, body in zip(inside, bodies, strict=True)
+                    self._last_use(value, body, body.parameters[place - attrs.chosen], entered, left)
+                    for value, body in zip(inside, bodies, strict=True)
                 )
                 self._end(life, step, max(ends))
         for place, output in enumerate(record.outputs):
             begins = (
-                self._first_use(one, body, body.results[place], starts[step])
-                for one, body in zip(inside, bodies, strict=True)
+                self._first_use(value, body, body.results[place], starts[step])
+                for value, body in zip(inside, bodies, strict=True)
             )
             self._begin(planned.lives.of.get(output), step, min(begins))
-        for one in inside:
-            for root in one.planned.lent:
-                self.spans.pop(id(one.planned.lives.of.get(root)), None)
+        for value in inside:
+            for root in value.planned.lent:
+                self.spans.pop(id(value.planned.lives.of.get(root)), None)
 
     def _last_use(self, inside: _Moments, body: Body, parameter: TensorKey, entered: int, left: int) -> int:
         planned = inside.planned

@@ -140,14 +140,16 @@ def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     found: list[Option] = []
     seconds = SETTINGS.repeating_seconds
     deadline = inf if seconds is None else perf_counter() + seconds
-    for one in compilations:
-        for order in several_orders(one.graph, one.execs, one.uses, one.carries, one.first):
-            numbered = number(one.graph, order, one.uses, one.carries, one.first)
+    for compilation in compilations:
+        for order in several_orders(
+            compilation.graph, compilation.execs, compilation.uses, compilation.carries, compilation.first
+        ):
+            numbered = number(compilation.graph, order, compilation.uses, compilation.carries, compilation.first)
             # Each may take half of the time that is left, as nobody knows how many come.
             points = trail(numbered.program, (perf_counter() + deadline) / 2)
             # Bodies may find memory around them that the program knows nothing of.
-            less = points[0].peak - one.arena if one.slack else 0
-            found.extend(Option(point, numbered, one, point.peak - less) for point in points)
+            less = points[0].peak - compilation.arena if compilation.slack else 0
+            found.extend(Option(point, numbered, compilation, point.peak - less) for point in points)
     return pareto_front(found, lambda option: (option.extra, option.peak))
 
 

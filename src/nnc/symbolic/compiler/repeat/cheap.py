@@ -38,7 +38,9 @@ def rematerialize(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
     program = replace(numbered.program, repeatable=[may and is_cheap for may, is_cheap in both])
     once = ReplaySchedule(program, range(len(program.reads)))
     depths = [2**exponent for exponent in range(len(execs).bit_length())]
-    found = min([once, *(_Dropping(once, depth).schedule() for depth in depths)], key=lambda one: (one.peak, one.extra))
+    found = min(
+        [once, *(_Dropping(once, depth).schedule() for depth in depths)], key=lambda value: (value.peak, value.extra)
+    )
     write_schedule(graph, replace(numbered, program=program), found, whole=False)
     return sum(found.repeats)
 

@@ -139,9 +139,9 @@ def _evaluated(graph: SymbolicGraph, key: TensorKey, known: Mapping[TensorKey, i
     values = dict(known)
     for exec_key in graph.needed_for([key], values):
         record = graph.execs[exec_key]
-        inputs = [values[one] for one in record.inputs if one in values]
-        specs = [graph.tensors[one].spec for one in (*record.inputs, *record.outputs) if one is not None]
-        simple = is_fusable(record.command.op) and not any(one.rank or one.dtype != I64 for one in specs)
+        inputs = [values[entry] for entry in record.inputs if entry in values]
+        specs = [graph.tensors[entry].spec for entry in (*record.inputs, *record.outputs) if entry is not None]
+        simple = is_fusable(record.command.op) and not any(entry.rank or entry.dtype != I64 for entry in specs)
         if not simple or len(inputs) < len(record.inputs) or len(record.outputs) != 1:
             return None
         values[record.outputs[0]] = int(evaluate(record.command, specs[:-1], list(inputs)))
@@ -209,12 +209,12 @@ class _Splitter:
         record = self.graph.execs[key]
         attrs = record.command.attrs
         assert isinstance(attrs, WhileAttrs)
-        inputs = [self._moved(one) for one in record.inputs]
+        inputs = [self._moved(entry) for entry in record.inputs]
         rows: list[list[Symbol]] = [[] for _ in attrs.kept]
         with inherited_origin(record.origin):
             wholes = [
-                self._whole(output) if one.rows else None
-                for output, one in zip(record.outputs[1:], attrs.kept, strict=True)
+                self._whole(output) if entry.rows else None
+                for output, entry in zip(record.outputs[1:], attrs.kept, strict=True)
             ]
             for part in parts:
                 for place, tape in part.tapes.items():
@@ -239,7 +239,7 @@ class _Splitter:
         self, command: AnyCommand, inputs: Sequence[Symbol], name: str, wholes: Mapping[int, Symbol | None], part: _Part
     ) -> tuple[Symbol, ...]:
         """The loop over a part, whose rows at these places are written into wholes."""
-        specs = infer(command.op, command.attrs, tuple(one.spec for one in inputs))
+        specs = infer(command.op, command.attrs, tuple(entry.spec for entry in inputs))
         outputs = []
         for place, spec in enumerate(specs):
             if (whole := wholes.get(place)) is None:
@@ -272,13 +272,13 @@ def _part_of(attrs: WhileAttrs, part: _Part, given: Sequence[Symbol]) -> tuple[A
         if tapes.isdisjoint(record.inputs):
             graph.graft(body.graph, (key,), (), mapped)
         else:
-            tape, row = (graph.symbol(mapped[one]) for one in record.inputs if one is not None)
+            tape, row = (graph.symbol(mapped[entry]) for entry in record.inputs if entry is not None)
             mapped[record.outputs[0]] = index_select(tape, row - part.first if part.first else row).key
     graph.graft(body.graph, (), (*body.results, *attrs.named()), mapped)
     parameters, results = (tuple(mapped[key] for key in keys) for keys in (body.parameters, body.results))
-    asked = [Kept(mapped[one.symbol], one.rows) for one in attrs.kept]
+    asked = [Kept(mapped[kept_value.symbol], kept_value.rows) for kept_value in attrs.kept]
     state = [Kept(key) for key in parameters[: attrs.carried]]
     kept = tuple(dict.fromkeys((*asked, *state)))
     test = CountBelow(part.stop - part.start)
     command = Command(WHILE, WhileAttrs(Body(graph, parameters, results), attrs.carried, count.key, test, None, kept))
-    return command, [1 + kept.index(one) for one in asked], [1 + kept.index(one) for one in state]
+    return command, [1 + kept.index(entry) for entry in asked], [1 + kept.index(entry) for entry in state]

@@ -49,7 +49,7 @@ def number(
         reads=[tuple(roots[root] for root in uses.reads[key]) for key in order],
         again=[() if read is None else tuple(roots[root] for root in read) for read in again],
         writes=[tuple(roots[root] for root in uses.writes[key]) for key in order],
-        pairs=[tuple((roots[one], roots[two]) for one, two in uses.pairs[key]) for key in order],
+        pairs=[tuple((roots[value], roots[two]) for value, two in uses.pairs[key]) for key in order],
         scratch=[uses.scratch.get(key, 0) for key in order],
         work=[work_of(graph, graph.execs[key]) for key in order],
         repeatable=[read is not None for read in again],

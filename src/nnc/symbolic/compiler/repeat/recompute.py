@@ -291,7 +291,7 @@ def explore(program: Program, points: Sequence[Point], deadline: float = inf) ->
         now = ReplaySchedule(program, waiting.popleft().steps)
         for trial in _edits(now):
             tries += 1
-            if all(trial.peak < one.peak or trial.extra < one.extra for one in front.values()):
+            if all(trial.peak < entry.peak or trial.extra < entry.extra for entry in front.values()):
                 better = Point.of(trial)
                 front[better.peak] = better
                 waiting.append(better)
