@@ -102,9 +102,9 @@ if not TYPE_CHECKING:
         if name not in _HOMES:
             raise AttributeError(f"module 'nnc' has no attribute {name!r}")
         home = import_module(_HOMES[name])
-        found = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
-        globals()[name] = found
-        return found
+        value = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
+        globals()[name] = value
+        return value
 
 
 if find_spec("numpy") is not None:

@@ -158,7 +158,7 @@ def _tuple_of(names: list[str]) -> Callable[[object], tuple[object, ...]]:
     """The fields of an object."""
     if len(names) > 1:
         return operator.attrgetter(*names)
-    return lambda found: tuple([getattr(found, name) for name in names])
+    return lambda instance: tuple([getattr(instance, name) for name in names])
 
 
 def _refusals(made: type[Any], names: frozenset[str], slots: bool) -> dict[str, Callable[..., object]]:

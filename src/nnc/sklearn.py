@@ -65,10 +65,10 @@ class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         return Model(layer, (features,), loss=loss, optimizer=self.optimizer, seed=seed, memory_limit=self.memory_limit)
 
     def _trained(self, inputs: Array, targets: Array, epochs: int) -> Self:
-        found = self.model_.fit(
+        history = self.model_.fit(
             inputs, targets, epochs=epochs, batch_size=self.batch_size, callbacks=tuple(self.callbacks)
         )
-        self.history_ = History([*self.history_.rows, *found.rows], found.complete, found.reason)
+        self.history_ = History([*self.history_.rows, *history.rows], history.complete, history.reason)
         return self
 
     @property
@@ -81,8 +81,8 @@ class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         check_is_fitted(self)
         inputs = validate_data(self, values, dtype=np.float32, reset=False)
         filling = np.zeros((-len(inputs) % self.batch_size, inputs.shape[1]), inputs.dtype)
-        found = self.model_.predict(np.concatenate([inputs, filling]), self.batch_size)[: len(inputs)]
-        return np.asarray(found, np.float64)
+        outputs = self.model_.predict(np.concatenate([inputs, filling]), self.batch_size)[: len(inputs)]
+        return np.asarray(outputs, np.float64)
 
 
 class NNClassifier(ClassifierMixin, _Network):  # type: ignore[misc]  # scikit-learn has no types
@@ -112,15 +112,15 @@ class NNClassifier(ClassifierMixin, _Network):  # type: ignore[misc]  # scikit-l
     def predict(self, X: ArrayLike) -> Array:  # noqa: N803 - scikit-learn's name
         """The class of each row."""
         places = self._outputs(X).argmax(1)
-        found: Array = self.classes_[places]
-        return found
+        labels: Array = self.classes_[places]
+        return labels
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803 - scikit-learn's name
         """p[n, class], in the order of `classes_`."""
         logits = self._outputs(X)
         powers = np.exp(logits - logits.max(1, keepdims=True))
-        found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
-        return found
+        shares: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
+        return shares
 
     def _begin(self, inputs: Array, classes: Array) -> None:
         self.classes_, self.history_ = classes, History()
@@ -162,8 +162,8 @@ class NNRegressor(RegressorMixin, _Network):  # type: ignore[misc]  # scikit-lea
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803 - scikit-learn's name
         """y[n], or y[n, column]."""
-        found = self._outputs(X)
-        return found[:, 0] if self._single else found
+        labels = self._outputs(X)
+        return labels[:, 0] if self._single else labels
 
     def _begin(self, inputs: Array, targets: Array) -> None:
         self._single, self.history_ = targets.ndim == 1, History()

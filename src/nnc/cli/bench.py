@@ -53,7 +53,7 @@ def bench(
             call()
             times[name].append(time.perf_counter() - began)
     # The first turn warms both up.
-    facts |= {name: statistics.median(found[1:]) for name, found in times.items()}
+    facts |= {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
     facts |= {"arena_bytes": loaded.memory().arena, "threads": SETTINGS.worker_count()}
     if json:
         write_json(facts)

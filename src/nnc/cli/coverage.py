@@ -25,11 +25,11 @@ def onnx_coverage(
     if json and markdown:
         raise UsageError("onnx-coverage", got="--json and --markdown", need="one of them", fix="leave one out")
     coverage = extra("nnc.onnx.coverage")
-    found = coverage.outcomes(backend, ()) if plain else coverage.outcomes(backend)
+    outcomes = coverage.outcomes(backend, ()) if plain else coverage.outcomes(backend)
     if markdown:
-        typer.echo(coverage.page(found), nl=False)
+        typer.echo(coverage.page(outcomes), nl=False)
         return 0
-    totals: dict[str, Json] = coverage.totals(found)
+    totals: dict[str, Json] = coverage.totals(outcomes)
     if json:
         write_json(totals)
         return 0

@@ -62,19 +62,19 @@ def doctor(json: AsJson = False, measure: Measure = False) -> int:
 
     nnc doctor --measure
     """
-    found = examine(measured=measure)
+    findings = examine(measured=measure)
     if json:
-        write_json(_facts(found))
+        write_json(_facts(findings))
         return 0
     console = output()
-    console.print(_machine(found))
+    console.print(_machine(findings))
     backends = table("Backends, in order of preference", "name", "state")
-    for name, absence in found.backends.items():
+    for name, absence in findings.backends.items():
         add_row(backends, name, f"absent: {absence}" if absence else "present")
     console.print(backends)
-    console.print(_pairs("Versions", found.versions))
-    if found.profile is not None:
-        console.print(_pairs("One worker, as measured", _measured(found.profile)))
+    console.print(_pairs("Versions", findings.versions))
+    if findings.profile is not None:
+        console.print(_pairs("One worker, as measured", _measured(findings.profile)))
     return 0
 
 
@@ -110,35 +110,35 @@ def _profile(measured: bool) -> MachineProfile | None:
     kept = kept_profile(machine.target, SETTINGS.cache_folder)
     if not measured and (kept is None or kept.peaks):
         return kept
-    found = measure_machine(machine, whole=True)
-    keep_profile(machine.target, SETTINGS.cache_folder, found)
-    return found
+    taken = measure_machine(machine, whole=True)
+    keep_profile(machine.target, SETTINGS.cache_folder, taken)
+    return taken
 
 
-def _facts(found: Findings) -> dict[str, Json]:
-    return asdict(found) | {
+def _facts(findings: Findings) -> dict[str, Json]:
+    return asdict(findings) | {
         "backends": [
-            {"name": name, "present": not absence, "reason": absence} for name, absence in found.backends.items()
+            {"name": name, "present": not absence, "reason": absence} for name, absence in findings.backends.items()
         ]
     }
 
 
-def _machine(found: Findings) -> Table:
-    limit = "" if found.memory_limit_bytes is None else f", of which {size(found.memory_limit_bytes)} may be used"
-    cache = f"{found.cache_folder} ({'writable' if found.cache_writable else 'not writable'})"
+def _machine(findings: Findings) -> Table:
+    limit = "" if findings.memory_limit_bytes is None else f", of which {size(findings.memory_limit_bytes)} may be used"
+    cache = f"{findings.cache_folder} ({'writable' if findings.cache_writable else 'not writable'})"
     return _pairs(
         "Machine",
         {
-            "processor": found.cpu or "unknown",
-            "features": " ".join(found.features),
-            "tiles (AMX)": found.tiles,
-            "cores usable": f"{found.cores}, used by {found.threads} threads",
-            "memory": "unknown" if found.memory_bytes is None else size(found.memory_bytes) + limit,
-            "platform": found.platform,
-            "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if found.cache_folder is None else cache,
-            "programs kept": f"{found.kept_programs}, or {size(found.kept_bytes)}, by each model and dynamic graph",
-            "kernels on disk": _compiled(found.compiled),
-            "kernels kept": f"{size(found.kept_kernel_bytes)} of eager code, and those of programs",
+            "processor": findings.cpu or "unknown",
+            "features": " ".join(findings.features),
+            "tiles (AMX)": findings.tiles,
+            "cores usable": f"{findings.cores}, used by {findings.threads} threads",
+            "memory": "unknown" if findings.memory_bytes is None else size(findings.memory_bytes) + limit,
+            "platform": findings.platform,
+            "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if findings.cache_folder is None else cache,
+            "programs kept": f"{findings.kept_programs}, or {size(findings.kept_bytes)}, by each model and graph",
+            "kernels on disk": _compiled(findings.compiled),
+            "kernels kept": f"{size(findings.kept_kernel_bytes)} of eager code, and those of programs",
         },
     )
 

@@ -106,8 +106,8 @@ def examples(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
 def _archive(path: Path) -> tuple[Array, Array]:
     check_plain(path, "a .npz file")
     try:
-        with np.load(path, allow_pickle=False) as found:
-            return found["x"], found["y"]
+        with np.load(path, allow_pickle=False) as archive:
+            return archive["x"], archive["y"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError("--data", got=f"{path}: {error}", need="a .npz file with x and y") from None
 

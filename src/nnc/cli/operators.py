@@ -71,13 +71,13 @@ def ops(json: AsJson = False, markdown: AsMarkdown = False) -> int:
     """
     if json and markdown:
         raise UsageError("ops", got="--json and --markdown", need="one of them", fix="leave one out")
-    found = [describe(op) for op in OPERATORS]
+    descriptions = [describe(op) for op in OPERATORS]
     if json:
-        write_json({"operators": [_facts(description) for description in found]})
+        write_json({"operators": [_facts(description) for description in descriptions]})
     elif markdown:
-        typer.echo(_markdown(found), nl=False)
+        typer.echo(_markdown(descriptions), nl=False)
     else:
-        _print_table(found)
+        _print_table(descriptions)
     return 0
 
 
@@ -159,19 +159,19 @@ def _signature(row: Description) -> str:
     return f"{', '.join(row.inputs)} → {', '.join(row.outputs)}"
 
 
-def _print_table(found: list[Description]) -> None:
-    rows = table(f"{len(found)} operators", "operator", "inputs → outputs", "backends", "gradient", "in place")
-    for row in found:
+def _print_table(descriptions: list[Description]) -> None:
+    rows = table(f"{len(descriptions)} operators", "operator", "inputs → outputs", "backends", "gradient", "in place")
+    for row in descriptions:
         add_row(rows, row.name, _signature(row), _backends(row), _gradient(row), _inplace(row))
     output().print(rows)
 
 
-def _markdown(found: list[Description]) -> str:
+def _markdown(descriptions: list[Description]) -> str:
     lines = [
         "| operator | meaning | inputs → outputs | backends | gradient | pattern | in place |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row in found:
+    for row in descriptions:
         cells = (
             f"`{row.name}`",
             row.meaning,

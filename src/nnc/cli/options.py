@@ -22,11 +22,11 @@ def bytes_of(text: str | int) -> int:
     >>> bytes_of("512MB"), bytes_of("1.5 GiB"), bytes_of("4096")
     (512000000, 1610612736, 4096)
     """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(text))
-    unit = UNITS.get(found[2].upper()) if found else None
-    if found is None or unit is None:
+    parsed = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(text))
+    unit = UNITS.get(parsed[2].upper()) if parsed else None
+    if parsed is None or unit is None:
         raise typer.BadParameter(f"got {text!r}; need bytes such as 4096, 512MB or 1.5GiB")
-    return int(Fraction(found[1]) * unit)
+    return int(Fraction(parsed[1]) * unit)
 
 
 BackendName = Annotated[str, typer.Option(help="The backend to prefer; the best that is present if left out.")]

@@ -65,9 +65,9 @@ def plan(
         for label in statement.peak_tensors:
             add_row(rows, f"at the peak: {label}", "")
         output().print(rows)
-        problem, found = compiled.plan()
+        problem, placed = compiled.plan()
         for memory in problem.memories:
-            print_map(problem, found, memory)
+            print_map(problem, placed, memory)
     if limit is not None and statement.arena > limit:
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1

@@ -137,16 +137,16 @@ def train(
         if not json:
             _print_plan(training, memory)
         with shown(training) as show, ExitStack() as listening:
-            found = None if profile is None else listening.enter_context(run_profile())
+            timeline = None if profile is None else listening.enter_context(run_profile())
             training.run(show, interrupts.pending)
         if interrupts.signal is not None:
-            _tell(training, memory, profile, found, None, json=json)
+            _tell(training, memory, profile, timeline, None, json=json)
             complain(
                 f"{interrupts.signal.name}: stopped after {training.model.updates} updates. "
                 f"Fix: go on with --resume --checkpoint {place}"
             )
             return 128 + interrupts.signal
-    _tell(training, memory, profile, found, training.evaluate(), json=json)
+    _tell(training, memory, profile, timeline, training.evaluate(), json=json)
     return 0
 
 
@@ -154,28 +154,28 @@ def _tell(
     training: Training,
     memory: ModelMemory,
     profile: Path | None,
-    found: RunProfile | None,
+    timeline: RunProfile | None,
     result: Evaluation | None,
     *,
     json: bool,
 ) -> None:
     """What came of it; there is no result of a training that was interrupted."""
-    if profile is not None and found is not None:
-        _write_profile(profile, found, training, quiet=json)
+    if profile is not None and timeline is not None:
+        _write_profile(profile, timeline, training, quiet=json)
     if json:
         write_json(_facts(training, memory, result))
     elif result is not None:
         _print_result(training, result)
 
 
-def _write_profile(place: Path, found: RunProfile, training: Training, *, quiet: bool) -> None:
+def _write_profile(place: Path, timeline: RunProfile, training: Training, *, quiet: bool) -> None:
     """The table in the terminal, and the file."""
     if not quiet:
-        output().print("\n".join(map(plain, str(found).splitlines())), soft_wrap=True)
+        output().print("\n".join(map(plain, str(timeline).splitlines())), soft_wrap=True)
     if place.suffix == ".json":
-        found.trace(place)
+        timeline.trace(place)
     else:
-        training.model.training_step(training.step_batch).compiled.html(place, "nnc train", profile=found)
+        training.model.training_step(training.step_batch).compiled.html(place, "nnc train", profile=timeline)
 
 
 def _print_plan(training: Training, memory: ModelMemory) -> None:

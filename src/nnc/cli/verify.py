@@ -51,16 +51,16 @@ def verify(model: ModelFile, size: Sizes = None, most: Most = 1e-3, json: AsJson
         except BackendError as error:
             refused = str(error)
     expected = ours("reference")
-    found: dict[str, float] = {}
+    differences: dict[str, float] = {}
     for name, way in ways.items():
-        found[name] = max((_difference(expected[entry], value) for entry, value in way().items()), default=0.0)
-    worst = max(found.values())
+        differences[name] = max((_difference(expected[entry], value) for entry, value in way().items()), default=0.0)
+    worst = max(differences.values())
     if json:
-        facts: dict[str, Json] = dict(found)
+        facts: dict[str, Json] = dict(differences)
         write_json({"relative_differences": facts, "most": most, "equal": worst <= most, "refused": refused})
     else:
         rows = table(model.name, "way", "relative difference", numbers=("relative difference",))
-        for name, value in found.items():
+        for name, value in differences.items():
             add_row(rows, name, f"{value:.2e}")
         output().print(rows)
         if refused:

@@ -105,8 +105,8 @@ def _content(
     if suffix != ".html":
         return WRITERS[suffix](compiled.view(title))
     before = None if limit is None or compiled.budget is None else _of_network(what, batch, kind, None, backend)
-    found = _profile(compiled) if profiled else None
-    return compiled.page(title, stages=stages, profile=found, before=before).encode()
+    timeline = _profile(compiled) if profiled else None
+    return compiled.page(title, stages=stages, profile=timeline, before=before).encode()
 
 
 def _of_network(name: str, batch: int, kind: str, limit: int | None, backend: str) -> Compiled:
@@ -127,7 +127,7 @@ def _profile(compiled: Compiled) -> RunProfile:
 
     with profile():
         run()
-    with profile() as found:
+    with profile() as timeline:
         for _ in range(RUNS):
             run()
-    return found
+    return timeline

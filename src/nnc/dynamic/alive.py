@@ -54,10 +54,10 @@ class AliveMemory:
 def memory(graph: DynamicGraph | None = None) -> AliveMemory:
     """What is alive on a dynamic graph, the default one where none is given."""
     chosen = default_graph() if graph is None else graph
-    found: dict[int, AliveTensor] = {}
+    alive: dict[int, AliveTensor] = {}
     for spec, origin, is_held, address in chosen.alive():
         # A fork of a variable is in its memory: the one that is held stands for both.
-        if address not in found or (is_held and not found[address].is_held):
-            found[address] = AliveTensor(spec, origin, is_held)
-    tensors = sorted(found.values(), key=lambda value: -value.spec.nbytes)
+        if address not in alive or (is_held and not alive[address].is_held):
+            alive[address] = AliveTensor(spec, origin, is_held)
+    tensors = sorted(alive.values(), key=lambda value: -value.spec.nbytes)
     return AliveMemory(tuple(tensors), *chosen.reserved())

@@ -303,8 +303,8 @@ class _LevelCall(BatchedCall[Any]):
 
     def composed(self, function: Callable[[Sequence[Operand]], Sequence[Operand]]) -> tuple[Operand, ...]:
         """The function of batched values."""
-        found = function([entry for entry in self.inputs if entry is not None])
-        return tuple(self.level.whole(entry) for entry in found)
+        results = function([entry for entry in self.inputs if entry is not None])
+        return tuple(self.level.whole(entry) for entry in results)
 
     def again(self, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
         """The operator on batched values."""

@@ -76,8 +76,8 @@ def _gradient(applied: Applied[CallAttrs], gradients: Gradients) -> Gradients:
     ]
     kept = applied.outputs if call.keeps else ()
     given = [*applied.inputs[: call.own], *seeds, *applied.inputs[call.own :], *kept]
-    found = given[0].apply(call.pullback(wanted).command, given)
-    slopes = dict(zip(wanted, found, strict=True))
+    slopes_in_order = given[0].apply(call.pullback(wanted).command, given)
+    slopes = dict(zip(wanted, slopes_in_order, strict=True))
     return tuple(slopes.get(place) for place in range(len(applied.inputs)))
 
 
@@ -162,8 +162,8 @@ class ProgramCall(RecordedCall):
             graph = self.graph
             results = [graph.symbol(key) for key in self._floats(self.outputs)]
             seeds = [graph.input(result.spec, "seed") for result in results]
-            found = backward(graph, results, [graph.symbol(key) for key in self._floats(self.inputs)], seeds)
-            self._gradients = (tuple(seed.key for seed in seeds), tuple(value.key for value in found))
+            gradients = backward(graph, results, [graph.symbol(key) for key in self._floats(self.inputs)], seeds)
+            self._gradients = (tuple(seed.key for seed in seeds), tuple(value.key for value in gradients))
         return self._gradients
 
     def pullback(self, wanted: tuple[int, ...]) -> ProgramCall:
@@ -223,9 +223,9 @@ def _read_of(
 ) -> tuple[TensorKey, ...]:
     """The roots that `readers` read of what `writers` write, with all that the same execs write, but for outputs."""
     read = {root for key in readers for root in graph.roots(graph.execs[key].inputs)}
-    found: dict[TensorKey, None] = {}
+    read_roots: dict[TensorKey, None] = {}
     for key in writers:
         roots = graph.roots(graph.execs[key].outputs)
         if not read.isdisjoint(roots):
-            found.update(dict.fromkeys(roots))
-    return tuple(key for key in found if key not in outputs)
+            read_roots.update(dict.fromkeys(roots))
+    return tuple(key for key in read_roots if key not in outputs)

@@ -140,10 +140,10 @@ class CompiledFunction(Generic[P, R]):
     def __reduce__(self) -> str | tuple[object, ...]:
         # A partial function has no name.
         place: str = getattr(self, "__qualname__", "")
-        found: object = sys.modules.get(self.__module__)
+        named: object = sys.modules.get(self.__module__)
         for name in place.split("."):
-            found = getattr(found, name, None)
-        return place if found is self else (CompiledFunction, (self.function, self.options))
+            named = getattr(named, name, None)
+        return place if named is self else (CompiledFunction, (self.function, self.options))
 
     def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
         """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array.
@@ -216,8 +216,8 @@ class CompiledFunction(Generic[P, R]):
         ]
         given_args, given_kwargs = structure.unflatten(traced)
         with trace.active():
-            found, shape = flatten(self.function(*given_args, **given_kwargs))
-            results = tuple(_result(trace, entry) for entry in found)
+            returned, shape = flatten(self.function(*given_args, **given_kwargs))
+            results = tuple(_result(trace, entry) for entry in returned)
         inputs = [entry.symbol for entry in traced if isinstance(entry, TracedValue)]
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
@@ -342,20 +342,20 @@ def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable
 
     Specs, and each container as its kind, what is in it and, of a dictionary, the keys.
     """
-    found: list[Any] = []
+    key: list[Any] = []
     for part in parts:
         kind = type(part)
         if kind is Variable:
             arrays.append(part)
-            found.append(part.tensor.spec)
+            key.append(part.tensor.spec)
             continue
         if kind is not list and kind is not tuple and kind is not dict:
             return None
         inner = _key_of_variables(part.values() if kind is dict else part, arrays)
         if inner is None:
             return None
-        found += (kind, inner, tuple(part) if kind is dict else ())
-    return tuple(found)
+        key += (kind, inner, tuple(part) if kind is dict else ())
+    return tuple(key)
 
 
 def _is_tensor(leaf: object) -> bool:

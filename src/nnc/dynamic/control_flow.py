@@ -51,9 +51,9 @@ def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) 
 
     def branch(function: Function, *given: Symbol) -> tuple[Symbol, ...]:
         with trace.inside(given[0].graph):
-            found, shape = flatten(function(*structure.unflatten([trace.value(operand) for operand in given[1:]])))
+            leaves, shape = flatten(function(*structure.unflatten([trace.value(operand) for operand in given[1:]])))
             shapes.append(shape)
-            return tuple(trace.symbol(_lifted(trace, entry)) for entry in found)
+            return tuple(trace.symbol(_lifted(trace, entry)) for entry in leaves)
 
     results = control.case_of(trace.current, symbols[0], [partial(branch, otherwise), partial(branch, then)], symbols)
     if shapes[0] != shapes[1]:
@@ -126,10 +126,10 @@ def _pair(value: Tree) -> tuple[Tree, Tree]:
 def _carry_on(
     trace: FunctionTrace, loop: control.Loop, carried: Sequence[Symbol], values: Tree, structure: Structure
 ) -> None:
-    found, shape = flatten(values)
+    leaves, shape = flatten(values)
     if shape != structure:
         raise ArityError("loop", got="other containers than before", need="those of the start", origin=caller_origin())
-    for symbol, value in zip(carried, found, strict=True):
+    for symbol, value in zip(carried, leaves, strict=True):
         loop.next(symbol, trace.symbol(_lifted(trace, value, trace.value(symbol))))
 
 

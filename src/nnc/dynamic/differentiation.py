@@ -164,8 +164,8 @@ class _World(ABC):
     def leaves(self, args: Sequence[Any], argnums: Iterable[int]) -> tuple[list[Any], Structure, list[Any]]:
         """The leaves to differentiate by, how they hang together, and all arguments with them in their places."""
         places = [self._place(number, len(args)) for number in argnums]
-        found, structure = flatten(tuple(args[place] for place in places))
-        made = [self._checked(value) for value in found]
+        flat, structure = flatten(tuple(args[place] for place in places))
+        made = [self._checked(value) for value in flat]
         # Other handles than those that derivatives are asked for, so that the function may assign to its arguments.
         chosen = dict(zip(places, structure.unflatten([entry.twin() for entry in made]), strict=True))
         given = [
@@ -189,8 +189,8 @@ class _World(ABC):
 
     def alike(self, values: object, structure: Structure, operands: Sequence[Any]) -> list[Any]:
         """The values as operands, in the containers and of the shapes of these."""
-        found, other = flatten(values)
-        pairs = zip(found, operands, strict=False)
+        flat, other = flatten(values)
+        pairs = zip(flat, operands, strict=False)
         lifted = [
             entry if isinstance(entry, BatchedValue) else operand.lift(_as_array(entry, operand))
             for entry, operand in pairs

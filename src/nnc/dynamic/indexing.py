@@ -114,8 +114,8 @@ def _rank(part: object) -> int:
 
 
 def _array(part: object) -> NDArray[np.generic]:
-    found = part.numpy() if isinstance(part, Tensor) else np.asarray(part)
-    return found.astype(np.int64) if found.size == 0 and found.dtype.kind == "f" else found
+    array = part.numpy() if isinstance(part, Tensor) else np.asarray(part)
+    return array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
 
 
 def _indices(part: object) -> tuple[Known | Operand, ...]:

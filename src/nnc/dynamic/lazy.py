@@ -284,12 +284,12 @@ class CommandQueue:
 
     def _wanted(self, alive: Collection[int]) -> tuple[int, ...]:
         """The values that somebody holds, and those of commands that may raise."""
-        found = []
+        wanted = []
         for item in self._items:
             raises = item.prepared.kernel.breaks_off
             count = len(item.prepared.places)
-            found += [number for number in range(item.first, item.first + count) if raises or number in alive]
-        return tuple(found)
+            wanted += [number for number in range(item.first, item.first + count) if raises or number in alive]
+        return tuple(wanted)
 
     def _signature(self, wanted: tuple[int, ...]) -> Signature:
         """Equal for queues that one program serves."""

@@ -114,8 +114,8 @@ class ResultCache(Uncopied):
         return number if tensor is root else (number, tensor.spec, held.offset, tensor.strides)
 
     def _numbered(self, key: Key, many: int) -> tuple[int, ...]:
-        found = self._numbers.get(key)
-        return self._numbers.put(key, tuple(next(self._fresh) for _ in range(many))) if found is None else found
+        numbers = self._numbers.get(key)
+        return self._numbers.put(key, tuple(next(self._fresh) for _ in range(many))) if numbers is None else numbers
 
     def _keep(
         self,

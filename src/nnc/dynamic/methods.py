@@ -128,8 +128,8 @@ class ArrayMethods(LiftingOperand):
         rule = reduction.argmax if largest else reduction.argmin
         x = pointwise.cast(self, I64) if self._is_truth() else self
         if axis is None:
-            found = rule(reshape(x, (-1,)), 0)
-            return reshape(found, (1,) * self.spec.rank) if keepdims else found
+            place = rule(reshape(x, (-1,)), 0)
+            return reshape(place, (1,) * self.spec.rank) if keepdims else place
         return rule(x, self._axis("argmax" if largest else "argmin", axis), keepdims=keepdims)
 
     def _axis(self, subject: str, axis: int) -> int:

@@ -56,17 +56,17 @@ class Computation:
         self.parts: dict[int, Part] = {}
         self._numbers: dict[object, int] = {None: ABSENT}
         # What its nodes run on which numbers, views where they appear first, and what is asked for.
-        found: list[object] = []
+        signature: list[object] = []
         places, numbers = self.places, self._numbers
         for node in _nodes_between(outputs, min((node_of(place).number for place in inputs), default=0)):
             read = []
             for place in node.inputs:
                 number = numbers.get(place)
-                read.append(self._number(place, found) if number is None else number)  # type: ignore[arg-type]  # None has a number
+                read.append(self._number(place, signature) if number is None else number)  # type: ignore[arg-type]  # None has a number
             first = len(places)
             self.rows.append((node, read, first))
-            found.append(node.source)
-            found += read
+            signature.append(node.source)
+            signature += read
             if len(node.outputs) == 1:
                 numbers[node] = first
                 places.append(node)
@@ -75,12 +75,12 @@ class Computation:
                     numbers[node, index] = first + index
                     places.append(output)
             if type(node.source) is not PreparedCommand and not node.is_known:
-                found.append(tuple([type(output) is TensorSpec for output in node.outputs]))
-        self.outputs = [self._asked(place, found) for place in outputs]
-        self.inputs = [self._asked(place, found) for place in inputs]
-        self.signature: Signature = (*found, tuple(self.outputs), tuple(self.inputs))
+                signature.append(tuple([type(output) is TensorSpec for output in node.outputs]))
+        self.outputs = [self._asked(place, signature) for place in outputs]
+        self.inputs = [self._asked(place, signature) for place in inputs]
+        self.signature: Signature = (*signature, tuple(self.outputs), tuple(self.inputs))
 
-    def _number(self, place: Place, found: list[object]) -> int:
+    def _number(self, place: Place, signature: list[object]) -> int:
         """The number of a place that has none under its own name."""
         numbers = self._numbers
         if isinstance(place, RecordedOutput):
@@ -89,21 +89,21 @@ class Computation:
                 numbers[place] = same
                 return same
         elif isinstance(place, RecordedView):
-            part = (self._asked(place.root, found), place.spec, place.offset, place.strides)
+            part = (self._asked(place.root, signature), place.spec, place.offset, place.strides)
             self.parts[len(self.places)] = part
-            found.append(part)
+            signature.append(part)
         number = numbers[place] = len(self.places)
         self.places.append(place)
         return number
 
-    def _asked(self, place: Place, found: list[object]) -> int:
+    def _asked(self, place: Place, signature: list[object]) -> int:
         """The number of a place that may be none of any node's inputs: then its spec belongs to the signature."""
         number = self._numbers.get(place)
         if number is None:
             before = len(self.places)
-            number = self._number(place, found)
+            number = self._number(place, signature)
             if number >= before:
-                found.append(place.spec)
+                signature.append(place.spec)
         return number
 
     def memory(self, number: int) -> Tensor:
@@ -133,19 +133,19 @@ class Computation:
 
 def _nodes_between(outputs: Iterable[Place], oldest: int) -> list[RecordedNode]:
     """The nodes that lead to `outputs`, by number: those that are not older, or whose values nobody knows."""
-    found: set[RecordedNode] = set()
+    between: set[RecordedNode] = set()
     waiting = [node_of(place) for place in outputs]
     while waiting:
         node = waiting.pop()
-        if node.source is None or node in found or (node.number < oldest and node.is_known):
+        if node.source is None or node in between or (node.number < oldest and node.is_known):
             continue
-        found.add(node)
+        between.add(node)
         for place in node.inputs:
             if type(place) is RecordedNode:
                 waiting.append(place)
             elif place is not None:
                 waiting.append(node_of(place))
-    return sorted(found, key=attrgetter("number"))
+    return sorted(between, key=attrgetter("number"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,14 +271,14 @@ def _grafts(
 ) -> tuple[tuple[Graft, ...], dict[TensorKey, int]]:
     """How execs are recorded behind the places of a computation, whose symbols are `keys`; the slots of all symbols."""
     slots = {key: slot for slot, key in enumerate(keys)}
-    found: list[Graft] = []
+    grafts: list[Graft] = []
 
     def slot(key: TensorKey) -> int:
         if key not in slots:
             record = graph.tensors[key]
             alias = record.alias
             assert alias is not None
-            found.append(GraftedView(slots[alias.root], record.spec, alias.offset, alias.strides, record.origin))
+            grafts.append(GraftedView(slots[alias.root], record.spec, alias.offset, alias.strides, record.origin))
             slots[key] = len(slots)
         return slots[key]
 
@@ -294,11 +294,11 @@ def _grafts(
             record = replace(record, inputs=tuple([graph.execs[writer].inputs[0] for writer in writers]))
         inputs = tuple([ABSENT if operand is None else slot(operand) for operand in record.inputs])
         outputs = tuple([places.get(value, graph.tensors[value].spec) for value in roots])
-        found.append(GraftedExec(source, inputs, outputs, record.origin))
+        grafts.append(GraftedExec(source, inputs, outputs, record.origin))
         slots.update({value: len(slots) + index for index, value in enumerate(roots)})
     for symbol in results:
         slot(symbol.key)
-    return tuple(found), slots
+    return tuple(grafts), slots
 
 
 def _assembly(graph: SymbolicGraph, root: TensorKey) -> RecordedAssembly:

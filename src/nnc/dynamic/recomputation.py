@@ -112,12 +112,12 @@ def iterate(
         given = list(static)
         for place, value in zip(places, values[size:], strict=True):
             given[place] = value
-        found, form = flatten(step(shape.unflatten(values[:size]), *others.unflatten(given)))
-        made = tuple(operand_of(entry).spec for entry in found)
+        leaves, form = flatten(step(shape.unflatten(values[:size]), *others.unflatten(given)))
+        made = tuple(operand_of(entry).spec for entry in leaves)
         if form != shape or made != specs[:size]:
             got, need = f"a step that gives {', '.join(map(str, made))}", "a state like the one before"
             raise ShapeError("iterate", got=got, need=need, origin=caller_origin())
-        return [operand_of(entry) for entry in found]  # type: ignore[misc]  # eager values
+        return [operand_of(entry) for entry in leaves]  # type: ignore[misc]  # eager values
 
     call = _ChainCall(graph, pure, specs, size, steps, kept, int(reserved_counters(steps)))
     return shape.unflatten(call.applied(inputs))

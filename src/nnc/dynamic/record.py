@@ -183,19 +183,19 @@ def symbol_of(place: Place, alias: AliasOf | None = None) -> TensorSymbol:
 
 def leading_to(places: Iterable[Place]) -> list[RecordedNode | RecordedView]:
     """The nodes and the views that these places depend on, by number."""
-    found: set[RecordedNode | RecordedView] = set()
+    nodes: set[RecordedNode | RecordedView] = set()
     waiting: list[Place | None] = [*places]
     while waiting:
         place = waiting.pop()
         if place is None:
             continue
         if isinstance(place, RecordedView):
-            found.add(place)
+            nodes.add(place)
         node = node_of(place)
-        if node not in found:
-            found.add(node)
+        if node not in nodes:
+            nodes.add(node)
             waiting.extend(node.inputs)
-    return sorted(found, key=lambda value: value.number)
+    return sorted(nodes, key=lambda value: value.number)
 
 
 class RecordGraph:
@@ -210,8 +210,8 @@ class RecordGraph:
     def look(self, held: Callable[[], Sequence[Place]]) -> None:
         """Bring the graph up to what `held` leads to."""
         with self._lock, Shield():
-            found = leading_to(held())
-            alive = {value.number for value in found}
+            nodes = leading_to(held())
+            alive = {value.number for value in nodes}
             gone = [number for number in reversed(self._made) if number not in alive]
             for number in gone:
                 for key in self._made[number][0]:
@@ -219,7 +219,7 @@ class RecordGraph:
             for number in gone:
                 for tensor in self._made.pop(number)[1]:
                     self.graph.remove_tensor(tensor)
-            for value in found:
+            for value in nodes:
                 if value.number not in self._made:
                     self._made[value.number] = self._appended(value)
 

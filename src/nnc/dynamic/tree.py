@@ -30,9 +30,9 @@ class Structure(Hashed):
         try:
             return self._hash
         except AttributeError:
-            found = hash((self.kind, self.keys, self.parts))
-            object.__setattr__(self, "_hash", found)
-            return found
+            value = hash((self.kind, self.keys, self.parts))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     def unflatten(self, leaves: Sequence[Any]) -> Tree:
         """The containers again, with these leaves."""

@@ -52,20 +52,20 @@ class OpColumn(AttributeKey, Generic[T]):
     @explained
     def level(self, op: Op[object]) -> int | None:
         """The level of the value in force; None when there is none."""
-        found = self._find(op)
-        return None if found is None else found.level
+        ranked = self._find(op)
+        return None if ranked is None else ranked.level
 
     def __contains__(self, op: Op[object]) -> bool:
         return self._find(op) is not None
 
     def _find(self, op: Op[object]) -> _Ranked[T] | None:
         # Asked some hundred times for each exec that is compiled.
-        found = op.values.get(self)
-        return found if isinstance(found, _Ranked) else None
+        ranked = op.values.get(self)
+        return ranked if isinstance(ranked, _Ranked) else None
 
     def _require(self, op: Op[object]) -> T:
-        found = self._find(op)
-        if found is None:
+        ranked = self._find(op)
+        if ranked is None:
             known = [other.name for other in self.ops(op.registry)]
             raise RegistryError(
                 f"{self.name}[{op.name}]",
@@ -73,11 +73,11 @@ class OpColumn(AttributeKey, Generic[T]):
                 need=f"one of the {len(known)} operators of {op.registry.name!r} that have it",
                 fix=did_you_mean(op.name, known) or f"register {self.name!r} for {op.name}",
             )
-        return found.value
+        return ranked.value
 
     def _check(self, op: Op[object], level: int) -> None:
-        found = self._find(op)
-        if found is not None and level in found.levels:
+        ranked = self._find(op)
+        if ranked is not None and level in ranked.levels:
             raise RegistryError(
                 f"{self.name}[{op.name}]",
                 got=f"a second value of level {level}",
@@ -90,13 +90,13 @@ class OpColumn(AttributeKey, Generic[T]):
             self._check(op, level)
             op.registry.meet(self)
             self._registries.setdefault(op.registry)
-            found = self._find(op)
-            if found is None:
+            ranked = self._find(op)
+            if ranked is None:
                 op.values[self] = _Ranked(value, level, {level})
                 return
-            found.levels.add(level)
-            if level > found.level:
-                found.value, found.level = value, level
+            ranked.levels.add(level)
+            if level > ranked.level:
+                ranked.value, ranked.level = value, level
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class OpAttr(OpColumn[T]):
     def get(self, op: Op[object], default: D) -> T | D: ...
     def get(self, op: Op[object], default: D | None = None) -> T | D | None:
         """The operator's value, or `default`."""
-        found = self._find(op)
-        return default if found is None else found.value
+        ranked = self._find(op)
+        return default if ranked is None else ranked.value
 
 
 class OpRule(OpColumn[Callable[..., R]], Generic[P, R]):
@@ -182,5 +182,5 @@ class OpRule(OpColumn[Callable[..., R]], Generic[P, R]):
 
     def get(self, op: Op[A]) -> Callable[Concatenate[A, P], R] | None:
         """The operator's rule, or None."""
-        found = self._find(op)
-        return None if found is None else found.value
+        ranked = self._find(op)
+        return None if ranked is None else ranked.value

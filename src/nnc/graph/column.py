@@ -148,12 +148,12 @@ class Fact(FactKey, Generic[T]):
 
     def read(self, facts: Facts) -> T:
         """The fact's value in a table. Raises UnknownKeyError when absent and StaleError when out of date."""
-        found = self._values.get(facts)
-        if found is None:
+        stamped = self._values.get(facts)
+        if stamped is None:
             raise UnknownKeyError(
                 f"fact {self.name}", got="a fact that nothing has provided", need="its analysis to run"
             )
-        stamp, value = found
+        stamp, value = stamped
         if stamp != facts.version:
             raise _stale(f"fact {self.name}", stamp, facts.version)
         return value
@@ -164,17 +164,17 @@ class Fact(FactKey, Generic[T]):
 
     def stamp(self, facts: Facts) -> int | None:
         """The version at which the value was derived; None when there is none."""
-        found = self._values.get(facts)
-        return None if found is None else found[0]
+        stamped = self._values.get(facts)
+        return None if stamped is None else stamped[0]
 
     def preserve(self, facts: Facts) -> None:
         """Declare that the value, if there is one, still holds at the graph's present version."""
-        found = self._values.get(facts)
-        if found is None:
+        stamped = self._values.get(facts)
+        if stamped is None:
             return
-        if isinstance(found[1], Column):
-            found[1].preserve()
-        self._values[facts] = (facts.version, found[1])
+        if isinstance(stamped[1], Column):
+            stamped[1].preserve()
+        self._values[facts] = (facts.version, stamped[1])
 
 
 class Facts:

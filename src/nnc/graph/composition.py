@@ -127,11 +127,11 @@ class Expression:
             if not -len(self.outputs) <= which < len(self.outputs):
                 raise IndexError(which)
             return type(self)((self.outputs[which],))
-        found = [output for output in self.outputs if output.name == which]
-        if len(found) != 1:
+        named = [output for output in self.outputs if output.name == which]
+        if len(named) != 1:
             need = "a name that one output has: " + ", ".join(self.output_names())
-            raise AttributeValueError("expression", got=f"{which!r}, {len(found)} outputs", need=need)
-        return type(self)((found[0],))
+            raise AttributeValueError("expression", got=f"{which!r}, {len(named)} outputs", need=need)
+        return type(self)((named[0],))
 
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs, in order."""
@@ -172,8 +172,8 @@ class Expression:
             raise AttributeValueError("variables", got=repr(kind), need='"all", "read" or "mutated"')
         nodes = self.nodes()
         mutated = {entry.node for node in nodes for entry in _mutated(node)}
-        found = [node for node in nodes if node.op is None]
-        return tuple(node for node in found if kind == "all" or (node in mutated) == (kind == "mutated"))
+        leaves = [node for node in nodes if node.op is None]
+        return tuple(node for node in leaves if kind == "all" or (node in mutated) == (kind == "mutated"))
 
     def variable_names(self, kind: str = "all") -> tuple[str, ...]:
         """Names of `variables(kind)`."""

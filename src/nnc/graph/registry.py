@@ -103,15 +103,15 @@ class Registry:
 
     def op(self, name: str) -> Op[object]:
         """The operator of this name or alias. Raises RegistryError that suggests near names."""
-        found = self._names.get(name)
-        if found is None:
+        registered = self._names.get(name)
+        if registered is None:
             raise RegistryError(
                 f"operator {name!r}",
                 got=f"a name that the registry {self.name!r} does not hold",
                 need=f"one of its {len(self._names)} names",
                 fix=did_you_mean(name, self._names),
             )
-        return found
+        return registered
 
     def ops(self) -> tuple[Op[object], ...]:
         """All operators, each once, in order of definition."""
@@ -203,10 +203,10 @@ default_registry: Final = Registry("nnc")
 
 def registry_named(name: str) -> Registry:
     """The registry of this name that was made last. Raises RegistryError when there is none."""
-    found = _REGISTRIES.get(name)
-    if found is None:
+    registry = _REGISTRIES.get(name)
+    if registry is None:
         raise RegistryError(f"registry {name!r}", got="an unknown name", need="one of " + " ".join(sorted(_REGISTRIES)))
-    return found
+    return registry
 
 
 class Op(Generic[A_co]):

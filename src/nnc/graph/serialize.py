@@ -87,17 +87,17 @@ def load_document(text: str, name: str, version: int, upgrades: Mapping[int, Upg
     document = parse_json(text, name)
     if document.get("format") != name:
         raise FormatError(name, got=f"the format {document.get('format')!r}", need=repr(name))
-    found = document.get("version")
-    while found != version:
-        if type(found) is not int or found not in upgrades:
+    at = document.get("version")
+    while at != version:
+        if type(at) is not int or at not in upgrades:
             raise FormatError(
                 name,
-                got=f"version {found!r}",
+                got=f"version {at!r}",
                 need=f"version {version} or one that it can upgrade: {sorted(upgrades)}",
                 fix="load it with the release that wrote it",
             )
-        document = upgrades[found](document)
-        found += 1
+        document = upgrades[at](document)
+        at += 1
     return {key: value for key, value in document.items() if key not in ("format", "version")}
 
 

@@ -43,11 +43,11 @@ def dominators(graph: Topology[K], entry: K) -> dict[K, K | None]:
         changed = False
         for key in order[1:]:
             known = [source for source in graph.predecessors(key) if source in above]
-            found = known[0]
+            dominator = known[0]
             for source in known[1:]:
-                found = _common(above, rank, found, source)
-            if above.get(key) != found:
-                above[key] = found
+                dominator = _common(above, rank, dominator, source)
+            if above.get(key) != dominator:
+                above[key] = dominator
                 changed = True
     return {key: None if key == entry else above[key] for key in order}
 

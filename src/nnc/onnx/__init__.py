@@ -43,9 +43,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module 'nnc.onnx' has no attribute {name!r}")
-        found = getattr(import_module(f"nnc.onnx.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
+        value = getattr(import_module(f"nnc.onnx.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 __all__ = [

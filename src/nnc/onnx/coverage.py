@@ -117,18 +117,20 @@ def outcomes(backend: str = "", passes: tuple[Pass, ...] = PASSES) -> dict[str, 
     return {name: outcome(case, backend, passes) for name, case in cases().items()}
 
 
-def totals(found: Mapping[str, Outcome]) -> dict[str, int]:
+def totals(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
     """How many ended as what; unfair ones are counted apart."""
-    kinds = Counter("unfair" if name in UNFAIR and value.kind == WRONG else value.kind for name, value in found.items())
-    return {kind: kinds[kind] for kind in (PASSED, REFUSED, WRONG, "unfair")} | {"total": len(found)}
+    kinds = Counter(
+        "unfair" if name in UNFAIR and value.kind == WRONG else value.kind for name, value in outcomes.items()
+    )
+    return {kind: kinds[kind] for kind in (PASSED, REFUSED, WRONG, "unfair")} | {"total": len(outcomes)}
 
 
-def page(found: Mapping[str, Outcome]) -> str:
+def page(outcomes: Mapping[str, Outcome]) -> str:
     """The page docs/onnx-operators.md."""
     rows: dict[str, dict[str, Outcome]] = {}
-    for name, value in found.items():
+    for name, value in outcomes.items():
         rows.setdefault(_operator(name), {})[name] = value
-    numbers = totals(found)
+    numbers = totals(outcomes)
     lines = [HEAD.format(version=onnx.__version__, unfair=numbers["unfair"])]
     for operator, tests in sorted(rows.items(), key=lambda row: row[0].lower()):
         refused = sorted({_short(test.reason) for test in tests.values() if test.kind == REFUSED})
@@ -150,6 +152,6 @@ def _operator(name: str) -> str:
 
 def _short(reason: str) -> str:
     """What was got, without names of nodes."""
-    found = re.search(r"got (.*?); need", reason)
-    text = found[1] if found else reason
+    matched = re.search(r"got (.*?); need", reason)
+    text = matched[1] if matched else reason
     return re.sub(r"\s*\([^()]*\)$", "", text).replace("|", "\\|")[:100]

@@ -252,8 +252,8 @@ class OnnxImporter:
         """The results on known operands; None where their element types are none of ours and no host code is there."""
         if row.host is not None:
             with np.errstate(all="ignore"):
-                found = row.host(node, *known)
-            return [np.asarray(entry) for entry in (found if isinstance(found, tuple) else (found,))]
+                folded = row.host(node, *known)
+            return [np.asarray(entry) for entry in (folded if isinstance(folded, tuple) else (folded,))]
         assert row.build is not None
         strange = [known_name.dtype for known_name in known if known_name is not None and known_name.dtype not in TWINS]
         if strange:

@@ -212,5 +212,5 @@ def _value(attribute: onnx.AttributeProto, most: int) -> object:
     single = {kind.INT: "i", kind.FLOAT: "f", kind.TENSOR: "t", kind.GRAPH: "g", kind.TYPE_PROTO: "tp"}
     if attribute.type not in single:
         raise FormatError(f"attribute {attribute.name}", got=f"kind {attribute.type}", need="a kind that is known")
-    found: object = getattr(attribute, single[attribute.type])
-    return found
+    value: object = getattr(attribute, single[attribute.type])
+    return value

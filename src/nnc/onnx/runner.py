@@ -199,8 +199,8 @@ class OnnxModel:
         for mode in (None, quantize):
             twin = copy(self)
             twin.quantize = mode
-            found = twin.run(arrays).values()
-            results.append([entry for entry in found if isinstance(entry, np.ndarray) and entry.dtype.kind == "f"])
+            computed = twin.run(arrays).values()
+            results.append([entry for entry in computed if isinstance(entry, np.ndarray) and entry.dtype.kind == "f"])
         importer, inputs, outputs = self._import(arrays, frozenset(twin.by_value))
         graph, bound = importer.graph, dict(importer.weights.values()) | importer.constants
         wanted = tuple(dict.fromkeys(_symbols(outputs)))
@@ -355,9 +355,9 @@ class OnnxModel:
             known = frozenset(self.by_value) | {n for n, entry in arrays.items() if not isinstance(entry, np.ndarray)}
             known |= {n for n, entry in arrays.items() if isinstance(entry, np.ndarray) and entry.dtype not in TWINS}
             key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
-            found = self._programs.get(key)
-            if found is not None:
-                return found
+            kept = self._programs.get(key)
+            if kept is not None:
+                return kept
             try:
                 program = self._build(arrays, known)
             except Unknown as unknown:
@@ -555,10 +555,10 @@ def _known(given: object, sources: frozenset[str]) -> OnnxValue:
 def _result(value: OnnxValue, computed: Mapping[int, Array]) -> Result:
     if value.items is not None:
         return [np.asarray(_result(item, computed)) for item in value.items]
-    found = None if value.array is None else np.array(value.array)
+    array = None if value.array is None else np.array(value.array)
     if value.symbol is not None:
-        found = computed[value.symbol.key]
-    return found if value.meaning is None or found is None else value.meaning(found)
+        array = computed[value.symbol.key]
+    return array if value.meaning is None or array is None else value.meaning(array)
 
 
 def _signature(value: object, *, by_value: bool) -> object:

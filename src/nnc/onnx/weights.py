@@ -62,10 +62,10 @@ class SharedWeights:
         known = {inner.key: names[symbol] for symbol, inner in before.parameters.items()}
         named = value_names(before.graph, known)
         places = {symbol: named[before.graph.root(before.results[symbol].key)] for symbol in wanted}
-        found = {symbol: tensor for symbol, place in places.items() if (tensor := self._tensors.get(place)) is not None}
-        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in wanted if symbol not in found}
+        kept = {symbol: tensor for symbol, place in places.items() if (tensor := self._tensors.get(place)) is not None}
+        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in wanted if symbol not in kept}
         if not own:
-            return found, 0
+            return kept, 0
         bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
         prune(before.graph, tuple(bind))
         read = {inner: given[symbol] for symbol, inner in before.parameters.items()}
@@ -76,4 +76,4 @@ class SharedWeights:
             self._tensors[places[symbol]] = tensor
         # The reference has a second copy of what it puts into blocks, one tensor after the other.
         copied = max((value.spec.nbytes for value in own.values() if isinstance(value.spec.layout, Blocked)), default=0)
-        return found | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied
+        return kept | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied

@@ -59,7 +59,7 @@ def _by_place(parts: Sequence[GradientPart]) -> list[GradientPart]:
     places: dict[Region, list[GradientPart]] = {}
     for part in parts:
         places.setdefault(part.region, []).append(part)
-    return [GradientPart(region, sum_of_parts(found)) for region, found in places.items()]
+    return [GradientPart(region, sum_of_parts(summands)) for region, summands in places.items()]
 
 
 @dataclass(slots=True)

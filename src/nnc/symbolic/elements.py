@@ -19,8 +19,8 @@ def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number])
     results = infer(command.op, command.attrs, given)
     output = Tensor.from_numpy(np.zeros((), results[0].dtype.numpy), results[0].dtype)
     DISPATCHER.claim(command, given, results, DISPATCHER.oracle).kernel.run(inputs, (output,), None)
-    found: Number = output.numpy().item() if not results[0].dtype.is_float else float(output.numpy())
-    return found
+    number: Number = output.numpy().item() if not results[0].dtype.is_float else float(output.numpy())
+    return number
 
 
 def _element(spec: TensorSpec, value: Number) -> Tensor:

@@ -114,13 +114,13 @@ def instantiate(expression: Expression, graph: SymbolicGraph, **inputs: Symbol) 
 
 def _typed(operands: Sequence[Symbol | None], node: Node) -> list[Symbol | None]:
     """The operands of a division, a number among them as a scalar of the other's element type."""
-    found = list(operands)
+    typed = list(operands)
     for place, entry in enumerate(node.inputs):
         other = operands[1 - place]
         attrs = None if entry is None else entry.node.attributes
         if other is not None and isinstance(attrs, FillAttrs) and attrs.spec is ANY_TYPE:
-            found[place] = scalar_like(other, attrs.value)
-    return found
+            typed[place] = scalar_like(other, attrs.value)
+    return typed
 
 
 def infer_specs(expression: Expression, **inputs: TensorSpec) -> dict[str, TensorSpec]:

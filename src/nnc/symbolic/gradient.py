@@ -54,8 +54,8 @@ class Gradients(tuple[Symbol, ...]):
 
     def writer_of(self, symbol: Symbol) -> ExecKey | None:
         """The exec that computes `of(symbol)`, the last of them where there are several."""
-        found = self.of(symbol)
-        writers = () if found is None else self._work.graph.writers(found.key)
+        gradient = self.of(symbol)
+        writers = () if gradient is None else self._work.graph.writers(gradient.key)
         return writers[-1] if writers else None
 
 

@@ -171,20 +171,20 @@ class SymbolicGraph:
         key = self.own(symbol)
         if self.tensors[key].spec is not AUTO:
             raise ShapeError("specify", got=str(symbol), need="a symbol without a spec", origin=caller_origin())
-        found = {key: spec}
+        inferred_specs = {key: spec}
         waiting = deque([*self.readers(key), *self.writers(key)])
         while waiting:
             record = self.execs[waiting.popleft()]
-            results = self._infer(record.command, record.inputs, record.origin, found)
+            results = self._infer(record.command, record.inputs, record.origin, inferred_specs)
             for output, inferred in zip(record.outputs, results, strict=True):
-                known = found.get(output, self.tensors[output].spec)
+                known = inferred_specs.get(output, self.tensors[output].spec)
                 if known is AUTO and inferred is not AUTO:
-                    found[output] = inferred
+                    inferred_specs[output] = inferred
                     waiting.extend(self.readers(output))
                 elif inferred is not AUTO and not fits(known, inferred):
                     got, origin = f"{self.label(output)}, specified as {known}", record.origin
                     raise ShapeError(record.command.op.name, got=got, need=str(inferred), origin=origin)
-        for tensor, known in found.items():
+        for tensor, known in inferred_specs.items():
             self.tensors.replace(tensor, replace(self.tensors[tensor], spec=known))
         return symbol
 
@@ -224,12 +224,12 @@ class SymbolicGraph:
     @frequent
     def around(self) -> tuple[SymbolicGraph, ...]:
         """The graphs that enclose this one while it is built, innermost first."""
-        found: list[SymbolicGraph] = []
+        enclosing: list[SymbolicGraph] = []
         graph = self.enclosing
         while graph is not None:
-            found.append(graph)
+            enclosing.append(graph)
             graph = graph.enclosing
-        return tuple(found)
+        return tuple(enclosing)
 
     def _capture(self, symbol: Symbol) -> TensorKey:
         """Our symbol for one of an enclosing graph: its root is an input of each body in between."""
@@ -253,13 +253,13 @@ class SymbolicGraph:
     @frequent
     def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
         """The roots of those keys that are present, each once, in order."""
-        tensors, found = self.tensors, dict[TensorKey, None]()
+        tensors, distinct = self.tensors, dict[TensorKey, None]()
         try:
             for key in keys:
                 if key is not None:
                     alias = tensors[key].alias
-                    found[key if alias is None else alias.root] = None
-            return tuple(found)
+                    distinct[key if alias is None else alias.root] = None
+            return tuple(distinct)
         except TypeError:
             raise ArgumentError("roots", got=f"keys={shown(keys)}", need="several keys") from None
 
@@ -303,10 +303,10 @@ class SymbolicGraph:
         command: AnyCommand,
         inputs: tuple[TensorKey | None, ...],
         origin: str,
-        found: Mapping[TensorKey, TensorSpec],
+        specified: Mapping[TensorKey, TensorSpec],
     ) -> tuple[TensorSpec, ...]:
         """Specs of the outputs, AUTO while an input has none; `found` comes before what the symbols have."""
-        specs = tuple([None if key is None else found.get(key, self.tensors[key].spec) for key in inputs])
+        specs = tuple([None if key is None else specified.get(key, self.tensors[key].spec) for key in inputs])
         if any(spec is AUTO for spec in specs) and (names := outputs_named(command)):
             return (AUTO,) * len(names)
         try:
@@ -407,11 +407,11 @@ class SymbolicGraph:
 
     def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
         """Take out an order that `connect` gave. GraphError when there is none."""
-        found = [edge for edge in self.given_order(later) if self.execs.edge(edge).source == earlier]
-        if not found:
+        edges = [edge for edge in self.given_order(later) if self.execs.edge(edge).source == earlier]
+        if not edges:
             got = f"%{earlier} and %{later}"
             raise GraphError("disconnect", got=got, need="execs that connect() has joined", origin=caller_origin())
-        for edge in found:
+        for edge in edges:
             self.execs.remove_edge(edge)
 
     def given_order(self, key: ExecKey) -> tuple[EdgeKey, ...]:
@@ -428,8 +428,8 @@ class SymbolicGraph:
 
     def reaches(self, sources: Iterable[ExecKey], destinations: Iterable[ExecKey]) -> tuple[bool, ...]:
         """For each source whether a path leads from it to any of the destinations (an exec reaches itself)."""
-        found = self.execs.reachable(destinations, reverse=True)
-        return tuple(key in found for key in sources)
+        reached = self.execs.reachable(destinations, reverse=True)
+        return tuple(key in reached for key in sources)
 
     @frequent
     def writers(self, key: TensorKey) -> tuple[ExecKey, ...]:
@@ -451,7 +451,7 @@ class SymbolicGraph:
     @frequent
     def needed_for(self, outputs: Iterable[TensorKey], given: Collection[TensorKey] = ()) -> tuple[ExecKey, ...]:
         """The execs that `outputs` depend on, in topological order; `given` roots need no exec."""
-        found: set[ExecKey] = set()
+        needed: set[ExecKey] = set()
         try:
             waiting = [self.root(key) for key in outputs]
             seen = {*given, *waiting}
@@ -461,13 +461,13 @@ class SymbolicGraph:
         waiting = [root for root in waiting if root not in given]
         while waiting:
             for writer in self._writers.get(waiting.pop(), ()):
-                if writer in found:
+                if writer in needed:
                     continue
-                found.add(writer)
+                needed.add(writer)
                 fresh = set(self.roots(self.execs[writer].inputs)) - seen
                 waiting.extend(sorted(fresh))
                 seen |= fresh
-        return self.execs.toposort(found)
+        return self.execs.toposort(needed)
 
     def _link_reads(self, key: ExecKey) -> None:
         """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
@@ -479,11 +479,11 @@ class SymbolicGraph:
 
     def _places_read(self, record: ExecSymbol) -> dict[TensorKey, list[TensorKey]]:
         """What `record` reads of each root, in order."""
-        found: dict[TensorKey, list[TensorKey]] = {}
+        read_by_root: dict[TensorKey, list[TensorKey]] = {}
         for key in record.inputs:
             if key is not None:
-                found.setdefault(self.root(key), []).append(key)
-        return found
+                read_by_root.setdefault(self.root(key), []).append(key)
+        return read_by_root
 
     def _writes_any(self, writer: ExecKey, root: TensorKey, places: Iterable[TensorKey]) -> bool:
         """Does `writer` write an element of these places of `root`?"""
@@ -591,8 +591,8 @@ class SymbolicGraph:
 def outputs_named(command: AnyCommand) -> tuple[str, ...]:
     """Names of a command's outputs; empty where their number follows from the inputs."""
     names = command.op.outputs
-    found = names(command.attrs) if callable(names) else names
-    return found if isinstance(found, tuple) and not bodies_of(command) else ()
+    named = names(command.attrs) if callable(names) else names
+    return named if isinstance(named, tuple) and not bodies_of(command) else ()
 
 
 def fits(one: TensorSpec, other: TensorSpec) -> bool:

@@ -95,19 +95,21 @@ def minimize(
         got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
         raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
     seeds = _seeds(losses, loss_scale)
-    found = tuple(backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations))
-    found = tuple(unscaled(gradient, loss_scale) for gradient in found)
+    gradients = tuple(
+        backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations)
+    )
+    gradients = tuple(unscaled(gradient, loss_scale) for gradient in gradients)
     made = update_by(
         graph,
         optimizer,
-        found[: len(parameters)],
+        gradients[: len(parameters)],
         parameters,
         scalars=scalars,
         rates=rates,
         clip_norm=clip_norm,
         clip_value=clip_value,
     )
-    return replace(made, input_gradients=found[len(parameters) :])
+    return replace(made, input_gradients=gradients[len(parameters) :])
 
 
 def _seeds(losses: Sequence[Symbol], scale: float | Symbol) -> list[Symbol] | None:

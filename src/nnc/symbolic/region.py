@@ -53,10 +53,10 @@ class Region:
 
     def elements(self) -> set[int]:
         """Every element, enumerated."""
-        found = {self.offset}
+        offsets = {self.offset}
         for size, stride in zip(self.shape, self.strides, strict=True):
-            found = {base + index * stride for base in found for index in range(size)}
-        return found
+            offsets = {base + index * stride for base in offsets for index in range(size)}
+        return offsets
 
 
 def overlaps(one: Region, other: Region) -> bool:

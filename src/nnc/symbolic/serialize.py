@@ -223,10 +223,10 @@ def _restored(row: _Graph, where: str) -> tuple[SymbolicGraph, list[TensorKey]]:
     return graph, keys
 
 
-def _at(place: int, found: Sequence[T], where: str) -> T:
-    if not 0 <= place < len(found):
-        raise FormatError(where, got=f"position {place}", need=f"a position below {len(found)}")
-    return found[place]
+def _at(place: int, items: Sequence[T], where: str) -> T:
+    if not 0 <= place < len(items):
+        raise FormatError(where, got=f"position {place}", need=f"a position below {len(items)}")
+    return items[place]
 
 
 @contextmanager

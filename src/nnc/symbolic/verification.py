@@ -96,9 +96,9 @@ def _edges(graph: SymbolicGraph) -> Faults:
             if place == graph.root(place) or overlaps(graph.region(place), graph.region(tensor))
         }
         edges = [graph.execs.edge(edge) for edge in graph.execs.in_edges(key)]
-        found = {edge.source for edge in edges if edge.data.tensor is not None}
-        if found != expected:
-            yield f"exec {key} follows {sorted(found)}, its reads follow {sorted(expected)}"
+        followed = {edge.source for edge in edges if edge.data.tensor is not None}
+        if followed != expected:
+            yield f"exec {key} follows {sorted(followed)}, its reads follow {sorted(expected)}"
 
 
 def _acyclic(graph: SymbolicGraph) -> Faults:
@@ -120,14 +120,14 @@ def _bodies(graph: SymbolicGraph) -> Faults:
 
 def _missing(record: ExecSymbol) -> list[TensorKey]:
     """Symbols that the attributes name and that their bodies do not have."""
-    found: list[TensorKey] = []
+    missing: list[TensorKey] = []
 
     def note(body: Body, named: tuple[TensorKey, ...]) -> tuple[Body, Renamed]:
-        found.extend(tensor for tensor in named if tensor not in body.graph.tensors)
+        missing.extend(tensor for tensor in named if tensor not in body.graph.tensors)
         return body, {tensor: tensor for tensor in named}
 
     change_bodies(record.command, note)
-    return found
+    return missing
 
 
 def _ends(body: Body) -> Faults:
@@ -158,12 +158,12 @@ RULES: tuple[tuple[str, Callable[[SymbolicGraph], Faults]], ...] = (
 @checked
 def faults(graph: SymbolicGraph) -> tuple[str, ...]:
     """Every broken rule, as `S3: …`; empty for a valid graph."""
-    found: list[str] = []
+    broken: list[str] = []
     for name, rule in RULES:
-        found.extend(f"{name}: {fault}" for fault in rule(graph))
-        if found and name == "S1":
+        broken.extend(f"{name}: {fault}" for fault in rule(graph))
+        if broken and name == "S1":
             break
-    return tuple(found)
+    return tuple(broken)
 
 
 @checked

@@ -80,12 +80,12 @@ def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[ImageA
     """One for each image file."""
     classes = _classes(facts)
     images = np.stack([read_image(path, (SIDE, SIDE)) for path in questions.inputs])
-    found = []
+    answers = []
     for path, scores in zip(questions.inputs, model.predict(images, 64).astype(np.float64), strict=True):
         shares = probabilities(scores)
         best = int(shares.argmax())
-        found.append(ImageAnswer(path, classes[best], float(shares[best])))
-    return found
+        answers.append(ImageAnswer(path, classes[best], float(shares[best])))
+    return answers
 
 
 def _classes(facts: Facts) -> list[str]:

@@ -52,9 +52,9 @@ def task(arguments: Arguments) -> TrainingTask:
 
     def evaluate(model: Model, batch_size: int | None) -> Evaluation:
         """The share of sequences that come out in order, all of them or not at all."""
-        found = ordinary.evaluate(model, batch_size)
+        usual = ordinary.evaluate(model, batch_size)
         tokens = model.predict(test.inputs, batch_size or 256).argmax(-1)
-        return Evaluation(found.loss, float((tokens == test.labels).all(1).mean()), found.count)
+        return Evaluation(usual.loss, float((tokens == test.labels).all(1).mean()), usual.count)
 
     return TrainingTask({}, TRAIN, ordinary.source, evaluate, measure)
 
@@ -73,8 +73,10 @@ def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[Sorted
     target[:, 0] = BEGIN
     for step in range(LENGTH):
         target[:, step + 1] = model.predict((source, target[:, :-1]))[:, step].argmax(-1)
-    found = [row[1 : len(numbers) + 1] - FIRST for row, numbers in zip(target, rows, strict=True)]
-    return [SortedAnswer(tuple(numbers), tuple(map(int, answer))) for numbers, answer in zip(rows, found, strict=True)]
+    decoded = [row[1 : len(numbers) + 1] - FIRST for row, numbers in zip(target, rows, strict=True)]
+    return [
+        SortedAnswer(tuple(numbers), tuple(map(int, answer))) for numbers, answer in zip(rows, decoded, strict=True)
+    ]
 
 
 def _examples(random: np.random.Generator, count: int) -> Examples:

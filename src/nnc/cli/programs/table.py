@@ -164,8 +164,8 @@ def _standardized(part: Examples, facts: Facts) -> Examples:
 
 def _r2(test: Examples, model: Model, batch: int | None) -> Evaluation:
     """The score is the share of the variance that is explained."""
-    found = model.evaluate(test.inputs, test.labels, batch or 256, metrics=["r2"])
-    return replace(found, score=found.metrics["r2"])
+    evaluation = model.evaluate(test.inputs, test.labels, batch or 256, metrics=["r2"])
+    return replace(evaluation, score=evaluation.metrics["r2"])
 
 
 TABLE = Recipe(

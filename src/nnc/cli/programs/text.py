@@ -79,14 +79,14 @@ def network(facts: Facts) -> Blueprint:
 
 def answers(model: Model, facts: Facts, questions: Questions) -> Sequence[TextAnswer]:
     """Bits per character of each file."""
-    found = []
+    answers = []
     for path in questions.inputs:
         text, steps = text_of(path), _size(facts, "steps")
         if len(text) <= steps:
             raise DataError(path, got=f"{len(text)} characters", need=f"more than {steps}")
         windows = _windows(codes_of(text, alphabet_of(facts)), steps, path)
-        found.append(TextAnswer(path, len(windows) * steps, _bits(windows, model, None).score))
-    return found
+        answers.append(TextAnswer(path, len(windows) * steps, _bits(windows, model, None).score))
+    return answers
 
 
 def text_of(path: str) -> str:
@@ -120,8 +120,8 @@ def _windows(codes: NDArray[np.int32], steps: int, name: str) -> Examples:
 
 def _bits(test: Examples, model: Model, batch: int | None) -> Evaluation:
     """The score is -log2 p of a character, on average."""
-    found = model.evaluate(test.inputs, test.labels, batch or 64)
-    return replace(found, score=found.loss / math.log(2.0))
+    evaluation = model.evaluate(test.inputs, test.labels, batch or 64)
+    return replace(evaluation, score=evaluation.loss / math.log(2.0))
 
 
 def _size(facts: Facts, name: str) -> int:

@@ -100,9 +100,9 @@ class DiskCache:
 
     def _make_room(self, folder: Path, nbytes: int) -> None:
         """Remove what was not used for longest until so many bytes more are not too many."""
-        found = sorted(_ages(folder))
-        total = sum(size for _, size, _ in found) + nbytes
-        for _, size, path in found:
+        aged = sorted(_ages(folder))
+        total = sum(size for _, size, _ in aged) + nbytes
+        for _, size, path in aged:
             if self.most_bytes is None or total <= self.most_bytes:
                 return
             with suppress(OSError):
@@ -112,11 +112,11 @@ class DiskCache:
     def _is_usable(self, folder: Path) -> bool:
         """Whether the folder is there and this user's alone; one that is ours, but open to others, is closed."""
         try:
-            found = folder.lstat()
+            status = folder.lstat()
         except (OSError, ValueError):
             return False
-        if stat.S_ISDIR(found.st_mode) and _is_own(found):
-            if os.name == "posix" and stat.S_IMODE(found.st_mode) != PRIVATE:
+        if stat.S_ISDIR(status.st_mode) and _is_own(status):
+            if os.name == "posix" and stat.S_IMODE(status.st_mode) != PRIVATE:
                 # What others may have put there meanwhile fails the checks of an entry.
                 with suppress(OSError):
                     folder.chmod(PRIVATE)
@@ -144,8 +144,8 @@ def _ages(folder: Path) -> Iterator[tuple[int, int, Path]]:
     """(last use in ns, bytes, path) of each entry; other processes may remove some meanwhile."""
     for path in folder.iterdir():
         with suppress(OSError):
-            found = path.lstat()
-            yield found.st_mtime_ns, found.st_size, path
+            status = path.lstat()
+            yield status.st_mtime_ns, status.st_size, path
 
 
 def _note_use(path: Path) -> None:
@@ -158,9 +158,9 @@ def _checksum(key: str, content: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + content).digest()
 
 
-def _is_own(found: os.stat_result) -> bool:
+def _is_own(status: os.stat_result) -> bool:
     """True for what belongs to this user; where users have no numbers, folders of a profile are closed to others."""
-    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
 def _read(path: Path) -> bytes | None:
@@ -173,9 +173,9 @@ def _read(path: Path) -> bytes | None:
         except OSError:
             return b""
         try:
-            found = os.fstat(handle)
-            closed = os.name != "posix" or not found.st_mode & OTHERS_WRITE
-            if not (stat.S_ISREG(found.st_mode) and _is_own(found) and closed):
+            status = os.fstat(handle)
+            closed = os.name != "posix" or not status.st_mode & OTHERS_WRITE
+            if not (stat.S_ISREG(status.st_mode) and _is_own(status) and closed):
                 return b""
             with os.fdopen(handle, "rb", closefd=False) as file:
                 return file.read()

@@ -55,11 +55,11 @@ def opened(path: Path | str, need: str = "a readable file", *, writable: bool = 
             reason = reason_of(error) if isinstance(error, OSError) else str(error)
             raise FormatError(str(place), got=reason, need=need) from None
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            kind = next((name for is_kind, name in KINDS if is_kind(found.st_mode)), "no plain file")
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "no plain file")
             raise FormatError(str(place), got=kind, need=need)
-        yield handle, found.st_size
+        yield handle, status.st_size
     finally:
         os.close(handle)
 

@@ -339,12 +339,12 @@ class Dispatcher(Uncopied):
 
     def backend(self, name: str) -> Backend:
         """The usable backend called `name`; BackendError with the reason otherwise."""
-        found = self.backends.get(name)
-        if found is None:
+        chosen = self.backends.get(name)
+        if chosen is None:
             raise BackendError("backend", got=name, need="one of " + " ".join(self.backends))
-        if reason := found.absence():
+        if reason := chosen.absence():
             raise BackendError("backend", got=name, need="a backend present on this machine", fix=reason)
-        return found
+        return chosen
 
     def candidates(self, prefer: str = "") -> list[Backend]:
         """Usable backends, `prefer` (checked) first."""
@@ -360,9 +360,9 @@ class Dispatcher(Uncopied):
     def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
         key = (command, inputs, outputs, prefer)
-        found = self._claims.get(key)
-        if found is not None:
-            return found
+        claim = self._claims.get(key)
+        if claim is not None:
+            return claim
         reasons = []
         for backend in self.usable(prefer):
             if reason := backend.refusal(command, inputs, outputs):
@@ -388,14 +388,14 @@ class Dispatcher(Uncopied):
 
         Those of backends that are not measured count where there are no others, or the caller prefers them.
         """
-        found = []
+        claims = []
         for backend in self.usable(prefer):
             if not backend.refusal(command, inputs, outputs):
-                found.append(Claim(backend, backend.kernel(command, inputs, outputs)))
+                claims.append(Claim(backend, backend.kernel(command, inputs, outputs)))
                 others = backend.variants(command, inputs, outputs)
-                found.extend(Claim(backend, kernel, name) for name, kernel in others.items())
+                claims.extend(Claim(backend, kernel, name) for name, kernel in others.items())
         unmeasured = self._unmeasured - {prefer}
-        return [claim for claim in found if claim.backend.name not in unmeasured] or found
+        return [claim for claim in claims if claim.backend.name not in unmeasured] or claims
 
 
 def outside_host(*specs: TensorSpec | None) -> str:

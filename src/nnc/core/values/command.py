@@ -44,9 +44,9 @@ class Command(Hashed, Generic[A]):
         try:
             return self._hash
         except AttributeError:
-            found = hash((self.op, self.attrs))
-            object.__setattr__(self, "_hash", found)
-            return found
+            value = hash((self.op, self.attrs))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     def __str__(self) -> str:
         fields = dataclasses.fields(self.attrs) if dataclasses.is_dataclass(self.attrs) else ()

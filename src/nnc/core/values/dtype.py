@@ -103,9 +103,9 @@ def dtype_of(value: AnyDType) -> DType:
     if isinstance(value, DType):
         value = value.name
     if isinstance(value, str):
-        found = _BY_NAME.get(value) or _BY_LONG_NAME.get(value)
+        dtype = _BY_NAME.get(value) or _BY_LONG_NAME.get(value)
     else:
-        found = _BY_NUMPY.get(np.dtype(value)) if isinstance(value, np.dtype | type) else None
-    if found is None:
+        dtype = _BY_NUMPY.get(np.dtype(value)) if isinstance(value, np.dtype | type) else None
+    if dtype is None:
         raise DTypeError("dtype", got=str(value), need="one of " + " ".join(_BY_NAME))
-    return found
+    return dtype

@@ -89,12 +89,12 @@ class Pool:
         place = bisect_left(self._sizes, size)
         if place == len(self._sizes) or self._sizes[place] > 2 * size:
             return None
-        found = self._sizes[place]
-        pieces = self._pieces[found]
-        self._waiting -= found
+        fitting = self._sizes[place]
+        pieces = self._pieces[fitting]
+        self._waiting -= fitting
         piece = pieces.pop()
         if not pieces:
-            del self._pieces[found], self._sizes[place]
+            del self._pieces[fitting], self._sizes[place]
         return piece
 
     def _take_back(self) -> None:

@@ -38,10 +38,10 @@ class AnyLayout:
     @classmethod
     def from_json(cls, data: Json) -> Self:
         """The layout of a text; FormatError for what is none."""
-        found = layout_of(data) if isinstance(data, str) else None
-        if not isinstance(found, cls):
+        layout = layout_of(data) if isinstance(data, str) else None
+        if not isinstance(layout, cls):
             raise FormatError("layout", got=shown(data), need="NHWC, NCHW, or blocks, as 768x3072/64")
-        return found
+        return layout
 
 
 @explained
@@ -202,9 +202,9 @@ class TensorSpec(Hashed):
         try:
             return self._hash
         except AttributeError:
-            found = hash((self.shape, self.dtype, self.layout, self.device))
-            object.__setattr__(self, "_hash", found)
-            return found
+            value = hash((self.shape, self.dtype, self.layout, self.device))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     @property
     def elements(self) -> int:

@@ -51,10 +51,10 @@ class Tensor:
     @property
     def _array(self) -> Array:
         """The elements as NumPy's, made when first asked for: small kernels take less time."""
-        found = self._made
-        if found is None:
-            found = self._made = self._as_array()
-        return found
+        array = self._made
+        if array is None:
+            array = self._made = self._as_array()
+        return array
 
     def _as_array(self) -> Array:
         spec, storage = self.spec, self.storage

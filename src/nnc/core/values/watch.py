@@ -21,10 +21,10 @@ class WatchedMemory:
 
     def read(self, content: Bytes, number: int) -> None:
         """Note reading `number`; numbers grow."""
-        found = crc32(content.data)
-        if found != self._seen and self._seen is not None:
+        checksum = crc32(content.data)
+        if checksum != self._seen and self._seen is not None:
             self.changed = number
-        self._seen = found
+        self._seen = checksum
 
     def is_as_read(self, content: Bytes, number: int) -> bool:
         """Whether reading `number` found what is there now."""

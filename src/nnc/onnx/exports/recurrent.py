@@ -23,12 +23,12 @@ def _reordered(x: ExportOperand, gates: Sequence[int]) -> ExportOperand:
 def _node(call: ExportCall, op: str, gates: Sequence[int], states: int, **attributes: object) -> tuple[str, ...]:
     """(y, last h, and for an LSTM last c), each as ONNX has it, one direction."""
     w, z, u = call.writer, call[0], call[1]
-    found = w.products.get(w.name_of(z))
+    product = w.products.get(w.name_of(z))
     units = u.shape[0]
-    if found is None:
+    if product is None:
         kernel = call.of(w.constant(np.eye(z.shape[2]), z.spec.dtype), z.spec, shape=(z.shape[2], z.shape[2]))
-        found = (z, kernel, None)
-    x, kernel, bias = found
+        product = (z, kernel, None)
+    x, kernel, bias = product
     weights = [ops.transpose(_reordered(operand, gates), (1, 0)) for operand in (kernel, u)]
     names = [w.name_of(ops.reshape(weight, (1, *weight.shape))) for weight in weights]
     own = call.operands[3] if op == "GRU" else None

@@ -227,20 +227,20 @@ class GraphBuilder:
 
     def place(self, key: TensorKey) -> Place:
         """Where a symbol lies; an alias of what moves moves along."""
-        found = self.places.get(key)
-        if found is None:
+        place = self.places.get(key)
+        if place is None:
             graph = self.planned.graph
             region, root = graph.region(key), self._root_place(graph.root(key))
             if graph.root(key) == key:
                 return root
             if isinstance(root, Tensor):
-                found = view_root(graph, key, root)
+                place = view_root(graph, key, root)
             else:
                 assert isinstance(root, Multiview | Phi | Carry)
                 part = Reference(graph.tensors[key].spec, region.offset, region.strides)
-                found = synchronize_to_multiview(root, part)
-            self.places[key] = found
-        return found
+                place = synchronize_to_multiview(root, part)
+            self.places[key] = place
+        return place
 
     def _append(self, key: ConcreteKey) -> None:
         for earlier in self._last:
@@ -347,7 +347,7 @@ class GraphBuilder:
         breakpoints = builder._tested if planned.tested else ()
         self._append(self.concrete.while_loop(body, test, breakpoints=breakpoints, name=record.name))
         for kept, output, place in zip(attrs.kept, record.outputs[1:], outputs[1:], strict=True):
-            if not kept.rows and output not in outer.found and not self._is_unread(output, step):
+            if not kept.rows and output not in outer.placed and not self._is_unread(output, step):
                 self.copy(builder.place(kept.symbol), place)
         # Behind the copies: an initial value that is a result of no iteration may have lain there.
         if not self._is_unread(record.outputs[0], step):
@@ -492,7 +492,7 @@ def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
 
 def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecSymbol) -> frozenset[TensorKey]:
     """The carried symbols that lie in their slots from the first iteration on."""
-    body, found = attrs.body, set[TensorKey]()
+    body, resident = attrs.body, set[TensorKey]()
     if slots.passed:
         return frozenset()
     carried = body.parameters[: attrs.carried]
@@ -506,8 +506,8 @@ def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecS
         while links[-1] in given and body.results[carried.index(links[-1])] in carried:
             links.append(body.results[carried.index(links[-1])])
         if links[-1] in given:
-            found.add(key)
-    return frozenset(found)
+            resident.add(key)
+    return frozenset(resident)
 
 
 def _part(whole: Place, spec: TensorSpec, offset: int, strides: Shape) -> Place:

@@ -166,8 +166,8 @@ def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Itera
     """Of copies of the graph: bodies compute values again, or loops with gradients are chains of shorter ones."""
     chains = (InnerCopy(copy, 0, 0) for copy in checkpointed(graph, asked.roots(graph)))
     for value in (*recomputed_inside(planned), *chains):
-        _, found = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
-        yield replace(found, copied=value.copy.tensors, again=value.again, extra=value.extra)
+        _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
+        yield replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
 
 
 def _arena_bytes(compiled: Compiled) -> int:

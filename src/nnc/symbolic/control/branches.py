@@ -96,9 +96,9 @@ def _case_gradient(call: Applied[CaseAttrs], gradients: Gradients) -> Gradients:
     count = len(attrs.branches)
     changed = replace(attrs, branches=tuple(bodies[:count]), otherwise=None if attrs.otherwise is None else bodies[-1])
     seeds = [whole_of(as_symbol(gradients[place])) for place in seeded]
-    found = inputs[0].graph.apply(Command(CASE_OF, changed), [*inputs, *seeds])
+    slopes = inputs[0].graph.apply(Command(CASE_OF, changed), [*inputs, *seeds])
     results: list[Symbol | None] = [None] * len(inputs)
-    for place, symbol in zip(wanted, found, strict=True):
+    for place, symbol in zip(wanted, slopes, strict=True):
         results[attrs.chosen + place] = symbol
     return tuple(results)
 

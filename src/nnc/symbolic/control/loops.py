@@ -117,11 +117,11 @@ class Loop:
         count = self._after(str(symbol))
         if symbol.graph is not self.body:
             raise SymbolError("while", got=str(symbol), need="a symbol of the body", origin=caller_origin())
-        found = self.outside.writers(count.key)
-        if not found or self.outside.execs[found[0]].command.attrs.body.graph is not self.body:
+        writers = self.outside.writers(count.key)
+        if not writers or self.outside.execs[writers[0]].command.attrs.body.graph is not self.body:
             got = f"{symbol} of a body that a pass has changed"
             raise SymbolError("while", got=got, need="results asked for before simplify()", origin=caller_origin())
-        return keep(self.outside, found[0], Kept(symbol.key, rows))
+        return keep(self.outside, writers[0], Kept(symbol.key, rows))
 
     def __enter__(self) -> Loop:
         return self
@@ -230,8 +230,8 @@ def _while_gradient(call: Applied[WhileAttrs], gradients: Gradients) -> Gradient
     The tape gives what each iteration began with; what it computed is computed again from there.
     """
     flow, sums = _find_flow(call), dict[int, Symbol]()
-    for places, found in _exit_gradients(call, flow, gradients):
-        for place, symbol in zip(places, found, strict=True):
+    for places, slopes in _exit_gradients(call, flow, gradients):
+        for place, symbol in zip(places, slopes, strict=True):
             sums[place] = add(sums[place], symbol) if place in sums else symbol
     carried, others = _loop_gradients(call, flow, gradients, sums)
     results: list[Symbol | None] = [None] * len(call.inputs)
@@ -312,12 +312,12 @@ def _loop_gradients(
             elif place >= attrs.carried:
                 given[pullback.mapped[key]] = loop.capture(inputs[place]).key
         given.update((key, symbol.key) for key, symbol in zip(pullback.seeds, seeds, strict=True))
-        found = pullback.into(loop.body, given)
-        for position, (symbol, value) in enumerate(zip(carried, found, strict=False)):
+        gradients_in_body = pullback.into(loop.body, given)
+        for position, (symbol, value) in enumerate(zip(carried, gradients_in_body, strict=False)):
             loop.next(symbol, value if position < len(flow.carried) else add(symbol, value))
     made = {place: loop.result(symbol) for place, symbol in zip(summed, carried, strict=True)}
     parts = [(place, sums[place]) for place in dict.fromkeys(place for place, _ in flow.selections) if place in sums]
-    slopes, numbers = found[len(summed) :][: len(rows)], found[len(summed) + len(rows) :]
+    slopes, numbers = gradients_in_body[len(summed) :][: len(rows)], gradients_in_body[len(summed) + len(rows) :]
     for (place, _), slope, row in zip(flow.selections, slopes, numbers, strict=True):
         parts.append((place, scatter_add(loop.rows(slope), loop.rows(row), 0, inputs[place].shape[0])))
     return made, parts

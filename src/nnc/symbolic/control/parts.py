@@ -28,8 +28,8 @@ class Pullback:
 
     def reads(self) -> set[TensorKey]:
         """Roots of the copy that come from outside."""
-        found = {self.graph.root(key) for key in self.given_back}
-        return found | set(self.graph.inputs_of(self.execs))
+        roots = {self.graph.root(key) for key in self.given_back}
+        return roots | set(self.graph.inputs_of(self.execs))
 
 
 def pull_back_body(

@@ -76,8 +76,8 @@ def _scaled(record: ExecSymbol, weights: Symbol, factor: Symbol, *, by_input: bo
 def _factor(match: Match, frozen: bool) -> Replacement | None:
     """Scale the weights instead of the result."""
     for position in (0, 1):
-        if found := _product(match, position, frozen):
-            record, row = found
+        if product := _product(match, position, frozen):
+            record, row = product
             x, weights, bias = _operands(match.graph, record)
             if not _scales(match.graph, weights, match.input(position), row, frozen):
                 continue
@@ -89,8 +89,8 @@ def _factor(match: Match, frozen: bool) -> Replacement | None:
 def _shift(match: Match, frozen: bool) -> Replacement | None:
     """Shift the bias instead of the result."""
     for position in (0, 1):
-        if found := _product(match, position, frozen):
-            record, row = found
+        if product := _product(match, position, frozen):
+            record, row = product
             x, weights, bias = _operands(match.graph, record)
             shifted = row if bias is None else add(bias, row)
             return match.graph.apply(record.command, (x, weights, shifted))

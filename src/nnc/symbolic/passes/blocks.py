@@ -62,15 +62,15 @@ def wished_blocks(
 ) -> dict[Symbol, Blocked]:
     """The `fixed` symbols that `assign_blocks` would convert as a whole, and the one layout that all readers want."""
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
-    found: dict[Symbol, Blocked] = {}
+    blocked: dict[Symbol, Blocked] = {}
     asked: Asked = {}
     for symbol in fixed:
         root = graph.own(symbol)
         readings = {} if root in kept else _wishes(graph, root, backend, None, asked)
         wishes = set(readings.values())
         if len(wishes) == 1 and (wish := wishes.pop())[0] == root:
-            found[symbol] = wish[1]
-    return found
+            blocked[symbol] = wish[1]
+    return blocked
 
 
 def takes_blocks(graph: SymbolicGraph, symbol: Symbol, layout: Blocked, backend: str = "") -> bool:
@@ -112,7 +112,7 @@ def _wishes(
     graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None, asked: Asked
 ) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
     """What each reading of a root is to become; nothing unless that serves them all, in about as many bytes."""
-    found: dict[Reading, tuple[TensorKey, Blocked]] = {}
+    wished: dict[Reading, tuple[TensorKey, Blocked]] = {}
     for key in graph.readers(root):
         record = graph.execs[key]
         if key not in asked or asked[key][0] is not record:
@@ -122,9 +122,9 @@ def _wishes(
             if tensor is not None and graph.root(tensor) == root:
                 if place not in layouts:
                     return {}
-                found[key, place] = (tensor, layouts[place])
-    nbytes = sum(graph.tensors[key].spec.laid(layout).nbytes for key, layout in dict.fromkeys(found.values()))
-    return found if nbytes <= MOST_BYTES * graph.tensors[root].spec.nbytes else {}
+                wished[key, place] = (tensor, layouts[place])
+    nbytes = sum(graph.tensors[key].spec.laid(layout).nbytes for key, layout in dict.fromkeys(wished.values()))
+    return wished if nbytes <= MOST_BYTES * graph.tensors[root].spec.nbytes else {}
 
 
 def _layouts(

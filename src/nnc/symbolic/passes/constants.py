@@ -65,9 +65,9 @@ def _values(match: Match) -> list[Number] | None:
     """The values of all inputs, when all are uniform and the result has elements; those of fills are real."""
     if "complex" in {spec.dtype.kind for spec in (match.result, *(x.spec for x in match.inputs if x is not None))}:
         return None
-    found = [uniform(match.graph, key) for key in match.record.inputs]
-    known = [value for value in found if value is not None]
-    return known if known and len(known) == len(found) else None
+    uniforms = [uniform(match.graph, key) for key in match.record.inputs]
+    known = [value for value in uniforms if value is not None]
+    return known if known and len(known) == len(uniforms) else None
 
 
 def _pointwise(match: Match) -> Replacement | None:

@@ -50,7 +50,7 @@ def _hoist_from(graph: SymbolicGraph, key: ExecKey) -> int:
 def invariant_execs(graph: SymbolicGraph, fixed: Collection[TensorKey]) -> dict[ExecKey, None]:
     """Execs of whole tensors that read roots in `fixed`, what is computed from these, and fills; not fills alone."""
     fixed, filled = set(fixed), set[TensorKey]()
-    found: dict[ExecKey, None] = {}
+    invariant: dict[ExecKey, None] = {}
     for key in graph.execs.toposort():
         record = graph.execs[key]
         roots = set(graph.roots(record.inputs))
@@ -58,11 +58,11 @@ def invariant_execs(graph: SymbolicGraph, fixed: Collection[TensorKey]) -> dict[
         if not (record.optimize and whole and roots <= fixed | filled):
             continue
         if roots & fixed:
-            found[key] = None
+            invariant[key] = None
             fixed.update(record.outputs)
         elif not roots:
             filled.update(record.outputs)
-    return found
+    return invariant
 
 
 def with_fills(graph: SymbolicGraph, moved: Collection[ExecKey]) -> tuple[ExecKey, ...]:

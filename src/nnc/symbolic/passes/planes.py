@@ -140,8 +140,8 @@ def _of_weights(match: Match) -> Replacement | None:
         return None
     x, g, weights = match.input(0), match.input(1), match.result.shape
     planes = _Planes(x.shape, match.command.attrs.window, weights[0], g.shape[1])
-    found = weight_gradient(planes.gathered(x), planes.images(g), planes.flat, 1, weights[1:3])
-    apart = reshape(found, (*weights[1:3], weights[0], *weights[3:]))
+    flat = weight_gradient(planes.gathered(x), planes.images(g), planes.flat, 1, weights[1:3])
+    apart = reshape(flat, (*weights[1:3], weights[0], *weights[3:]))
     return _replaced(match, transpose(apart, (2, 0, 1, 3, 4)))
 
 

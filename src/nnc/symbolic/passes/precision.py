@@ -65,17 +65,17 @@ def lower_precision(
 
 def _readers_in_low(graph: SymbolicGraph) -> frozenset[ExecKey]:
     """Execs whose results are read where 16 bits suffice: by products, or by followers that are such execs."""
-    found: set[ExecKey] = set()
+    low: set[ExecKey] = set()
     for key in reversed(graph.execs.toposort()):
         for root in graph.roots(graph.execs[key].outputs):
-            if any(_reads_low(graph, reader, found) for reader in graph.readers(root)):
-                found.add(key)
-    return frozenset(found)
+            if any(_reads_low(graph, reader, low) for reader in graph.readers(root)):
+                low.add(key)
+    return frozenset(low)
 
 
-def _reads_low(graph: SymbolicGraph, reader: ExecKey, found: set[ExecKey]) -> bool:
+def _reads_low(graph: SymbolicGraph, reader: ExecKey, low: set[ExecKey]) -> bool:
     runs = _rule(graph.execs[reader]).runs
-    return runs is Runs.LOW or (runs is Runs.FOLLOW and reader in found)
+    return runs is Runs.LOW or (runs is Runs.FOLLOW and reader in low)
 
 
 def _rule(record: ExecSymbol) -> Precision:

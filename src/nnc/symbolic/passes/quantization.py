@@ -137,8 +137,8 @@ def _name(graph: SymbolicGraph, given: Collection[TensorKey], weights: TensorKey
         if key not in seen:
             seen.add(key)
             waiting.extend(root for writer in graph.writers(key) for root in graph.roots(graph.execs[writer].inputs))
-    found = [graph.tensors[key] for key in sorted(seen & {*given})] or [graph.tensors[weights]]
-    return max(found, key=lambda value: value.spec.elements).name
+    sources = [graph.tensors[key] for key in sorted(seen & {*given})] or [graph.tensors[weights]]
+    return max(sources, key=lambda value: value.spec.elements).name
 
 
 class _Quantization:
@@ -288,18 +288,18 @@ class _Quantization:
 
 def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
     """Roots without an element below 0, by the operators that write them."""
-    found: set[TensorKey] = set()
+    positive: set[TensorKey] = set()
     for key in graph.execs.toposort():
         record = graph.execs[key]
         op, roots = record.command.op, graph.roots(record.inputs)
-        kept = op in KEEPING and all(root in found for root in roots)
-        one_of = op is maximum and any(root in found for root in roots)
+        kept = op in KEEPING and all(root in positive for root in roots)
+        one_of = op is maximum and any(root in positive for root in roots)
         filled = op is FILL and record.command.attrs.value >= 0
         if (op in POSITIVE or kept or one_of or filled) and all(
             graph.root(output) == output for output in record.outputs
         ):
-            found.update(record.outputs)
-    return found
+            positive.update(record.outputs)
+    return positive
 
 
 def _rows_of(record: ExecSymbol, w: TensorSpec) -> TensorSpec:

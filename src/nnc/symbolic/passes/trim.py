@@ -53,9 +53,9 @@ def _live_places(attrs: WhileAttrs, asked: Sequence[TensorKey]) -> list[int]:
     waiting = [*asked]
     while waiting or not live:
         read = _read(body, waiting or body.parameters[:1])
-        found = {place for place in range(attrs.carried) if body.parameters[place] in read} - live
-        live |= found
-        waiting = [body.results[place] for place in sorted(found)]
+        newly_read = {place for place in range(attrs.carried) if body.parameters[place] in read} - live
+        live |= newly_read
+        waiting = [body.results[place] for place in sorted(newly_read)]
     return sorted(live)
 
 

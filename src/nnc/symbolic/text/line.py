@@ -44,10 +44,10 @@ class Line:
 
     def take(self, sign: str) -> bool:
         """True when the sign is next."""
-        found = self.text.startswith(sign, self.at)
-        if found:
+        is_next = self.text.startswith(sign, self.at)
+        if is_next:
             self._skip(self.at + len(sign))
-        return found
+        return is_next
 
     def expect(self, sign: str) -> None:
         """The sign."""
@@ -56,11 +56,11 @@ class Line:
 
     def match(self, pattern: str, need: str) -> re.Match[str]:
         """Whatever the pattern matches."""
-        found = re.compile(pattern).match(self.text, self.at)
-        if found is None:
+        matched = re.compile(pattern).match(self.text, self.at)
+        if matched is None:
             raise self.fault(need)
-        self._skip(found.end())
-        return found
+        self._skip(matched.end())
+        return matched
 
     def json(self) -> Json:
         """One JSON value."""
@@ -87,11 +87,11 @@ class Line:
     def numbers(self) -> tuple[int, ...]:
         """`(%0, %3)`"""
         self.expect("(")
-        found: list[int] = []
+        numbers: list[int] = []
         while not self.take(")"):
-            found.append(self.number_of())
+            numbers.append(self.number_of())
             self.take(",")
-        return tuple(found)
+        return tuple(numbers)
 
     def integer(self) -> int:
         """A whole number."""
@@ -106,19 +106,19 @@ class Line:
 
     def integers(self) -> tuple[int, ...]:
         """`[4, 3]`"""
-        found = self.match(r"\[((?:-?\d{1,18}(?:, -?\d{1,18})*)?)\]", "whole numbers, as [4, 3]")[1]
-        return tuple(int(part) for part in found.split(", ") if part)
+        listed = self.match(r"\[((?:-?\d{1,18}(?:, -?\d{1,18})*)?)\]", "whole numbers, as [4, 3]")[1]
+        return tuple(int(part) for part in listed.split(", ") if part)
 
     def attributes(self) -> dict[str, Json]:
         """`(scale=2.0, shift=1.0)`, or nothing."""
-        found: dict[str, Json] = {}
+        attributes: dict[str, Json] = {}
         if self.take("("):
             while not self.take(")"):
                 name = self.match(r"\w+", "an attribute")[0]
                 self.expect("=")
-                found[name] = self.json()
+                attributes[name] = self.json()
                 self.take(",")
-        return found
+        return attributes
 
     def spec(self) -> TensorSpec:
         """`f32[4, 3]:NCHW@cuda:0`, layout and device where they are not the usual ones."""

@@ -38,9 +38,9 @@ def repeated(
     stacked = len(body.output) - 1 - len(carried)
     try:
         if known and count is not None:
-            found = _counted(importer, body, count, carried, scope)
-            if found is not None:
-                return found
+            counted = _counted(importer, body, count, carried, scope)
+            if counted is not None:
+                return counted
         return None if stacked else _tested(importer, body, count, condition, carried, scope)
     except (Unknown, UsageError):
         return None

@@ -197,14 +197,14 @@ def _compress(node: OnnxNode, x: Array, condition: Array) -> Array:
 
 def _unique(node: OnnxNode, x: Array) -> tuple[Array, ...]:
     axis = node.attributes.get("axis")
-    found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # type: ignore[call-overload]
+    unique, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # type: ignore[call-overload]
     inverse = inverse.reshape(-1)
     if not node.attributes.get("sorted", 1):
         order = np.argsort(first)
         rank = np.argsort(order)
-        found = np.take(found, order, axis=0 if axis is None else int(axis))  # type: ignore[call-overload]
+        unique = np.take(unique, order, axis=0 if axis is None else int(axis))  # type: ignore[call-overload]
         first, counts, inverse = first[order], counts[order], rank[inverse]
-    return found, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+    return unique, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 
 
 def _suppress(node: OnnxNode, boxes: Array, scores: Array, *options: Array | None) -> Array:

@@ -185,8 +185,8 @@ def _encode(node: OnnxNode, x: Array) -> Array:
     kind = _kind(node, values)
     default = _default(node, kind)
     table = dict(zip(keys, values, strict=True))
-    found = [_looked_up(table, operand, default) for operand in x.reshape(-1).tolist()]
-    return np.array(found, kind).reshape(x.shape)
+    encoded = [_looked_up(table, operand, default) for operand in x.reshape(-1).tolist()]
+    return np.array(encoded, kind).reshape(x.shape)
 
 
 def _kind(node: OnnxNode, values: list[object]) -> np.dtype[np.generic]:

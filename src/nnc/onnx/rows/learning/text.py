@@ -63,11 +63,11 @@ def _grams(node: OnnxNode) -> dict[tuple[object, ...], int]:
     starts = node.attributes["ngram_counts"]
     assert isinstance(pool, tuple)
     assert isinstance(starts, tuple)
-    found: dict[tuple[object, ...], int] = {}
+    grams: dict[tuple[object, ...], int] = {}
     for length, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool)), strict=True), 1):
         for place in range(start, end, length):
-            found[pool[place : place + length]] = len(found)
-    return found
+            grams[pool[place : place + length]] = len(grams)
+    return grams
 
 
 def _frequencies(node: OnnxNode, x: Array) -> Array:

@@ -146,7 +146,7 @@ def _ending(lives: LiveRanges, step: int) -> frozenset[TensorKey]:
     """What may be written over in a body, where it is checked whether it is read behind that, or is handed on there."""
     outer = lives.outer.get(step, OuterMemory())
     handed_on = (root for output in lives.permuted.get(step, ()) for root in lives.of[output].roots)
-    return frozenset((*lives.lent.get(step, ()), *outer.found.values(), *handed_on))
+    return frozenset((*lives.lent.get(step, ()), *outer.placed.values(), *handed_on))
 
 
 def _check_beside(graph: SymbolicGraph, roots: Iterable[TensorKey], span: Span, holders: _Holders, text: str) -> None:

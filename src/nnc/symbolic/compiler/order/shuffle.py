@@ -40,9 +40,9 @@ def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order
         start, moved = _changed(start, part, moved)
         if not moved or (start, moved) in refused:
             continue
-        found = profile.stretch(start, moved)
-        if (found.peak, (found.during == now.peak).sum()) <= (now.peak, (now.during == now.peak).sum()):
-            profile.put(start, moved, found)
+        stretch = profile.stretch(start, moved)
+        if (stretch.peak, (stretch.during == now.peak).sum()) <= (now.peak, (now.during == now.peak).sum()):
+            profile.put(start, moved, stretch)
             refused.clear()
         else:
             refused.add((start, moved))

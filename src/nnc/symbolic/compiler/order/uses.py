@@ -93,11 +93,11 @@ class Profile:
         ]
         return LiveBytes(values, own, shared, (now.through, now.born))
 
-    def put(self, start: int, part: Sequence[ExecKey], found: LiveBytes) -> None:
+    def put(self, start: int, part: Sequence[ExecKey], live: LiveBytes) -> None:
         """Let the order be `part` from `start` on, with the bytes that `stretch` found."""
         self.lives.update(self._lives_in(start, part))
         self.order[start : start + len(part)] = part
-        self.bytes = found
+        self.bytes = live
 
     def _lives_in(self, start: int, part: Sequence[ExecKey]) -> dict[TensorKey, Span]:
         """The lives of the roots that the stretch touches: what is used outside of it as well goes on there."""
@@ -106,11 +106,11 @@ class Profile:
             for root in self.touched[key]:
                 first.setdefault(root, step)
                 last[root] = step
-        found, lives = dict[TensorKey, Span](), self.lives
+        spans, lives = dict[TensorKey, Span](), self.lives
         for root, begin in first.items():
             before, behind = lives[root]
-            found[root] = (begin if before >= start else before, last[root] if behind < stop else behind)
-        return found
+            spans[root] = (begin if before >= start else before, last[root] if behind < stop else behind)
+        return spans
 
     def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
         pairs = self.uses.pairs[key]

@@ -20,7 +20,7 @@ from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodie
 
 def sites(graph: SymbolicGraph, order: Sequence[ExecKey]) -> tuple[int, ...]:
     """The steps that concatenate parts without gaps into a root of its own, most bytes first."""
-    found = []
+    sites = []
     for step, key in enumerate(order):
         record = graph.execs[key]
         attrs = record.command.attrs
@@ -28,8 +28,8 @@ def sites(graph: SymbolicGraph, order: Sequence[ExecKey]) -> tuple[int, ...]:
             continue
         spec = graph.tensors[record.outputs[0]].spec
         if math.prod(spec.shape[: attrs.axis]) == 1 and graph.root(record.outputs[0]) == record.outputs[0]:
-            found.append((-spec.nbytes, step))
-    return tuple(step for _, step in sorted(found))
+            sites.append((-spec.nbytes, step))
+    return tuple(step for _, step in sorted(sites))
 
 
 def concatenate_in_place(
@@ -98,11 +98,11 @@ def copied_parts(
     graph: SymbolicGraph, record: ExecSymbol, in_place: Iterable[int]
 ) -> tuple[tuple[TensorKey, int, tuple[int, ...]], ...]:
     """The inputs that are still to be copied: key, and offset and strides of its place, in elements of the output."""
-    placed, start, found = frozenset(in_place), 0, []
+    placed, start, copied = frozenset(in_place), 0, []
     for position, key in enumerate(record.inputs):
         assert key is not None
         spec = graph.tensors[key].spec
         if position not in placed:
-            found.append((key, start, contiguous_strides(spec.shape)))
+            copied.append((key, start, contiguous_strides(spec.shape)))
         start += spec.elements
-    return tuple(found)
+    return tuple(copied)

@@ -37,13 +37,13 @@ class LiveRange:
 
 @dataclass(frozen=True, slots=True)
 class OuterMemory:
-    """The blocks around a loop that give it memory, by a root of each: `roots` by memory, `found` by result.
+    """The blocks around a loop that give it memory, by a root of each: `roots` by memory, `placed` by result.
 
     Results that are not found where they are wanted are copied there.
     """
 
     roots: Mapping[int, TensorKey] = field(default_factory=dict)
-    found: Mapping[TensorKey, TensorKey] = field(default_factory=dict)
+    placed: Mapping[TensorKey, TensorKey] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -212,11 +212,11 @@ def enforced_carries(
     carries: Mapping[TensorKey, TensorKey],
 ) -> dict[TensorKey, TensorKey]:
     """Carries (new → given old) that operators enforce beside those asked for."""
-    found: dict[TensorKey, TensorKey] = {}
+    enforced: dict[TensorKey, TensorKey] = {}
     for source, target in _enforced_pairs(graph, execs):
         if source in given and target not in carries and source not in carries.values():
-            found[target] = source
-    return found
+            enforced[target] = source
+    return enforced
 
 
 def _enforced_pairs(graph: SymbolicGraph, execs: Iterable[ExecKey]) -> Iterator[tuple[TensorKey, TensorKey]]:

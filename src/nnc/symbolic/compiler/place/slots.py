@@ -46,10 +46,10 @@ class Slots:
 
     def cycle(self, slot: Slot) -> tuple[Slot, ...]:
         """The slot, the one that gets its memory next, and so on."""
-        found = [slot]
-        while self.moves[found[-1]] != slot:
-            found.append(self.moves[found[-1]])
-        return tuple(found)
+        visited = [slot]
+        while self.moves[visited[-1]] != slot:
+            visited.append(self.moves[visited[-1]])
+        return tuple(visited)
 
     def memory(self, slot: Slot, turn: int) -> int:
         """The memory of a slot in an iteration."""
@@ -66,13 +66,13 @@ def computed_places(attrs: WhileAttrs) -> tuple[int, ...]:
     """Positions of carried values that an iteration computes, be it for a later one than the next."""
     body = attrs.body
     carried = body.parameters[: attrs.carried]
-    found = {place for place in range(attrs.carried) if body.results[place] not in body.parameters}
+    computed = {place for place in range(attrs.carried) if body.results[place] not in body.parameters}
     while True:
-        keys = {carried[place] for place in found}
-        grown = found | {place for place in range(attrs.carried) if body.results[place] in keys}
-        if grown == found:
-            return tuple(sorted(found))
-        found = grown
+        keys = {carried[place] for place in computed}
+        grown = computed | {place for place in range(attrs.carried) if body.results[place] in keys}
+        if grown == computed:
+            return tuple(sorted(computed))
+        computed = grown
 
 
 def live_through(attrs: WhileAttrs, graph: SymbolicGraph, lives: LiveRanges, tested: int) -> None:
@@ -137,18 +137,18 @@ def _continues(lives: LiveRanges, operand: TensorKey, output: TensorKey, step: i
 
 def _permuted(branches: Sequence[Mapping[TensorKey, TensorKey]]) -> tuple[TensorKey, ...]:
     """The most outputs that are the same operands in each branch, each of them once."""
-    found = sorted(set(branches[0]).intersection(*branches))
+    permuted = sorted(set(branches[0]).intersection(*branches))
     while True:
-        chosen = [[handed[output] for output in found] for handed in branches]
+        chosen = [[handed[output] for output in permuted] for handed in branches]
         common = set(chosen[0]).intersection(*chosen)
         kept = [
             output
-            for place, output in enumerate(found)
+            for place, output in enumerate(permuted)
             if all(taken[place] in common and taken.count(taken[place]) == 1 for taken in chosen)
         ]
-        if kept == found:
-            return tuple(found)
-        found = kept
+        if kept == permuted:
+            return tuple(permuted)
+        permuted = kept
 
 
 def handed_operands(record: ExecSymbol) -> tuple[dict[TensorKey, TensorKey], ...]:
@@ -156,12 +156,12 @@ def handed_operands(record: ExecSymbol) -> tuple[dict[TensorKey, TensorKey], ...
     attrs = record.command.attrs
     assert isinstance(attrs, CaseAttrs)
     operands = record.inputs[attrs.chosen :]
-    found: list[dict[TensorKey, TensorKey]] = []
+    handed: list[dict[TensorKey, TensorKey]] = []
     for _, body in attrs.bodies():
         given = dict(zip(body.parameters, operands, strict=True))
         pairs = ((output, given.get(result)) for output, result in zip(record.outputs, body.results, strict=True))
-        found.append({output: operand for output, operand in pairs if operand is not None})
-    return tuple(found)
+        handed.append({output: operand for output, operand in pairs if operand is not None})
+    return tuple(handed)
 
 
 def _ending_operands(record: ExecSymbol, step: int, lives: LiveRanges) -> set[TensorKey]:
@@ -228,7 +228,7 @@ def _passed(
     sizes: Sequence[int],
 ) -> dict[int, tuple[Mapping[TensorKey, TensorKey], ...]]:
     """Operands of branches that end there, and go on as outputs which begin there."""
-    found: dict[int, tuple[Mapping[TensorKey, TensorKey], ...]] = {}
+    passed: dict[int, tuple[Mapping[TensorKey, TensorKey], ...]] = {}
     for step, key in enumerate(order):
         record = graph.execs[key]
         if not isinstance(record.command.attrs, CaseAttrs):
@@ -245,8 +245,8 @@ def _passed(
                     handed[output] = operand
             branches.append(handed)
         if any(branches):
-            found[step] = tuple(branches)
-    return found
+            passed[step] = tuple(branches)
+    return passed
 
 
 @dataclass(slots=True)
@@ -263,12 +263,12 @@ class _SlotAssignment:
         size = aligned(life.nbytes)
         order = range(len(self.sizes)) if preferred is None else (preferred, *range(len(self.sizes)))
         free = (slot for slot in order if not self.apart and self.sizes[slot] == size and self._is_free(slot, life))
-        found = next(free, None)
-        if found is None:
-            found = len(self.sizes)
+        chosen = next(free, None)
+        if chosen is None:
+            chosen = len(self.sizes)
             self.sizes.append(size)
             self.inside.append([])
-        self._enter(found, life)
+        self._enter(chosen, life)
 
     def squeeze(self, life: LiveRange) -> None:
         """Into the smallest slot that is large enough and free."""
@@ -345,7 +345,7 @@ def use_outer_memory(
     for slot, root in work.roots.items():
         # Others in the slot may be larger by what alignment leaves free.
         lives.of[root].nbytes = slots.sizes[slot]
-    return OuterMemory(work.roots, work.found)
+    return OuterMemory(work.roots, work.placed)
 
 
 @dataclass(slots=True, eq=False)
@@ -359,7 +359,7 @@ class _OuterBlocks:
     lives: LiveRanges
     free: Mapping[int, TensorKey]
     roots: dict[int, TensorKey] = field(default_factory=dict)
-    found: dict[TensorKey, TensorKey] = field(default_factory=dict)
+    placed: dict[TensorKey, TensorKey] = field(default_factory=dict)
 
     def place(self, output: TensorKey, step: int, symbol: TensorKey, turns: int) -> None:
         """Let `output` be where `symbol` is after so many turns, if it can."""
@@ -378,13 +378,13 @@ class _OuterBlocks:
             if memory in self.roots:
                 self._take_over(self.roots[memory], output)
             else:
-                self.roots[memory] = self.found[output] = output
+                self.roots[memory] = self.placed[output] = output
 
     def _take_over(self, root: TensorKey, output: TensorKey) -> None:
         """Let the block of `root` be that of a result, unless another one has it."""
-        if root in self.found.values():
+        if root in self.placed.values():
             return
-        self.found[output] = root
+        self.placed[output] = root
         self.lives.take_over(root, output)
 
 

@@ -112,7 +112,7 @@ class _Timeline:
         for memory, root in outer.roots.items():
             span = self.spans.pop(id(body.slots.memories[memory]))
             self._begin(lives.get(root), step, span.lower)
-            if root not in outer.found.values():
+            if root not in outer.placed.values():
                 self._end(lives.get(root), step, span.upper)
         for place, key, life in _alone(planned, record):
             parameter = attrs.body.parameters[place]

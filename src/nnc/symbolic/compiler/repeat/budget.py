@@ -137,7 +137,7 @@ def checked_limit(limit: int) -> int:
 
 def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
     """What there is to choose from: ever more work, for ever lower peaks."""
-    found: list[Option] = []
+    options: list[Option] = []
     seconds = SETTINGS.repeating_seconds
     deadline = inf if seconds is None else perf_counter() + seconds
     for compilation in compilations:
@@ -149,8 +149,8 @@ def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
             points = trail(numbered.program, (perf_counter() + deadline) / 2)
             # Bodies may find memory around them that the program knows nothing of.
             less = points[0].peak - compilation.arena if compilation.slack else 0
-            found.extend(Option(point, numbered, compilation, point.peak - less) for point in points)
-    return pareto_front(found, lambda option: (option.extra, option.peak))
+            options.extend(Option(point, numbered, compilation, point.peak - less) for point in points)
+    return pareto_front(options, lambda option: (option.extra, option.peak))
 
 
 def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
@@ -158,8 +158,8 @@ def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> 
 
     MemoryLimitError with the least limit that can be met, and with what is alive at its peak.
     """
-    found = options(compilations)
-    for option in found:
+    front = options(compilations)
+    for option in front:
         if option.least > limit:
             continue
         copy = option.written()
@@ -170,13 +170,13 @@ def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> 
         except MemoryLimitError:
             continue
         return compiled, copy, option.budget(limit)
-    raise _infeasible(limit, found, plans)
+    raise _infeasible(limit, front, plans)
 
 
-def _infeasible(limit: int, found: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
+def _infeasible(limit: int, front: Sequence[Option], plans: Plans[C]) -> MemoryLimitError:
     """The smallest of all plans; those that cannot be below one that is known are not made."""
     least = plans.unlimited
-    for option in reversed(found):
+    for option in reversed(front):
         if option.least < plans.arena(least):
             least = min(least, plans.compile_copy(option.written(), None), key=plans.arena)
     error = MemoryLimitError(

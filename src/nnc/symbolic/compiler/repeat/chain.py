@@ -66,10 +66,10 @@ class Chain:
 def chain_schedules(program: Program) -> list[tuple[Step, ...]]:
     """The runs of a chain for ever higher peaks and ever less work; none for what is no chain."""
     turns = ReplaySchedule(program, range(len(program.reads))).bytes.through.argsort(kind="stable")[::-1][:TURNS]
-    found = [chain for turn in turns if (chain := _chain_of(program, int(turn))) is not None]
-    if not found:
+    chains = [chain for turn in turns if (chain := _chain_of(program, int(turn))) is not None]
+    if not chains:
         return []
-    chain = max(found, key=lambda chain: len(chain.segments))
+    chain = max(chains, key=lambda chain: len(chain.segments))
     if not FEWEST < len(chain.segments) <= MOST + 1:
         return []
     return [tuple(part.runs()) for part in _Solver(program, chain).best(0, len(chain.segments) - 1, kept=chain.kept)]
@@ -93,14 +93,14 @@ class _Solver:
         if start == stop:
             return NOTHING
         if (start, stop, kept) not in self.fronts:
-            found = [
+            candidates = [
                 part
                 for middle in range(start + 1, stop + 1)
                 for whole in (True, False)
                 if whole or middle < stop
                 for part in self._split(start, middle, stop, kept=kept, whole=whole)
             ]
-            self.fronts[start, stop, kept] = _lowest(found)
+            self.fronts[start, stop, kept] = _lowest(candidates)
         return self.fronts[start, stop, kept]
 
     def _split(self, start: int, middle: int, stop: int, *, kept: bool, whole: bool) -> Front:
@@ -174,14 +174,14 @@ def _local_peak(program: Program, steps: Sequence[Step], there: Collection[Root]
 
 def _joined(first: Front, then: Front) -> Front:
     """One part behind the other, for each peak with the least work."""
-    found: list[ChainPart] = []
+    parts: list[ChainPart] = []
     one = two = 0
     for peak in sorted({part.peak for part in (*first, *then)}):
         one = _last_within(first, peak, one)
         two = _last_within(then, peak, two)
         if first[one].peak <= peak and then[two].peak <= peak:
-            found.append(ChainPart(peak, first[one].work + then[two].work, (), (first[one], then[two])))
-    return tuple(found)
+            parts.append(ChainPart(peak, first[one].work + then[two].work, (), (first[one], then[two])))
+    return tuple(parts)
 
 
 def _last_within(front: Front, peak: int, number: int) -> int:

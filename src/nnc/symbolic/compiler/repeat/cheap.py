@@ -38,11 +38,11 @@ def rematerialize(graph: SymbolicGraph, wanted: Sequence[Symbol]) -> int:
     program = replace(numbered.program, repeatable=[may and is_cheap for may, is_cheap in both])
     once = ReplaySchedule(program, range(len(program.reads)))
     depths = [2**exponent for exponent in range(len(execs).bit_length())]
-    found = min(
+    cheapest = min(
         [once, *(_Dropping(once, depth).schedule() for depth in depths)], key=lambda value: (value.peak, value.extra)
     )
-    write_schedule(graph, replace(numbered, program=program), found, whole=False)
-    return sum(found.repeats)
+    write_schedule(graph, replace(numbered, program=program), cheapest, whole=False)
+    return sum(cheapest.repeats)
 
 
 def _elements(graph: SymbolicGraph, key: ExecKey) -> int:
@@ -93,12 +93,12 @@ class _Dropping:
 
     def _chain(self, waiting: list[Step], made: set[Step]) -> list[Step]:
         """The steps that make these again, from values that are there."""
-        found: set[Step] = set()
+        steps: set[Step] = set()
         while waiting:
             step = waiting.pop()
             if step in made:
                 continue
             made.add(step)
-            found.add(step)
+            steps.add(step)
             waiting.extend(self.program.maker[root] for root in self.program.again[step] if self._chain_of(root))
-        return sorted(found)
+        return sorted(steps)

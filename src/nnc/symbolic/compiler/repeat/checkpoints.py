@@ -47,8 +47,8 @@ class TapedLoop:
 
 def taped_loops(graph: SymbolicGraph, wanted: Collection[TensorKey]) -> tuple[TapedLoop, ...]:
     """The pairs in which nobody but the second loop reads the tapes; `wanted` roots are read by the caller."""
-    found = (_taped(graph, key, wanted) for key in graph.execs.toposort())
-    pairs = [pair for pair in found if pair is not None]
+    taped = (_taped(graph, key, wanted) for key in graph.execs.toposort())
+    pairs = [pair for pair in taped if pair is not None]
     # A gradient of a gradient may read the tapes of a loop that reads one itself; it stays whole.
     ends = [key for pair in pairs for key in (pair.forward, pair.backward)]
     return tuple(pair for pair in pairs if ends.count(pair.forward) == ends.count(pair.backward) == 1)

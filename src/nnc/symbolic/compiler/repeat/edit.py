@@ -82,10 +82,10 @@ class _Edit:
 
     def changed(self, values: Sequence[R], fresh: Sequence[R]) -> list[R]:
         """Values per position, without those that are gone and with fresh ones."""
-        found = [*values[: self.position], *fresh, *values[self.position :]]
+        edited = [*values[: self.position], *fresh, *values[self.position :]]
         for place in reversed(self.gone):
-            del found[place + (len(fresh) if place >= self.position else 0)]
-        return found
+            del edited[place + (len(fresh) if place >= self.position else 0)]
+        return edited
 
     def trial(self) -> Trial | None:
         """The costs of the edit."""
@@ -125,8 +125,8 @@ class _Edit:
             place[number] = position
         numbers = (*order, NEVER)
         events, runs = [*was.events], [*was.runs]
-        for root, found in self.events.items():
-            births, reads = ([numbers[at] for at in places] for places in (found.births, found.reads))
+        for root, event in self.events.items():
+            births, reads = ([numbers[at] for at in places] for places in (event.births, event.reads))
             events[root] = Events(births, reads)
         for step in {*self.fresh, *(self.old.steps[at] for at in self.gone)}:
             kept = [self._moved(at) for at in self.old.runs(step) if at not in self.gone]

@@ -57,9 +57,9 @@ class Point:
     extra: int
 
     @staticmethod
-    def of(found: ReplaySchedule | Trial) -> Point:
+    def of(schedule: ReplaySchedule | Trial) -> Point:
         """The point of a schedule, or of one that was tried."""
-        return Point(tuple(found.steps), found.peak, found.extra)
+        return Point(tuple(schedule.steps), schedule.peak, schedule.extra)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,15 +164,15 @@ def _load(during: Bytes, level: int) -> int:
 
 def _moves(now: ReplaySchedule, reach: float = inf) -> list[Move]:
     """What can be done at the peak, cheapest first; chains end where they cost `reach` times the cheapest move."""
-    found: list[Move] = []
+    moves: list[Move] = []
     cheapest = inf
     for value in _values_at_peak(now):
         if not now.program.may_return(value.root):
             continue
         for move in _moves_of(now, value, reach * cheapest):
             cheapest = min(cheapest, move.price)
-            found.append(move)
-    return sorted(found, key=lambda move: move.price)
+            moves.append(move)
+    return sorted(moves, key=lambda move: move.price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _values_at_peak(now: ReplaySchedule) -> list[_WaitingMove]:
     """Values that wait at the peak, largest first."""
     here = now.bytes.at_peak
     above = np.concatenate(([0], np.cumsum(now.bytes.during > int(now.peak * SHARE))))
-    found = []
+    waiting = []
     smallest = now.peak * SMALLEST_SHARE
     for root in now.program.largest:
         if now.program.nbytes[root] <= smallest:
@@ -207,8 +207,8 @@ def _values_at_peak(now: ReplaySchedule) -> list[_WaitingMove]:
                 before = max(birth, reads[place - 1]) if place else birth
                 steps = int(above[reads[place]] - above[before + 1])
                 if reads[place] > here and steps:
-                    found.append(_WaitingMove(root, birth, before, reads[place], steps))
-    return found
+                    waiting.append(_WaitingMove(root, birth, before, reads[place], steps))
+    return waiting
 
 
 def _moves_of(now: ReplaySchedule, value: _WaitingMove, highest: float) -> Iterator[Move]:

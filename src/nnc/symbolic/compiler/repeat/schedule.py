@@ -106,13 +106,13 @@ class Events:
             # Nine of ten roots, a thousand times each in a descent: comparisons take a third of the time of `max`.
             end = end if end > birth else birth
             return [(birth, end if end > last else last)]
-        found = []
+        lives = []
         for number, birth in enumerate(self.births):
             stop = self.births[number + 1] if number + 1 < len(self.births) else None
             place = len(self.reads) if stop is None else bisect_right(self.reads, stop)
             end = max(self.reads[place - 1], birth) if place else birth
-            found.append((max(birth, 0), max(end, 0) if number else max(end, last, 0)))
-        return found
+            lives.append((max(birth, 0), max(end, 0) if number else max(end, last, 0)))
+        return lives
 
 
 @dataclass(frozen=True, slots=True, eq=False)
