@@ -127,8 +127,8 @@ def _folders(path: Path) -> tuple[Array, Array]:
     classes = sorted(value for value in path.iterdir() if value.is_dir())
     files = sorted(
         (place, label, file)
-        for label, class_ in enumerate(classes)
-        for place, file in enumerate(sorted(class_.glob("*.npy")))
+        for label, folder in enumerate(classes)
+        for place, file in enumerate(sorted(folder.glob("*.npy")))
     )
     if not files:
         raise DataError("--data", got=f"{path} without classes", need="a folder of .npy files for each class")

@@ -141,7 +141,7 @@ class ResultCache(Uncopied):
         kept.rank = time if self.policy == "recent" else self._last_rank + kept.operations / max(kept.nbytes, 1)
         heapq.heappush(self._ranked, (kept.rank, time, key))
         if len(self._ranked) > 4 * len(self._kept) + 64:
-            self._ranked = [(kept_value.rank, place, key) for place, (key, kept_value) in enumerate(self._kept.items())]
+            self._ranked = [(result.rank, place, key) for place, (key, result) in enumerate(self._kept.items())]
             heapq.heapify(self._ranked)
 
     def _drop_least(self) -> None:

@@ -241,7 +241,7 @@ class OnnxImporter:
         return operand
 
     def _is_small(self, known: Sequence[Array | None]) -> bool:
-        return sum(known_name.size for known_name in known if known_name is not None) <= FOLDED_ELEMENTS
+        return sum(array.size for array in known if array is not None) <= FOLDED_ELEMENTS
 
     def _is_weight(self, known: Sequence[Array | None]) -> bool:
         """Whether the first operand is more than an option, in an element type that a graph has."""
@@ -255,13 +255,13 @@ class OnnxImporter:
                 folded = row.host(node, *known)
             return [np.asarray(entry) for entry in (folded if isinstance(folded, tuple) else (folded,))]
         assert row.build is not None
-        strange = [known_name.dtype for known_name in known if known_name is not None and known_name.dtype not in TWINS]
+        strange = [array.dtype for array in known if array is not None and array.dtype not in TWINS]
         if strange:
             return self._moved(node, row, known, strange[0]) if row.moves else None
         if not self._fits(node, row, known):
             return None
         world = _Arrays()
-        operands = tuple(None if known_name is None else world.constant(known_name) for known_name in known)
+        operands = tuple(None if array is None else world.constant(array) for array in known)
         sources = tuple(frozenset[str]() for _ in known)
         built = row.build(NodeCall(node, operands, tuple(known), sources, world))
         results = built if isinstance(built, tuple) else (built,)
@@ -272,10 +272,10 @@ class OnnxImporter:
         assert row.build is not None
         graph = SymbolicGraph("sizes")
         world = _Sizes(graph)
-        operands = tuple(None if known_name is None else world.constant(known_name) for known_name in known)
+        operands = tuple(None if array is None else world.constant(array) for array in known)
         built = row.build(NodeCall(node, operands, tuple(known), tuple(frozenset[str]() for _ in known), world))
         results = built if isinstance(built, tuple) else (built,)
-        most = max(FOLDED_RESULT, 4 * sum(known_name.size for known_name in known if known_name is not None))
+        most = max(FOLDED_RESULT, 4 * sum(array.size for array in known if array is not None))
         return sum(entry.spec.elements for entry in results if entry is not None) <= most
 
     def _moved(
@@ -285,10 +285,7 @@ class OnnxImporter:
         twin = STAND_INS.get(kind.itemsize)
         if twin is None or kind.kind in "OSU":
             return None
-        cast = [
-            known_name.view(twin) if known_name is not None and known_name.dtype == kind else known_name
-            for known_name in known
-        ]
+        cast = [array.view(twin) if array is not None and array.dtype == kind else array for array in known]
         folded = self._fold(node, row, cast)
         return None if folded is None else [entry.view(kind) for entry in folded]
 
@@ -404,8 +401,8 @@ def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     before = [{writers[name] for name in reads(node) if name in writers} for node in listed]
     readers: dict[int, list[int]] = {}
     for place, needed in enumerate(before):
-        for needed_key in needed:
-            readers.setdefault(needed_key, []).append(place)
+        for name in needed:
+            readers.setdefault(name, []).append(place)
     missing = [len(needed) for needed in before]
     ready = [place for place, count in enumerate(missing) if not count]
     heapify(ready)

@@ -355,9 +355,9 @@ class OnnxModel:
             known = frozenset(self.by_value) | {n for n, entry in arrays.items() if not isinstance(entry, np.ndarray)}
             known |= {n for n, entry in arrays.items() if isinstance(entry, np.ndarray) and entry.dtype not in TWINS}
             key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
-            kept = self._programs.get(key)
-            if kept is not None:
-                return kept
+            ready = self._programs.get(key)
+            if ready is not None:
+                return ready
             try:
                 program = self._build(arrays, known)
             except Unknown as unknown:
@@ -379,11 +379,8 @@ class OnnxModel:
                 self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
             else:
                 kept = self._programs.values()
-                self._arena.fit(
-                    kept_value.compiled
-                    for kept_value in kept
-                    if isinstance(kept_value, OnnxProgram) and kept_value.compiled
-                )
+                programs = (entry for entry in kept if isinstance(entry, OnnxProgram))
+                self._arena.fit(entry.compiled for entry in programs if entry.compiled)
             return program
         raise AssertionError("each turn binds an input more")
 

@@ -44,7 +44,7 @@ def copy_body(body: Body, execs: Iterable[ExecKey], named: Iterable[TensorKey]) 
 
 def _change_while(attrs: WhileAttrs, change: Change) -> WhileAttrs:
     body, renamed = change(attrs.body, attrs.named())
-    kept = tuple(replace(kept_value, symbol=renamed[kept_value.symbol]) for kept_value in attrs.kept)
+    kept = tuple(replace(row, symbol=renamed[row.symbol]) for row in attrs.kept)
     return replace(attrs, body=body, count=renamed[attrs.count], test=_renamed_test(attrs.test, renamed), kept=kept)
 
 

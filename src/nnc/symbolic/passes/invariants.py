@@ -30,9 +30,7 @@ def _hoist_from(graph: SymbolicGraph, key: ExecKey) -> int:
     moved = invariant_execs(body.graph, body.parameters[attrs.carried :])
     if not moved:
         return 0
-    crossing = read_elsewhere(
-        body.graph, moved, (*body.results, *attrs.asked(), *(kept_value.symbol for kept_value in attrs.kept))
-    )
+    crossing = read_elsewhere(body.graph, moved, (*body.results, *attrs.asked(), *(row.symbol for row in attrs.kept)))
     pairs = zip(body.parameters[attrs.carried :], record.inputs[attrs.carried :], strict=True)
     mapped = {inner: outer for inner, outer in pairs if outer is not None}
     graph.graft(body.graph, with_fills(body.graph, moved), crossing, mapped)

@@ -32,7 +32,7 @@ def trim(record: ExecSymbol, used: Sequence[bool]) -> ExecSymbol:
 def _trim_while(record: ExecSymbol, used: Sequence[bool]) -> ExecSymbol:
     attrs: WhileAttrs = record.command.attrs
     kept = tuple(compress(attrs.kept, used[1:]))
-    asked = (*attrs.asked(), *(kept_value.symbol for kept_value in kept))
+    asked = (*attrs.asked(), *(row.symbol for row in kept))
     carried = _live_places(attrs, asked)
     body = attrs.body
     read = _read(body, (*asked, *(body.results[place] for place in carried)))

@@ -53,7 +53,7 @@ def _normalized(node: OnnxNode, x: Array) -> Array:
     left_out = set(stops) if strict else {str(stop).lower() for stop in stops}
     kept = [word for word in _words(x) if (word if strict else word.lower()) not in left_out]
     change = CHANGES.get(action, str)
-    result = np.array([change(kept_value) for kept_value in kept] or [""], object)
+    result = np.array([change(word) for word in kept] or [""], object)
     return result.reshape(1, -1) if x.ndim == 2 else result
 
 

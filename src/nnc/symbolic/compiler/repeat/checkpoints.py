@@ -276,7 +276,7 @@ def _part_of(attrs: WhileAttrs, part: _Part, given: Sequence[Symbol]) -> tuple[A
             mapped[record.outputs[0]] = index_select(tape, row - part.first if part.first else row).key
     graph.graft(body.graph, (), (*body.results, *attrs.named()), mapped)
     parameters, results = (tuple(mapped[key] for key in keys) for keys in (body.parameters, body.results))
-    asked = [Kept(mapped[kept_value.symbol], kept_value.rows) for kept_value in attrs.kept]
+    asked = [Kept(mapped[row.symbol], row.rows) for row in attrs.kept]
     state = [Kept(key) for key in parameters[: attrs.carried]]
     kept = tuple(dict.fromkeys((*asked, *state)))
     test = CountBelow(part.stop - part.start)
