@@ -31,7 +31,7 @@ DOORS = {
     "concrete": {"control", "graph", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir",
-        "minimization", "passes", "scopes", "stages", "value_names",
+        "minimization", "passes", "quantization_report", "scopes", "stages", "text.tables", "value_names",
     },
     "dynamic": {"array", "compilation", "eager", "located", "promotion", "randomness", "tree", "variable"},
     "onnx": set[str](),

@@ -23,7 +23,6 @@ from nnc.nn.files.torch_names import torch_state_dict as torch_state_dict
 from nnc.nn.generation import generate as generate
 from nnc.nn.generation import stream as stream
 from nnc.nn.inference.frozen_generation import FrozenGeneration as FrozenGeneration
-from nnc.nn.inference.quantization_report import QuantizationReport as QuantizationReport
 from nnc.nn.layers import initializers as initializers
 from nnc.nn.layers.activation import *
 from nnc.nn.layers.attention import *
@@ -59,3 +58,4 @@ from nnc.nn.training.training import History as History
 from nnc.nn.training.training import Progress as Progress
 from nnc.nn.training.training import Run as Run
 from nnc.nn.training.training_page import TrainingPage as TrainingPage
+from nnc.symbolic.quantization_report import QuantizationReport as QuantizationReport

@@ -25,7 +25,6 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import give_back_free_memory
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
-from nnc.nn.inference.quantization_report import QuantizationReport, measure_quantization, relative_error
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
 from nnc.onnx.node import Array, Unknown, decode
@@ -47,6 +46,7 @@ from nnc.symbolic.passes import (
     simplify,
     sum_integers,
 )
+from nnc.symbolic.quantization_report import QuantizationReport, measure_quantization, relative_error
 
 Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.

@@ -21,12 +21,6 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArityError, DataError, FormatError
 from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generation
 from nnc.nn.inference.frozen_step import FrozenWeights
-from nnc.nn.inference.quantization_report import (
-    LayerQuantization,
-    QuantizationReport,
-    measure_quantization,
-    relative_error,
-)
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, ParameterSpec, UpTo
 from nnc.nn.model.load_report import LoadReport
@@ -38,7 +32,6 @@ from nnc.nn.optimization.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimization.optimizers import Adam, Optimizer
 from nnc.nn.steps.frozen_steps import products
-from nnc.nn.steps.html import table_of
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
@@ -49,6 +42,13 @@ from nnc.nn.training.training import Callback, History, Listener, Run, callbacks
 from nnc.nn.training.training_page import TrainingPage
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
+from nnc.symbolic.quantization_report import (
+    LayerQuantization,
+    QuantizationReport,
+    measure_quantization,
+    relative_error,
+)
+from nnc.symbolic.text.tables import table_of
 
 
 @dataclass(frozen=True, slots=True)

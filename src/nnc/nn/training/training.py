@@ -18,8 +18,8 @@ from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.optimization.metrics import Tally
 from nnc.nn.optimization.optimizers import Optimizer
-from nnc.nn.steps.html import table_of, text_table
 from nnc.nn.steps.model_step import Values
+from nnc.symbolic.text.tables import table_of, text_table
 
 PassResult = tuple[float, float, tuple[NDArray[np.generic], ...]]
 

@@ -15,10 +15,10 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import F64
 from nnc.core.values.spec import Shape
 from nnc.core.values.tensor import Tensor
-from nnc.nn.steps.html import table_of, text_table
 from nnc.ops import cast, reduce_sum, square, subtract
 from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import QuantizationMode, quantize_products
+from nnc.symbolic.text.tables import table_of, text_table
 
 _COLUMNS = ("weights", "operator", "output", "bytes", "quantized", "signal / noise", "note")
 

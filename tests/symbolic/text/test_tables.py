@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc import nn
-from nnc.nn.steps.html import MOST_ROWS, table_of
+from nnc.symbolic.text.tables import MOST_ROWS, table_of
 
 
 def test_a_model_shows_its_layers_and_its_parameters() -> None:
