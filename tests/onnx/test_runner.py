@@ -11,7 +11,7 @@ from tests.onnx.models import model, node
 
 import onnx
 from nnc import nn, ops
-from nnc.errors import ArgumentError, BackendError, ShapeError, UsageError
+from nnc.errors import ArgumentError, BackendError, FormatError, ShapeError, UsageError
 from nnc.nn.data import load as load_data
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.onnx import OnnxLayer, load, read, save
@@ -273,3 +273,36 @@ def test_a_layer_names_an_output_that_is_not_there(tmp_path: Path) -> None:
     body = OnnxLayer(read(features(tmp_path / "model.onnx")), "nowhere")
     with pytest.raises(UsageError, match="'nowhere'"):
         nn.Model(body, (1, 8, 8))
+
+
+def test_constants_that_grow_are_no_work_of_the_plan_but_of_a_run_that_says_so() -> None:
+    """1 KB of nodes that double 512 MB took 46 s and 13 GB to plan."""
+    doubled = [node("Add", f"c{place} c{place}", f"c{place + 1}") for place in range(40)]
+    nodes = [node("ConstantOfShape", "n", "c0"), *doubled, node("ReduceSum", "c40", "s"), node("Add", "x s", "y")]
+    statement = load(model(nodes, {"x": [2]}, ["y"], {"n": np.array([1 << 27])})).memory()
+    assert statement.arena >= 4 << 27
+    small = load(model(nodes, {"x": [2]}, ["y"], {"n": np.array([1 << 4])}))
+    assert small.memory().arena < 1 << 10
+    np.testing.assert_array_equal(small.run({"x": np.ones(2, np.float32)})["y"], [1, 1])
+
+
+def test_a_loop_over_constants_runs_when_the_model_does() -> None:
+    kinds = onnx.TensorProto
+    body = helper.make_graph(
+        [node("Identity", "go", "again"), node("Add", "v v", "w")],
+        "body",
+        [helper.make_tensor_value_info(*one) for one in (("i", kinds.INT64, []), ("go", kinds.BOOL, []))]
+        + [helper.make_tensor_value_info("v", kinds.FLOAT, [2])],
+        [helper.make_empty_tensor_value_info(name) for name in ("again", "w")],
+    )
+    nodes = [node("Loop", "count - k", "last", body=body), node("Add", "x last", "y")]
+    weights = {"count": np.int64(1 << 24), "k": np.zeros(2, np.float32)}
+    loaded = load(model(nodes, {"x": [2]}, ["y"], weights))
+    assert loaded.memory().arena
+    np.testing.assert_array_equal(loaded.run({"x": np.ones(2, np.float32)})["y"], [1, 1])
+
+
+def test_a_node_of_very_many_operands_is_refused() -> None:
+    loaded = load(model([node("Concat", " ".join(["x"] * 10_001), "y", axis=0)], {"x": [2]}, ["y"]))
+    with pytest.raises(FormatError, match=r"10,001 inputs and 1 outputs; need at most 10,000 of both"):
+        loaded.memory()

@@ -19,6 +19,8 @@ Operand: TypeAlias = ArithmeticOperand
 K = TypeVar("K")
 # Longer lists in attributes of trees are arrays: Python's own objects take ten times the memory.
 MOST_LISTED = 1 << 12
+# Operands of one node: a file of 1 MB may name 300,000, which take a minute to plan.
+MOST_OPERANDS = 10_000
 Results: TypeAlias = ArithmeticOperand | tuple[ArithmeticOperand | None, ...]
 
 
@@ -192,6 +194,9 @@ def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
     if not all(isinstance(word, str) for word in words):
         raise FormatError("onnx", got="a node with text that is no UTF-8", need="names in UTF-8")
     domain = "" if node.domain == "ai.onnx" else node.domain
+    if len(node.input) + len(node.output) > MOST_OPERANDS:
+        got = f"{len(node.input):,} inputs and {len(node.output):,} outputs"
+        raise FormatError(node.name or node.op_type, got=got, need=f"at most {MOST_OPERANDS:,} of both")
     most = MOST_LISTED if node.op_type.startswith("TreeEnsemble") else 1 << 62
     attributes = {entry.name: _value(entry, most) for entry in node.attribute if not entry.ref_attr_name}
     opset = opsets.get(domain, 1)

@@ -40,6 +40,7 @@ from nnc.symbolic.passes import (
     Pass,
     QuantizationMode,
     assign_blocks,
+    bytes_beforehand,
     part_batch,
     precompute,
     quantize_products,
@@ -52,6 +53,9 @@ Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256
 MOST_STAGES = 64
+# Bytes that the work on a file's constants may write when a program is made, beside so many for each byte of them.
+# More is done in each run, where `memory()` states it: 1 KB of nodes that double 512 MB took 46 s and 13 GB to plan.
+MOST_BEFOREHAND, BEFOREHAND_PER_BYTE = 1 << 28, 32
 # What reading and importing leave behind, whatever the file; as `benchmarks/onnx_models.py --memory` finds it.
 IMPORTER = 3 << 20
 # Sequences, and optional inputs that are not given.
@@ -444,11 +448,12 @@ class OnnxModel:
                 quantize_products(graph, bound, self.quantize, self.backend)
         else:
             simplify(graph, wanted, self.passes)
-        before = precompute(graph, bound, wanted)
+        early = bound if _is_done_beforehand(graph, bound) else {}
+        before = precompute(graph, early, wanted)
         simplify(graph, wanted, self.passes)
         if self.passes:
             part_batch(graph, wanted, inputs.values())
-        fixed = (*bound, *before.results)
+        fixed = (*early, *before.results)
         assign_blocks(graph, wanted, fixed, self.backend)
         before = before.followed_by(precompute(graph, fixed, wanted))
         tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
@@ -490,6 +495,12 @@ def load(
 
 def _again(data: bytes, sizes: Mapping[str, int], backend: str, quantize: QuantizationMode | None) -> OnnxModel:
     return load(data, sizes, backend=backend, quantize=quantize)
+
+
+def _is_done_beforehand(graph: SymbolicGraph, bound: Mapping[Symbol, Array]) -> bool:
+    """Whether the work on constants is little enough to be done when a program is made."""
+    most = MOST_BEFOREHAND + BEFOREHAND_PER_BYTE * sum(array.nbytes for array in bound.values())
+    return bytes_beforehand(graph, bound) <= most
 
 
 def _has_integers(graph: SymbolicGraph) -> bool:

@@ -432,6 +432,16 @@ def test_tables_are_read_by_pyarrow(tmp_path) -> None:
     assert (frame.columns, batch["t"].tolist(), batch["y"].tolist()) == (("t", "y"), [[1, 2], [3, 0]], [1.0, 2.0])
 
 
+def test_few_bytes_of_very_many_cells_are_refused(tmp_path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra data is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra data is not installed")
+    path, zeros = tmp_path / "zeros.parquet", arrow.array(np.zeros(12_000_000, np.int8))
+    parquet.write_table(arrow.table({"a": zeros, "b": zeros, "c": zeros}), path)
+    with pytest.raises(FormatError, match=r"36,000,000 cells; need at most [23][0-9],[0-9,]+ in a file of its size"):
+        DataFrame.from_parquet(path)
+    assert len(DataFrame.from_parquet(path, ["b"])) == 12_000_000
+
+
 def test_a_csv_file_has_a_name_for_each_column(tmp_path) -> None:
     pytest.importorskip("pyarrow", reason="the extra data is not installed")
     (tmp_path / "a.csv").write_text("x,x,y\n1,2,3\n")

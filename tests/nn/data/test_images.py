@@ -118,3 +118,11 @@ def test_pixels_that_have_no_white_are_refused(tmp_path: Path) -> None:
         pillow.fromarray(pixels).save(tmp_path / name)
         with pytest.raises(FormatError, match=r"pixels of mode [FI] from 0.* to .*need an image of 8 or 16 bits"):
             read_image(tmp_path / name)
+
+
+def test_few_bytes_of_very_many_pixels_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "black.png"
+    pillow.new("1", (9000, 9000)).save(path)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DataError, match=r"243,000,000 numbers; need at most 67,[0-9,]+ in an image of its size"):
+        read_image(path)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from weakref import WeakSet
+
 import numpy as np
 import pytest
 from tests.conformance.cases_fused import CHOICE, GATE, ONE_AFTER_MOVES, SWISH, step
 from tests.ops.eager import Eager
 
-from nnc.core.values.command import Command
+from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import spec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
-from nnc.ops.composed.fused import FUSED_POINTWISE, FusedAttrs, FusedStep, is_fusable, replay, specs_of
+from nnc.ops.composed.fused import FUSED_POINTWISE, FusedAttrs, FusedStep, is_fusable, replay, result_of, specs_of
 from nnc.ops.elementwise.pointwise import add, exp
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.movement.generate import ARANGE
@@ -79,3 +82,21 @@ def test_equal_expressions_are_one_command() -> None:
     assert hash(Command(FUSED_POINTWISE, GATE)) == hash(Command(FUSED_POINTWISE, again))
     assert Command(FUSED_POINTWISE, GATE) != Command(FUSED_POINTWISE, SWISH)
     assert isinstance(FUSED_POINTWISE, Op)
+
+
+class Value:
+    """Nothing but itself."""
+
+
+def test_values_are_let_go_behind_their_last_reader() -> None:
+    alive, most = WeakSet[Value](), list[int]()
+
+    def compute(command: AnyCommand, operands: Sequence[Value | None]) -> Value:
+        made = Value()
+        alive.add(made)
+        most.append(len(alive))
+        return made
+
+    chain = FusedAttrs(1, tuple(step(exp, place) for place in range(30)))
+    result = result_of(chain, [Value()], compute)
+    assert (list(alive), max(most)) == ([result], 2)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from tests.symbolic.interpreter import interpret
 from tests.symbolic.passes.equality import named
 from tests.symbolic.passes.test_batch_norm import normalized
 
 from nnc import ops
+from nnc.concrete import CountBelow
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
-from nnc.symbolic import SymbolicGraph, compile, faults
-from nnc.symbolic.passes import Pass, precompute, simplify
+from nnc.symbolic import SymbolicGraph, compile, faults, while_loop
+from nnc.symbolic.passes import Pass, bytes_beforehand, precompute, simplify
+from nnc.symbolic.passes.precomputation import BYTES_A_COMMAND
 
 
 def test_a_normalized_convolution_is_one_command_per_run() -> None:
@@ -66,3 +70,30 @@ def test_a_symbol_of_another_graph_is_refused() -> None:
     y = ops.exp(graph.input(spec((3,))))
     with pytest.raises(SymbolError, match="another graph"):
         precompute(graph, [other.input(spec((3,)))], [y])
+
+
+def work_on(limit: int) -> float:
+    """Bytes of a loop of so many iterations that doubles a parameter, and of one more product."""
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((3,))), graph.input(spec((BYTES_A_COMMAND,)))
+    with while_loop(graph, CountBelow(limit)) as loop:
+        state = loop.carry(w)
+        loop.next(state, state + state)
+    _ = x * ops.reduce_sum(loop.result(state))
+    return bytes_beforehand(graph, [w])
+
+
+def test_work_beforehand_is_told_in_bytes_iteration_by_iteration() -> None:
+    assert work_on(1000) - work_on(999) == work_on(2) - work_on(1) == 4 * BYTES_A_COMMAND
+
+
+def test_what_reads_no_parameter_is_no_work_beforehand_and_a_loop_without_end_has_no_limit() -> None:
+    graph = SymbolicGraph()
+    x, w = graph.input(spec((3,))), graph.input(spec((3,)))
+    ops.exp(x)
+    assert bytes_beforehand(graph, [w]) == 0
+    with while_loop(graph) as loop:
+        state = loop.carry(w)
+        loop.go_on_while(ops.less(ops.reduce_sum(state), ops.fill_like(ops.reduce_sum(state), 5.0)))
+        loop.next(state, state + state)
+    assert bytes_beforehand(graph, [w]) == math.inf

@@ -11,6 +11,7 @@ number of workers, and after a resume.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -171,7 +172,7 @@ class DataFrame:
         """The columns of several frames side by side."""
         rows = (self._rows, *(other._rows for other in others))
         names = [name for one in rows for name in one.columns]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise DataError("zip", got=f"two columns {twice[0]!r}", need="a name for each", fix="select or map before")
         counts = {one.count for one in rows} - {None}

@@ -74,6 +74,10 @@ class ImageFolder:
         return chosen
 
 
+# Numbers of an image: 22 megapixels in three channels, and more where a file has as many bytes.
+MOST_VALUES, VALUES_A_BYTE = 1 << 26, 32
+
+
 @checked
 def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, channels: Count = 3) -> Image:
     """[height, width, channels] in 0..1, scaled to `size` (height, width); DataError where it cannot be read."""
@@ -81,6 +85,7 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
     check_plain(path, "an image")
     try:
         with pillow.open(path) as file:
+            _check_pixels(Path(path), file.width * file.height * channels)
             wide = file.mode[0] in "IF"
             picture = pillow.fromarray(_upper_bytes(file.mode, np.asarray(file))) if wide else file
             picture = picture.convert(MODES[channels])
@@ -92,7 +97,15 @@ def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, cha
     except (OSError, SyntaxError, ValueError) as error:
         got = reason_of(error) if isinstance(error, OSError) and error.strerror else str(error)
         raise FormatError(str(path), got=got, need="an image of 8 or 16 bits that Pillow reads") from None
-    return pixels.reshape(*pixels.shape[:2], channels) / np.float32(255)
+    pixels /= np.float32(255)
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def _check_pixels(path: Path, values: int) -> None:
+    """DataError for a file that repeats few bytes: 0.5 MB may be 13,000 × 13,000 black pixels."""
+    most = MOST_VALUES + VALUES_A_BYTE * path.stat().st_size
+    if values > most:
+        raise DataError(str(path), got=f"{values:,} numbers", need=f"at most {most:,} in an image of its size")
 
 
 def _upper_bytes(mode: str, pixels: NDArray[np.generic]) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.parts import part_batch
 from nnc.symbolic.passes.precision import lower_precision
-from nnc.symbolic.passes.precomputation import Beforehand, precompute
+from nnc.symbolic.passes.precomputation import Beforehand, bytes_beforehand, precompute
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.quantization import QuantizationMode, QuantizedProduct, quantize_products
 from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
@@ -29,6 +29,7 @@ __all__ = [
     "hoist",
     "lower_precision",
     "part_batch",
+    "bytes_beforehand",
     "precompute",
     "prune",
     "put_in_blocks",

@@ -10,6 +10,7 @@ asks the plan.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nnc.core.values.spec import contiguous_strides
@@ -46,11 +47,11 @@ def concatenate_in_place(
         whole = lives.of.get(record.outputs[0])
         if whole is None or whole.lower != step or not whole.nbytes:
             continue
-        start = 0
+        start, times = 0, Counter(record.inputs)
         for position, key in enumerate(record.inputs):
             assert key is not None
             part, nbytes = lives.of.get(key), graph.tensors[key].spec.nbytes
-            alone = record.inputs.count(key) == 1 and key not in near_bodies
+            alone = times[key] == 1 and key not in near_bodies
             if alone and part is not None and _may_move(part, whole, key, step, lives, is_over):
                 _move(part, whole, start, lives)
                 lives.parts[key] = record.outputs[0]
