@@ -19,7 +19,7 @@ from nnc.concrete import (
 from nnc.concrete.counter import Counter
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
-from nnc.errors import ArityError, ShapeError, UsageError
+from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 
 
 @pytest.fixture(autouse=True, params=["reference", "llvm"])
@@ -184,3 +184,8 @@ def test_places_are_checked_by_the_graph() -> None:
     with pytest.raises(UsageError, match="tensors, multiviews or other places"):
         graph().add(PRODUCT, ["x", "y"], [room(1)])  # type: ignore[list-item]  # the error is the point
     assert isinstance(graph().count, Tensor)
+
+
+def test_what_is_no_place_that_moves_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"synchronize_to_multiview: got source=True"):
+        synchronize_to_multiview(True, Reference(spec((2,))))  # type: ignore[arg-type]

@@ -186,6 +186,7 @@ class Recalled:
 Place: TypeAlias = Tensor | Multiview | Phi | Carry | Reference | Taped | Recalled
 
 
+@checked
 def synchronize_to_multiview(source: Multiview | Phi | Carry, reference: Reference) -> Reference:
     """Let `reference` follow the current tensor of `source` from now on."""
     if reference.source is not None:

@@ -27,6 +27,8 @@ class Settings:
 
     `repeating_seconds` is how long a compilation within a limit may look for what to run again; None waits for all that
     there is to find. What was found by then is used, so another machine, or another run, may repeat other execs.
+
+    With `strict_types` operators of variables refuse operands of two element types, which else meet in one of both.
     """
 
     threads: int = 0
@@ -38,6 +40,7 @@ class Settings:
     kept_kernel_bytes: int = 64 << 20
     cached_code_bytes: int = 1 << 30
     repeating_seconds: float | None = None
+    strict_types: bool = False
 
     def worker_count(self) -> int:
         """Workers that share a kernel. UsageError when `NNC_THREADS` is asked and is no number ≥ 0."""

@@ -30,19 +30,17 @@ from nnc.dynamic import numpy_functions
 from nnc.dynamic.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.indexing import At, is_advanced, take
 from nnc.dynamic.located import located
-from nnc.dynamic.promotion import beside_number, continuous, promoted
+from nnc.dynamic.promotion import beside_number, continuous, product_of, promoted, sum_of
 from nnc.errors import ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
 from nnc.ops.elementwise.pointwise import (
-    add,
     divide,
     equal,
     greater,
     greater_equal,
     less,
     less_equal,
-    multiply,
     not_equal,
     power,
     subtract,
@@ -88,27 +86,29 @@ class ArrayOperand(ElementwiseMethods):
         swapped: bool = False,
     ) -> Self:
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
-        if isinstance(other, NUMBERS):
+        if isinstance(other, NUMBERS) and not (isinstance(other, bool | np.bool_) and self.spec.dtype.kind == "bool"):
             return of_number(beside_number(self, other), other)  # type: ignore[no-any-return]  # an operand as this one
-        operand = other if type(other) is type(self) else self.lift(self._as_complex(other))
+        operand = other if type(other) is type(self) else self.lift(self._as_array(other))
         if operand is None:
             return NotImplemented  # type: ignore[no-any-return]  # Python then asks the other operand
         first, second = promoted(self, operand)
         return rule(second, first) if swapped else rule(first, second)  # type: ignore[no-any-return]  # as above
 
-    def _as_complex(self, other: object) -> object:
-        """A complex number as an array of the precision of this operand; anything else as it is."""
+    def _as_array(self, other: object) -> object:
+        """A truth value, or a complex number in the precision of this operand, as an array; anything else as it is."""
+        if isinstance(other, bool):
+            return np.asarray(other)
         if not isinstance(other, complex | np.complexfloating):
             return other
         return np.asarray(other, np.complex128 if self.dtype in (F64, C128) else np.complex64)
 
     @located
     def __add__(self, other: object) -> Self:
-        return self._meet(add, ArithmeticOperand.__add__, other)
+        return self._meet(sum_of, ArithmeticOperand.__add__, other)
 
     @located
     def __radd__(self, other: object) -> Self:
-        return self._meet(add, ArithmeticOperand.__radd__, other, swapped=True)
+        return self._meet(sum_of, ArithmeticOperand.__radd__, other, swapped=True)
 
     @located
     def __sub__(self, other: object) -> Self:
@@ -120,11 +120,11 @@ class ArrayOperand(ElementwiseMethods):
 
     @located
     def __mul__(self, other: object) -> Self:
-        return self._meet(multiply, ArithmeticOperand.__mul__, other)
+        return self._meet(product_of, ArithmeticOperand.__mul__, other)
 
     @located
     def __rmul__(self, other: object) -> Self:
-        return self._meet(multiply, ArithmeticOperand.__rmul__, other, swapped=True)
+        return self._meet(product_of, ArithmeticOperand.__rmul__, other, swapped=True)
 
     @located
     def __truediv__(self, other: object) -> Self:

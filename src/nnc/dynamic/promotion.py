@@ -2,18 +2,21 @@
 
     f32 + f64 = f64        i32 + i64 = i64        u8 + i8 = i16        f32 + c64 = c64     as in the standard
     bool + i64 = i64       i64 + f32 = f32        bool + f16 = f16                     as PyTorch and JAX
+    f16 + bf16 = f32       bool + bool = bool (or)   bool * bool = bool (and)   as PyTorch
     i64 + 1 = i64          i64 + 0.5 = f32        i64 / 2 = i64 / i64 = f32            a float beside integers
 
-`nnc.array_api` refuses what the array API standard leaves open, which is the second row.
+`nnc.array_api` refuses what the array API standard leaves open: the second row and the third. Where
+`SETTINGS.strict_types` is set, two element types never meet; numbers do.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from nnc.core.values.dtype import C64, C128, F32, F64, I16, I32, I64, DType
+from nnc.core.settings import SETTINGS
+from nnc.core.values.dtype import BF16, BOOL, C64, C128, F16, F32, F64, I16, I32, I64, DType
 from nnc.errors import DTypeError
-from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.elementwise.pointwise import add, cast, logical_and, logical_or, multiply
 from nnc.ops.operand import T
 
 # What is by 2 · n bytes wide, for signed beside unsigned integers of n bytes.
@@ -23,24 +26,25 @@ ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 2}
 
 
 def promoted(a: T, b: T) -> tuple[T, T]:
-    """Both in the element type that holds both; DTypeError where there is none, such as for f16 beside bf16."""
+    """Both in the element type that holds both; DTypeError where there is none, such as for u64 beside i8."""
     one, other = a.spec.dtype, b.spec.dtype
     if one is other:
         return a, b
-    dtype = joined(one, other)
+    dtype = None if SETTINGS.strict_types else joined(one, other)
     if dtype is None:
-        got, need = f"{a.spec}, {b.spec}", "element types of which one holds the other"
-        raise DTypeError("operands", got=got, need=need, fix="astype() one of them")
+        need = "one element type" if SETTINGS.strict_types else "element types of which one holds the other"
+        raise DTypeError("operands", got=f"{a.spec}, {b.spec}", need=need, fix="astype() one of them")
     return cast(a, dtype), cast(b, dtype)
 
 
 def joined(one: DType, other: DType) -> DType | None:
-    """As `wider`; of two kinds the type of the later one of truth values, integers and floats.
+    """As `wider`, f32 of f16 and bf16; of two kinds the type of the later one of truth values, integers and floats.
 
-    >>> from nnc.core.values.dtype import BOOL, F16
-    >>> joined(I64, F16), joined(BOOL, I32), joined(F32, F64)
-    (f16, i32, f64)
+    >>> joined(I64, F16), joined(BOOL, I32), joined(F32, F64), joined(F16, BF16)
+    (f16, i32, f64, f32)
     """
+    if {one, other} == {F16, BF16}:
+        return F32
     ranks = ORDER[one.kind], ORDER[other.kind]
     return wider(one, other) if ranks[0] == ranks[1] else (one if ranks[0] > ranks[1] else other)
 
@@ -61,6 +65,16 @@ def wider(one: DType, other: DType) -> DType | None:
     if kinds.keys() == {"float", "complex"}:
         return C128 if F64 in (one, other) else kinds["complex"]
     return large if one.kind == other.kind and small.itemsize < large.itemsize else None
+
+
+def sum_of(a: T, b: T) -> T:
+    """a + b, of truth values a ∨ b."""
+    return logical_or(a, b) if a.spec.dtype is b.spec.dtype is BOOL else add(a, b)
+
+
+def product_of(a: T, b: T) -> T:
+    """a · b, of truth values a ∧ b."""
+    return logical_and(a, b) if a.spec.dtype is b.spec.dtype is BOOL else multiply(a, b)
 
 
 def beside_number(x: T, number: Any) -> T:  # noqa: ANN401  # Python's and NumPy's numbers
