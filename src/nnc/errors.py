@@ -66,7 +66,7 @@ class UsageError(NncError):
         if self.fix:
             text += f". Fix: {self.fix}"
         if self.place or self.origin:
-            text += f" ({', '.join(one for one in (self.place, self.origin) if one)})"
+            text += f" ({', '.join(where for where in (self.place, self.origin) if where)})"
         return text
 
 

@@ -143,9 +143,9 @@ def _machine(findings: Findings) -> Table:
     )
 
 
-def _compiled(found: Compilations) -> str:
-    times = f"compiled for {found.batches} programs in {found.seconds:.1f} s of a processor"
-    return f"{found.kernels} in {size(found.nbytes)}, {times}"
+def _compiled(compilations: Compilations) -> str:
+    times = f"compiled for {compilations.batches} programs in {compilations.seconds:.1f} s of a processor"
+    return f"{compilations.kernels} in {size(compilations.nbytes)}, {times}"
 
 
 def _measured(profile: MachineProfile) -> dict[str, str]:
@@ -171,10 +171,10 @@ def _meetings(profile: MachineProfile) -> dict[str, str]:
     }
 
 
-def _cache(one: CacheLevel) -> str:
-    rates = f"{one.loads:.0f} B/ns inside" + (f", {one.beyond:.0f} B/ns beyond" if one.beyond else "")
-    seen = "" if one.is_seen else "; no such size was measured, so plans do not follow it"
-    return f"{size(one.nbytes)}, {one.ways} ways, lines of {one.line} B, {rates}{seen}"
+def _cache(level: CacheLevel) -> str:
+    rates = f"{level.loads:.0f} B/ns inside" + (f", {level.beyond:.0f} B/ns beyond" if level.beyond else "")
+    seen = "" if level.is_seen else "; no such size was measured, so plans do not follow it"
+    return f"{size(level.nbytes)}, {level.ways} ways, lines of {level.line} B, {rates}{seen}"
 
 
 def _touches(touches: Sequence[tuple[int, float]]) -> str:

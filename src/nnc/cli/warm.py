@@ -36,11 +36,11 @@ def warm(model: ModelFile, sizes: Ranges = None, backend: BackendName = "", json
         raise UsageError("warm", got="no folder for kernels", need="one that can be written", fix="set NNC_CACHE_DIR")
     objects = DiskCache(SETTINGS.cache_folder)
     before, runs = compilations(objects), []
-    for one in _combinations([_range(text) for text in sizes or ()]):
+    for sizes_of_run in _combinations([_range(text) for text in sizes or ()]):
         began = time.perf_counter()
-        loaded = load(model, [f"{name}={value}" for name, value in one.items()], backend)
+        loaded = load(model, [f"{name}={value}" for name, value in sizes_of_run.items()], backend)
         loaded.run(loaded.placeholders())
-        runs.append((one, time.perf_counter() - began))
+        runs.append((sizes_of_run, time.perf_counter() - began))
     _tell(model.name, runs, before, compilations(objects), json=json)
     return 0
 
@@ -50,12 +50,16 @@ def _tell(
 ) -> None:
     kernels, seconds = after.kernels - before.kernels, after.seconds - before.seconds
     if json:
-        each: list[Json] = [{"sizes": dict(one), "seconds": taken} for one, taken in runs]
+        each: list[Json] = [{"sizes": dict(sizes_of_run), "seconds": taken} for sizes_of_run, taken in runs]
         write_json({"runs": each, "new_kernels": kernels, "compiling_seconds": seconds})
         return
     rows = table(name, "sizes", "seconds", numbers=("seconds",))
-    for one, taken in runs:
-        add_row(rows, ", ".join(f"{label}={value}" for label, value in one.items()) or "as in the file", f"{taken:.2f}")
+    for sizes_of_run, taken in runs:
+        add_row(
+            rows,
+            ", ".join(f"{label}={value}" for label, value in sizes_of_run.items()) or "as in the file",
+            f"{taken:.2f}",
+        )
     output().print(rows)
     output().print(f"{kernels} kernels compiled in {seconds:.1f} s of a processor; {size(after.nbytes)} on disk")
 
@@ -79,10 +83,10 @@ def _range(text: str) -> tuple[str, Sequence[int]]:
         return name, [_number(text, part) for part in value.split(",")]
     last, colon, step = rest.partition(":")
     stride = _number(text, step) if colon else 1
-    found = range(_number(text, first), _number(text, last) + 1, max(stride, 1))
-    if not found or not stride:
+    sizes_of_run = range(_number(text, first), _number(text, last) + 1, max(stride, 1))
+    if not sizes_of_run or not stride:
         raise _wrong(text)
-    return name, found
+    return name, sizes_of_run
 
 
 def _number(text: str, part: str) -> int:

@@ -262,8 +262,8 @@ class _LevelCall(BatchedCall[Any]):
                 fix="give it in_axes None, or loop over the examples",
                 origin=caller_origin(),
             )
-        one: Operand | None = self.inputs[index]
-        return one
+        operand: Operand | None = self.inputs[index]
+        return operand
 
     def spread(self, index: int) -> Operand:
         """[b, …]"""

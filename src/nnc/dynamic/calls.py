@@ -203,9 +203,9 @@ class ProgramCall(RecordedCall):
         symbols = [graph.symbol(mapped[key]) for key in read]
         results: list[Symbol] = []
         for key in written:
-            one = graph.symbol(mapped[key])
-            alone = graph.root(one.key) == one.key and graph.writers(one.key) and one not in results
-            results.append(one if alone else contiguous(one))
+            symbol = graph.symbol(mapped[key])
+            alone = graph.root(symbol.key) == symbol.key and graph.writers(symbol.key) and symbol not in results
+            results.append(symbol if alone else contiguous(symbol))
         simplify(graph, results, backend=self.options.backend)
         compiled = compile(
             graph,

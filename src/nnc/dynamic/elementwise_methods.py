@@ -62,8 +62,8 @@ class ElementwiseMethods(ArrayMethods):
         if operand is None or max(self.spec.rank, operand.spec.rank) > 2:
             got = f"{self.spec} and {'no array' if operand is None else operand.spec}"
             raise ShapeError("dot", got=got, need="vectors and matrices", fix="use @, nnc.dot() or nnc.tensordot()")
-        one, two = promoted(self, operand)
-        return matmul(one, two) if one.spec.rank and two.spec.rank else pointwise.multiply(one, two)
+        first, second = promoted(self, operand)
+        return matmul(first, second) if first.spec.rank and second.spec.rank else pointwise.multiply(first, second)
 
     @located
     def abs(self) -> Self:

@@ -177,9 +177,9 @@ def _combined(x: A, parts: Sequence[Known | Operand], sizes: Sequence[int]) -> A
         # An operand that belongs to an inner world, such as a batch around it, takes x there.
         lifted: Any = x.lift(part)
         lifted = part if lifted is None else lifted
-        one = cast(lifted, I64)
-        one = where(less(one, scalar_like(one, 0.0)), affine(one, 1.0, size), one)
-        total = one if total is None else add(affine(total, size), one)
+        places = cast(lifted, I64)
+        places = where(less(places, scalar_like(places, 0.0)), affine(places, 1.0, size), places)
+        total = places if total is None else add(affine(total, size), places)
     assert total is not None
     return total
 

@@ -268,7 +268,7 @@ class CommandQueue:
                 QUEUES.reset(token)
 
     def _run(self) -> None:
-        alive = {number: one for number, ref in self._waiting.items() if (one := ref()) is not None}
+        alive = {number: waiting for number, ref in self._waiting.items() if (waiting := ref()) is not None}
         # One command is a kernel already, and a program would put nothing together.
         wanted = self._wanted(alive) if len(self._items) > 1 else ()
         self.report.runs += 1

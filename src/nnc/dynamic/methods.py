@@ -212,8 +212,8 @@ class ArrayMethods(LiftingOperand):
     def swapaxes(self, axis1: int, axis2: int) -> Self:
         """Two axes swapped."""
         order = list(range(self.spec.rank))
-        one, other = self._axis("swapaxes", axis1), self._axis("swapaxes", axis2)
-        order[one], order[other] = other, one
+        first, other = self._axis("swapaxes", axis1), self._axis("swapaxes", axis2)
+        order[first], order[other] = other, first
         return transpose(self, tuple(order))
 
     @located

@@ -27,44 +27,44 @@ ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 2}
 
 def promoted(a: T, b: T) -> tuple[T, T]:
     """Both in the element type that holds both; DTypeError where there is none, such as for u64 beside i8."""
-    one, other = a.spec.dtype, b.spec.dtype
-    if one is other:
+    first, other = a.spec.dtype, b.spec.dtype
+    if first is other:
         return a, b
-    dtype = None if SETTINGS.strict_types else joined(one, other)
+    dtype = None if SETTINGS.strict_types else joined(first, other)
     if dtype is None:
         need = "one element type" if SETTINGS.strict_types else "element types of which one holds the other"
         raise DTypeError("operands", got=f"{a.spec}, {b.spec}", need=need, fix="astype() one of them")
     return cast(a, dtype), cast(b, dtype)
 
 
-def joined(one: DType, other: DType) -> DType | None:
+def joined(first: DType, other: DType) -> DType | None:
     """As `wider`, f32 of f16 and bf16; of two kinds the type of the later one of truth values, integers and floats.
 
     >>> joined(I64, F16), joined(BOOL, I32), joined(F32, F64), joined(F16, BF16)
     (f16, i32, f64, f32)
     """
-    if {one, other} == {F16, BF16}:
+    if {first, other} == {F16, BF16}:
         return F32
-    ranks = ORDER[one.kind], ORDER[other.kind]
-    return wider(one, other) if ranks[0] == ranks[1] else (one if ranks[0] > ranks[1] else other)
+    ranks = ORDER[first.kind], ORDER[other.kind]
+    return wider(first, other) if ranks[0] == ranks[1] else (one if ranks[0] > ranks[1] else other)
 
 
-def wider(one: DType, other: DType) -> DType | None:
+def wider(first: DType, other: DType) -> DType | None:
     """The element type that holds both, by the rules of the array API standard; None for two kinds, and where none is.
 
     >>> from nnc.core.values.dtype import F32, I8, U8, U64
     >>> wider(U8, I8), wider(F32, C128), wider(U64, I8)
     (i16, c128, None)
     """
-    if one is other:
-        return one
-    small, large = sorted((one, other), key=lambda dtype: dtype.itemsize)
-    kinds = {one.kind: one, other.kind: other}
+    if first is other:
+        return first
+    small, large = sorted((first, other), key=lambda dtype: dtype.itemsize)
+    kinds = {first.kind: first, other.kind: other}
     if kinds.keys() == {"int", "uint"}:
         return SIGNED.get(max(kinds["int"].itemsize, 2 * kinds["uint"].itemsize))
     if kinds.keys() == {"float", "complex"}:
-        return C128 if F64 in (one, other) else kinds["complex"]
-    return large if one.kind == other.kind and small.itemsize < large.itemsize else None
+        return C128 if F64 in (first, other) else kinds["complex"]
+    return large if first.kind == other.kind and small.itemsize < large.itemsize else None
 
 
 def sum_of(a: T, b: T) -> T:

@@ -229,13 +229,13 @@ class RecordGraph:
             return self._made[place.node.number][1][place.index]
         return self._made[place.number][1][0]
 
-    def _appended(self, one: RecordedNode | RecordedView) -> tuple[tuple[ExecKey, ...], tuple[TensorKey, ...]]:
-        if isinstance(one, RecordedView):
-            alias = AliasOf(self.key(one.root), one.offset, one.strides)
-            return (), (self.graph.add_tensor(symbol_of(one, alias)),)
-        inputs = tuple(None if place is None else self.key(place) for place in one.inputs)
-        outputs = tuple(self.graph.add_tensor(symbol_of(place)) for place in outputs_of(one))
-        execs, symbols = appended(self.graph, one, inputs, outputs)
+    def _appended(self, node: RecordedNode | RecordedView) -> tuple[tuple[ExecKey, ...], tuple[TensorKey, ...]]:
+        if isinstance(node, RecordedView):
+            alias = AliasOf(self.key(node.root), node.offset, node.strides)
+            return (), (self.graph.add_tensor(symbol_of(node, alias)),)
+        inputs = tuple(None if place is None else self.key(place) for place in node.inputs)
+        outputs = tuple(self.graph.add_tensor(symbol_of(place)) for place in outputs_of(node))
+        execs, symbols = appended(self.graph, node, inputs, outputs)
         return execs, (*outputs, *symbols)
 
 

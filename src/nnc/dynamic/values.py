@@ -41,10 +41,10 @@ def _is_pure(value: object) -> bool:
     """True for Python's numbers, and for lists and tuples of nothing else, which have no element type of their own."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list | tuple):
-            waiting.extend(one)
-        elif type(one) not in (bool, int, float):
+        item = waiting.pop()
+        if isinstance(item, list | tuple):
+            waiting.extend(item)
+        elif type(item) not in (bool, int, float):
             return False
     return True
 

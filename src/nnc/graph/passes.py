@@ -241,18 +241,20 @@ class PassManager(Generic[G]):
         """
         return sum(map(self._run, transforms), Changed())
 
-    def _run(self, one: Transform[G]) -> Changed:
-        self._ensure(one.requires)
-        kept = [key for key in one.preserves if key in self.facts]
+    def _run(self, transform: Transform[G]) -> Changed:
+        self._ensure(transform.requires)
+        kept = [key for key in transform.preserves if key in self.facts]
         before = self.graph.version
-        with self._watched(one.name):
-            changed = one.apply(self.graph, self.facts)
+        with self._watched(transform.name):
+            changed = transform.apply(self.graph, self.facts)
             if bool(changed.count) != (self.graph.version != before):
                 edits = self.graph.version - before
-                raise VerificationError(f"pass {one.name} declares {changed.count} changes and made {edits} edits")
+                raise VerificationError(
+                    f"pass {transform.name} declares {changed.count} changes and made {edits} edits"
+                )
             self.facts.preserve(*kept)
             if self.graph.version != before:
-                self._check_rules(f"pass {one.name}")
+                self._check_rules(f"pass {transform.name}")
         return changed
 
     def _ensure(self, keys: Iterable[FactKey]) -> None:

@@ -227,13 +227,13 @@ def _written_by(nodes: Sequence[onnx.NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output}
 
 
-def _info(name: str, one: Symbol, two: Symbol) -> onnx.ValueInfoProto:
+def _info(name: str, first: Symbol, second: Symbol) -> onnx.ValueInfoProto:
     """The type of an input or output; sizes that differ between two batches are open."""
     dims: list[int | str] = [
         a if a == b else BATCH if a == BATCHES[0] else f"{name}.{axis}"
-        for axis, (a, b) in enumerate(zip(one.shape, two.shape, strict=True))
+        for axis, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))
     ]
-    return onnx.helper.make_tensor_value_info(name, number_of(one.spec.dtype), dims)
+    return onnx.helper.make_tensor_value_info(name, number_of(first.spec.dtype), dims)
 
 
 # ---- bytes

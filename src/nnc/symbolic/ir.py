@@ -490,9 +490,9 @@ class SymbolicGraph:
         written = [key for key in self.execs[writer].outputs if self.root(key) == root]
         return root in written or any(self._meet(value, other) for value in written for other in places)
 
-    def _meet(self, one: TensorKey, other: TensorKey) -> bool:
+    def _meet(self, first: TensorKey, other: TensorKey) -> bool:
         """Do two places of one root share an element? What has no spec yet has no aliases."""
-        return AUTO is self.tensors[one].spec or overlaps(self.region(one), self.region(other))
+        return AUTO is self.tensors[first].spec or overlaps(self.region(first), self.region(other))
 
     def _check_written(self, record: ExecSymbol, results: tuple[TensorSpec, ...]) -> None:
         """Given outputs must have the inferred specs, and nobody may have written or read these places before."""
@@ -595,9 +595,9 @@ def outputs_named(command: AnyCommand) -> tuple[str, ...]:
     return named if isinstance(named, tuple) and not bodies_of(command) else ()
 
 
-def fits(one: TensorSpec, other: TensorSpec) -> bool:
+def fits(first: TensorSpec, other: TensorSpec) -> bool:
     """True for equal shapes and element types, and where one of the two is not known yet."""
-    return one is AUTO or other is AUTO or (one.shape, one.dtype) == (other.shape, other.dtype)
+    return first is AUTO or other is AUTO or (first.shape, first.dtype) == (other.shape, other.dtype)
 
 
 @explained

@@ -59,7 +59,7 @@ class Region:
         return offsets
 
 
-def overlaps(one: Region, other: Region) -> bool:
+def overlaps(region: Region, other: Region) -> bool:
     """True when the regions share an element.
 
     Exact when the bounds are disjoint, when both are boxes of one grid, or when they are small; otherwise the
@@ -68,16 +68,16 @@ def overlaps(one: Region, other: Region) -> bool:
     >>> overlaps(Region((2, 2), 0, (4, 1)), Region((2, 2), 2, (4, 1)))
     False
     """
-    (first, last), (start, stop) = one.bounds(), other.bounds()
-    if last <= start or stop <= first or 0 in one.shape or 0 in other.shape:
+    (first, last), (start, stop) = region.bounds(), other.bounds()
+    if last <= start or stop <= first or 0 in region.shape or 0 in other.shape:
         return False
-    if one.strides == other.strides and _is_grid(one.strides):
-        sides, others = _box(one), _box(other)
+    if region.strides == other.strides and _is_grid(region.strides):
+        sides, others = _box(region), _box(other)
         if sides and others:
             return all(a < d and c < b for (a, b), (c, d) in zip(sides, others, strict=True))
     if last - first > EXACT_LIMIT or stop - start > EXACT_LIMIT:
         return True
-    return not one.elements().isdisjoint(other.elements())
+    return not region.elements().isdisjoint(other.elements())
 
 
 def covers(parts: Sequence[Region], whole: Region) -> bool:
@@ -99,9 +99,9 @@ def covers(parts: Sequence[Region], whole: Region) -> bool:
     return whole.elements() <= set().union(*(part.elements() for part in parts))
 
 
-def _common(one: tuple[int, int], other: tuple[int, int]) -> int:
+def _common(first: tuple[int, int], other: tuple[int, int]) -> int:
     """How many whole numbers two half-open ranges share."""
-    return max(min(one[1], other[1]) - max(one[0], other[0]), 0)
+    return max(min(first[1], other[1]) - max(first[0], other[0]), 0)
 
 
 def _is_grid(strides: Shape) -> bool:

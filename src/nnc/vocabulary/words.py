@@ -66,7 +66,7 @@ def translated(kwargs: Mapping[str, object], names: Collection[str]) -> dict[str
     """The arguments under our words; None where none of them has one."""
     result = dict(kwargs)
     for word in kwargs:
-        ours = next((one for one in WORDS.get(word, ()) if one in names and one not in result), None)
+        ours = next((name for name in WORDS.get(word, ()) if name in names and name not in result), None)
         if word not in names and ours is not None:
             result[ours] = result.pop(word)
     return result if result.keys() != kwargs.keys() else None
@@ -85,7 +85,7 @@ def unknown_argument(subject: str, kwargs: Mapping[str, object], names: Collecti
 
 def _ours(word: str, names: Collection[str]) -> list[str]:
     """What the tables say of it: our word, or the row."""
-    return [f"{one}=" for one in WORDS.get(word, ()) if one in names] + [ARGUMENTS.get(word, "")]
+    return [f"{name}=" for name in WORDS.get(word, ()) if name in names] + [ARGUMENTS.get(word, "")]
 
 
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:

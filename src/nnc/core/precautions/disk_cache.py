@@ -88,8 +88,8 @@ class DiskCache:
         folder = self.entries
         if folder is None or not self._is_usable(folder):
             return ()
-        found = ((path.name.removesuffix(self.suffix), size) for _, size, path in _ages(folder) if path.suffix)
-        return tuple(sorted(found))
+        entries = ((path.name.removesuffix(self.suffix), size) for _, size, path in _ages(folder) if path.suffix)
+        return tuple(sorted(entries))
 
     def _is_turn(self, entry: bytes) -> bool:
         """True for one entry, by its checksum, in about a 64th of the limit: no process needs to know of the others."""

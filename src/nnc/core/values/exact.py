@@ -18,7 +18,7 @@ from nnc.graph import Op
 PLAIN = frozenset({bool, int, float, str, bytes})
 
 
-def are_the_same(one: object, other: object) -> bool:
+def are_the_same(first: object, other: object) -> bool:
     """Whether no kernel could tell the values apart; dataclasses and tuples by their parts, nan equal to nan.
 
     A field of a dataclass that takes no part in its comparison (`compare=False`) takes none in this one.
@@ -26,17 +26,17 @@ def are_the_same(one: object, other: object) -> bool:
     >>> are_the_same((1.0, "x"), (1.0, "x")), are_the_same(0.0, -0.0), are_the_same(1, True)
     (True, False, False)
     """
-    if one is other:
+    if first is other:
         return True
-    if type(one) is not type(other):
+    if type(first) is not type(other):
         return False
-    if isinstance(one, float):
-        return repr(one) == repr(other)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(are_the_same, one, other))
-    if dataclasses.is_dataclass(one):
-        return all(are_the_same(getattr(one, name), getattr(other, name)) for name in _compared(type(one)))  # type: ignore[arg-type]  # classes can be hashed
-    return one == other
+    if isinstance(first, float):
+        return repr(first) == repr(other)
+    if isinstance(first, tuple) and isinstance(other, tuple):
+        return len(first) == len(other) and all(map(are_the_same, first, other))
+    if dataclasses.is_dataclass(first):
+        return all(are_the_same(getattr(first, name), getattr(other, name)) for name in _compared(type(first)))  # type: ignore[arg-type]  # classes can be hashed
+    return first == other
 
 
 def exact_text(value: object) -> str:

@@ -57,7 +57,7 @@ def map_file(path: Path | str, spec: TensorSpec, offset: int = 0, *, writable: b
 
 
 @checked
-def ulp_distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.int64]:
+def ulp_distance(first: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.int64]:
     """Element by element, how many steps of the float format lie between the values; 0 and -0 are equal.
 
     NaN beside NaN counts 0, NaN beside a number counts the most. Works for f64, f32 and f16.
@@ -65,10 +65,10 @@ def ulp_distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDAr
     >>> ulp_distance(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2.0)))
     array([1])
     """
-    if one.dtype != other.dtype or one.shape != other.shape:
-        got = f"{one.dtype}{list(one.shape)}, {other.dtype}{list(other.shape)}"
+    if first.dtype != other.dtype or first.shape != other.shape:
+        got = f"{first.dtype}{list(first.shape)}, {other.dtype}{list(other.shape)}"
         raise ShapeError("ulp_distance", got=got, need="equal shapes and types")
-    integers = np.dtype(f"i{one.dtype.itemsize}")
+    integers = np.dtype(f"i{first.dtype.itemsize}")
     lowest = int(np.iinfo(integers).min)
 
     def ordered(values: NDArray[np.floating]) -> list[int]:
@@ -76,9 +76,9 @@ def ulp_distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDAr
         return [int(bit) if bit >= 0 else lowest - int(bit) for bit in bits]
 
     most = int(np.iinfo(np.int64).max)
-    distances = [min(abs(a - b), most) for a, b in zip(ordered(one), ordered(other), strict=True)]
-    result = np.array(distances, np.int64).reshape(one.shape)
-    nan_one, nan_other = np.isnan(one), np.isnan(other)
+    distances = [min(abs(a - b), most) for a, b in zip(ordered(first), ordered(other), strict=True)]
+    result = np.array(distances, np.int64).reshape(first.shape)
+    nan_one, nan_other = np.isnan(first), np.isnan(other)
     result[nan_one & nan_other] = 0
     result[nan_one ^ nan_other] = most
     return result

@@ -86,10 +86,10 @@ def _rotary(call: ExportCall) -> Written:
     turning = ops.slice_axis(x, 3, 0, 2 * pairs)
     if attrs.interleaved:
         split = ops.reshape(turning, (*x.shape[:3], pairs, 2))
-        one, two = (ops.reshape(ops.slice_axis(split, 4, p, p + 1), (*x.shape[:3], pairs)) for p in (0, 1))
+        first, second = (ops.reshape(ops.slice_axis(split, 4, p, p + 1), (*x.shape[:3], pairs)) for p in (0, 1))
     else:
-        one, two = ops.slice_axis(turning, 3, 0, pairs), ops.slice_axis(turning, 3, pairs, 2 * pairs)
-    parts = [one * cosine - two * sine, one * sine + two * cosine]
+        first, second = ops.slice_axis(turning, 3, 0, pairs), ops.slice_axis(turning, 3, pairs, 2 * pairs)
+    parts = [first * cosine - second * sine, first * sine + second * cosine]
     if attrs.interleaved:
         wide = [ops.reshape(part, (*part.shape, 1)) for part in parts]
         parts = [ops.reshape(ops.concatenate(wide, 4), turning.shape)]

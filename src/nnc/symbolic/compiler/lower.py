@@ -185,8 +185,8 @@ def _peak_lines(compiled: Compiled) -> str:
 def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: Mapping[TensorKey, TensorKey]) -> None:
     taken: set[TensorKey] = set()
     for new, old in carries.items():
-        one, two = graph.tensors[new].spec, graph.tensors[old].spec
-        fits = graph.root(new) == new and (one.shape, one.dtype) == (two.shape, two.dtype)
+        first, second = graph.tensors[new].spec, graph.tensors[old].spec
+        fits = graph.root(new) == new and (first.shape, first.dtype) == (second.shape, second.dtype)
         if new in given or old not in given or old in taken or not fits:
             raise SymbolError(
                 "carry",

@@ -206,12 +206,12 @@ def _still_bytes(match: Match) -> Replacement | None:
     return (symbol,)
 
 
-def _is_same(graph: SymbolicGraph, one: TensorKey | None, other: TensorKey | None) -> bool:
+def _is_same(graph: SymbolicGraph, producer: TensorKey | None, other: TensorKey | None) -> bool:
     """Whether both are the same one value."""
-    if any(graph.tensors[_given(key)].spec.elements != 1 for key in (one, other)):
+    if any(graph.tensors[_given(key)].spec.elements != 1 for key in (producer, other)):
         return False
-    value = uniform(graph, one)
-    return one == other or (value is not None and value == uniform(graph, other))
+    value = uniform(graph, producer)
+    return producer == other or (value is not None and value == uniform(graph, other))
 
 
 def _given(key: TensorKey | None) -> TensorKey:
@@ -222,7 +222,7 @@ def _given(key: TensorKey | None) -> TensorKey:
 def _packed(fixed: Collection[TensorKey], match: Match) -> Replacement | None:
     """Weights that are the same in all runs, in quads; a point for all activations goes into the step behind."""
     graph = match.graph
-    record = next((one for op in SUMS if (one := match.producer(0, op)) is not None), None)
+    record = next((producer for op in SUMS if (producer := match.producer(0, op)) is not None), None)
     if record is None or not has_one_reader(graph, record.outputs[0]) or record.command.attrs.quads:
         return None
     x, w, x_zero, w_zero = (None if operand is None else graph.symbol(operand) for operand in record.inputs)

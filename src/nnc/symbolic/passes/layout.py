@@ -319,13 +319,13 @@ def _reshaped_meeting(match: Match) -> Replacement | None:
     return (reshape(moved, match.result.shape),)
 
 
-def common_sizes(one: Shape, other: Shape) -> tuple[list[int], list[range], list[range]] | None:
+def common_sizes(first: Shape, other: Shape) -> tuple[list[int], list[range], list[range]] | None:
     """The sizes that two shapes of as many elements are made of, and which of them each axis has; None for no such.
 
     >>> common_sizes((2, 12, 5), (2, 3, 4, 5))
     ([2, 3, 4, 5], [range(0, 1), range(1, 3), range(3, 4)], [range(0, 1), range(1, 2), range(2, 3), range(3, 4)])
     """
-    ends = [[1, *accumulate(shape, operator.mul)] for shape in (one, other)]
+    ends = [[1, *accumulate(shape, operator.mul)] for shape in (first, other)]
     cuts = sorted({*ends[0], *ends[1]})
     if 0 in cuts or ends[0][-1] != ends[1][-1] or any(large % small for small, large in pairwise(cuts)):
         return None

@@ -119,12 +119,12 @@ def _inside(graph: SymbolicGraph) -> Iterator[QuantizedProduct]:
     waiting = [body for _, record in graph.execs.items() for _, body in bodies_of(record.command)]
     while waiting:
         body = waiting.pop(0)
-        one = body.graph
-        for record in (one.execs[key] for key in one.execs.toposort()):
+        graph_inside = body.graph
+        for record in (graph_inside.execs[key] for key in graph_inside.execs.toposort()):
             waiting.extend(inner for _, inner in bodies_of(record.command))
             if record.command.op in (GEMM, CONVOLUTION):
-                weights, shape = _present(record.inputs[1]), one.tensors[record.outputs[0]].spec.shape
-                name, nbytes = _name(one, body.parameters, weights), one.tensors[weights].spec.nbytes
+                weights, shape = _present(record.inputs[1]), graph_inside.tensors[record.outputs[0]].spec.shape
+                name, nbytes = _name(graph_inside, body.parameters, weights), graph_inside.tensors[weights].spec.nbytes
                 op = record.command.op.name
                 yield QuantizedProduct(name, op, shape, nbytes, nbytes, "it is in a loop or a branch")
 

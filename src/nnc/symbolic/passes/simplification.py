@@ -83,14 +83,14 @@ def simplify(
     note_stage(graph, "as built")
     try:
         for each in passes:
-            one = each.value if isinstance(each, Pass) else each
+            first = each.value if isinstance(each, Pass) else each
             before = size(graph)
             # A pass leaves a valid graph only when it is through.
             with Shield(breakable=True):
-                changed = manager.run(_inside(one, given), one)
-            reports.append(Report(one.name, before, size(graph), dict(changed.fired)))
+                changed = manager.run(_inside(first, given), first)
+            reports.append(Report(first.name, before, size(graph), dict(changed.fired)))
             if changed.count:
-                note_stage(graph, one.name, changed.fired)
+                note_stage(graph, first.name, changed.fired)
     finally:
         _let_be(graph, outside, optimize=True)
     return tuple(reports)
@@ -114,9 +114,9 @@ def size(graph: SymbolicGraph) -> int:
     count = 0
     waiting = [graph]
     while waiting:
-        one = waiting.pop()
-        count += len(one.execs)
-        waiting.extend(body.graph for _, record in one.execs.items() for _, body in bodies_of(record.command))
+        first = waiting.pop()
+        count += len(first.execs)
+        waiting.extend(body.graph for _, record in first.execs.items() for _, body in bodies_of(record.command))
     return count
 
 
@@ -134,7 +134,7 @@ def _preferring(name: str) -> Provider[SymbolicGraph]:
     return Analysis(backend.__name__, BACKEND, (), backend)
 
 
-def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[SymbolicGraph]:
+def _inside(transform: Transform[SymbolicGraph], analyses: Analyses) -> Transform[SymbolicGraph]:
     """The pass on all bodies of a graph: each is copied, and the copy is taken when something changed in it."""
 
     def run(graph: SymbolicGraph) -> Changed:
@@ -145,7 +145,7 @@ def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[Symb
             copy, renamed = copy_body(body, body.graph.execs.toposort(), named)
             kept = (*copy.results, *(renamed[key] for key in named))
             manager = PassManager(copy.graph, [_wanting(tuple(map(copy.graph.symbol, kept))), *analyses])
-            changed = manager.run(_inside(one, analyses), one)
+            changed = manager.run(_inside(transform, analyses), transform)
             total += changed
             return (copy, renamed) if changed.count else (body, {key: key for key in named})
 
@@ -157,4 +157,4 @@ def _inside(one: Transform[SymbolicGraph], analyses: Analyses) -> Transform[Symb
                 graph.replace_exec(key, replace(record, command=command))
         return Changed(graph.version - before, total.fired)
 
-    return Transform(one.name, (), (), run)
+    return Transform(transform.name, (), (), run)

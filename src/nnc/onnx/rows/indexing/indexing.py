@@ -234,15 +234,15 @@ def _corners(boxes: Array, centred: bool) -> Array:
     if centred:
         centre, size = boxes[..., :2], boxes[..., 2:]
         return np.concatenate([centre - size / 2, centre + size / 2], -1)
-    one, two = boxes[..., :2], boxes[..., 2:]
-    return np.concatenate([np.minimum(one, two), np.maximum(one, two)], -1)
+    first, second = boxes[..., :2], boxes[..., 2:]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
-def _overlaps(one: Array, boxes: Array) -> Array:
+def _overlaps(box: Array, boxes: Array) -> Array:
     """What a box has in common with each of some, over what both cover."""
-    sides = np.maximum(np.minimum(one[2:], boxes[:, 2:]) - np.maximum(one[:2], boxes[:, :2]), 0.0)
+    sides = np.maximum(np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2]), 0.0)
     common = sides.prod(-1)
-    areas = (one[2:] - one[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(-1)
+    areas = (box[2:] - box[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(-1)
     return np.asarray(common / np.where(common > 0, areas - common, 1.0))
 
 

@@ -40,9 +40,9 @@ def _adam(call: NodeCall, x: Operand, g: Operand, states: tuple[Operand, ...]) -
     g = _decayed(call, x, g)
     first, second = first * alpha + g * (1.0 - alpha), second * beta + ops.square(g) * (1.0 - beta)
     steps = ops.cast(call[1], call[0].spec.dtype)
-    one = ops.fill_like(steps, 1.0)
-    powers = [ops.power(one * base, steps) for base in (alpha, beta)]
-    corrected = call[0] * ops.sqrt(one - powers[1]) / (one - powers[0])
+    unit = ops.fill_like(steps, 1.0)
+    powers = [ops.power(unit * base, steps) for base in (alpha, beta)]
+    corrected = call[0] * ops.sqrt(unit - powers[1]) / (unit - powers[0])
     rate = ops.where(steps > 0.0, corrected, call[0])
     x = x - rate * first / (ops.sqrt(second) + call.real("epsilon", 0.0))
     return x * (1.0 - call.real("norm_coefficient_post", 0.0)), first, second

@@ -65,8 +65,8 @@ class _Direction:
         w, u = (ops.transpose(self.reordered(entry, gates)) for entry in (self.w, self.r))
         if self.biases is None:
             return RecurrentWeights(w, u)
-        one, two = (self.reordered(bias, gates) for bias in self.biases)
-        return RecurrentWeights(w, u, one, two) if apart else RecurrentWeights(w, u, one + two)
+        first, second = (self.reordered(bias, gates) for bias in self.biases)
+        return RecurrentWeights(w, u, first, second) if apart else RecurrentWeights(w, u, first + second)
 
     def function(self, place: int, usual: Sequence[str], *, clips: bool = True) -> Callable[[Operand], Operand]:
         """The activation at a place, with its numbers; what goes into it is clipped where the node says so."""

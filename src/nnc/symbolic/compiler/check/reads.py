@@ -160,5 +160,5 @@ def _span(graph: SymbolicGraph, root: TensorKey, begin: int) -> Span:
     return (begin, begin + graph.tensors[root].spec.nbytes)
 
 
-def _meet(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _meet(first: Span, other: Span) -> bool:
+    return first[0] < other[1] and other[0] < first[1]

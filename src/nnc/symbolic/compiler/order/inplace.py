@@ -65,8 +65,12 @@ def _fits(graph: SymbolicGraph, taken: TensorKey, written: TensorKey) -> bool:
     """The input is a whole root, perhaps by another shape, and the output a root of the same shape and type."""
     if graph.root(written) != written or graph.root(taken) == written:
         return False
-    one, two, base = (graph.tensors[key].spec for key in (taken, written, graph.root(taken)))
-    if (one.shape, one.dtype, one.device) != (two.shape, two.dtype, two.device) or one.elements != base.elements:
+    first, second, base = (graph.tensors[key].spec for key in (taken, written, graph.root(taken)))
+    if (first.shape, first.dtype, first.device) != (
+        second.shape,
+        second.dtype,
+        second.device,
+    ) or first.elements != base.elements:
         return False
     region = graph.region(taken)
-    return region.offset == 0 and region.strides == contiguous_strides(one.shape)
+    return region.offset == 0 and region.strides == contiguous_strides(first.shape)

@@ -175,12 +175,12 @@ def _local_peak(program: Program, steps: Sequence[Step], there: Collection[Root]
 def _joined(first: Front, then: Front) -> Front:
     """One part behind the other, for each peak with the least work."""
     parts: list[ChainPart] = []
-    one = two = 0
+    front = back = 0
     for peak in sorted({part.peak for part in (*first, *then)}):
-        one = _last_within(first, peak, one)
-        two = _last_within(then, peak, two)
-        if first[one].peak <= peak and then[two].peak <= peak:
-            parts.append(ChainPart(peak, first[one].work + then[two].work, (), (first[one], then[two])))
+        front = _last_within(first, peak, front)
+        back = _last_within(then, peak, back)
+        if first[front].peak <= peak and then[back].peak <= peak:
+            parts.append(ChainPart(peak, first[front].work + then[back].work, (), (first[front], then[back])))
     return tuple(parts)
 
 
