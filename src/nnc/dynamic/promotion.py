@@ -46,7 +46,7 @@ def joined(first: DType, other: DType) -> DType | None:
     if {first, other} == {F16, BF16}:
         return F32
     ranks = ORDER[first.kind], ORDER[other.kind]
-    return wider(first, other) if ranks[0] == ranks[1] else (one if ranks[0] > ranks[1] else other)
+    return wider(first, other) if ranks[0] == ranks[1] else (first if ranks[0] > ranks[1] else other)
 
 
 def wider(first: DType, other: DType) -> DType | None:
