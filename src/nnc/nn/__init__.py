@@ -47,6 +47,7 @@ from nnc.nn.model.load_report import LoadReport as LoadReport
 from nnc.nn.model.model import Evaluation as Evaluation
 from nnc.nn.model.model import Model as Model
 from nnc.nn.optimization import metrics as metrics
+from nnc.nn.optimization.distance_losses import *
 from nnc.nn.optimization.loss_scale import *
 from nnc.nn.optimization.losses import *
 from nnc.nn.optimization.metrics import *
