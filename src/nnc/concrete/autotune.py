@@ -33,7 +33,7 @@ from nnc.core.values.storage import ALIGNMENT, ALLOCATOR, Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 
-# So many bytes at most pass through the caches between two runs.
+# At most this many bytes pass through the caches between two runs.
 MOST_PASSING = 32 * 1024 * 1024
 # A claim that takes so many times as long as the fastest in its first run is not run again.
 HOPELESS = 8.0

@@ -56,7 +56,7 @@ def workspace_spec(nbytes: int) -> TensorSpec:
 
 
 def make_body_schedule(body: ConcreteBody, keys: Sequence[ExecKey], streams: int) -> Schedule[ExecKey]:
-    """The schedule of some nodes; a stream had better go on with the commands that it has run before."""
+    """The schedule of some nodes; commands of one kind are kept on one stream where they can be."""
     return make_schedule(body.execs, keys, streams, lambda key: _kind(body.execs[key]))
 
 

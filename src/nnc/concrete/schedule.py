@@ -85,7 +85,7 @@ def _same(key: int) -> object:
 def make_schedule(
     graph: Topology[K], keys: Collection[K], streams: int, kind: Callable[[K], object] = _same
 ) -> Schedule[K]:
-    """Schedule the nodes `keys` on at most `streams` streams; `kind` names what a stream had better go on doing."""
+    """Schedule the nodes `keys` on at most `streams` streams; `kind` groups what is best kept on one stream."""
     if streams < 1:
         raise UsageError("schedule", got=f"{streams} streams", need="at least 1")
     part = _ScheduledPart(frozenset(keys), graph)

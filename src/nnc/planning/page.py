@@ -25,7 +25,7 @@ from nnc.planning.plan import Plan
 from nnc.planning.problem import Problem
 
 LONGEST_TEXT = 300
-# So many are shown, and the page says where there were more: it must open at once and travel by mail.
+# The most that are shown; the page says where there were more: it must open at once and travel by mail.
 MOST_BARS = 20_000
 MOST_ROWS = 500
 

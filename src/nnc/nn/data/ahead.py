@@ -28,7 +28,7 @@ FIX_PROCESSES = (
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """So many rows ahead, by so many workers: threads, or processes that each have a copy of the sources."""
+    """Rows to read ahead, and workers to read them: threads, or processes that each have a copy of the sources."""
 
     depth: int = 0
     workers: int = 1

@@ -161,7 +161,7 @@ class DataFrame:
 
     @checked
     def sample(self, count: Count, *, replace: bool = False) -> DataFrame:
-        """So many rows at random, others in each epoch; with `replace` a row may come again."""
+        """`count` rows at random, others in each epoch; with `replace` a row may come again."""
         known = self._rows.count
         if known is not None and count > known and not replace:
             raise DataError("sample", got=f"{count} rows of {known}", need="no more than there are", fix="replace=True")

@@ -179,7 +179,7 @@ class SampledRows(PassingRows):
 
     @property
     def count(self) -> int:
-        """So many."""
+        """The number of rows."""
         return self.amount
 
     def tickets(self, epoch: FrameEpoch) -> Sequence[Ticket]:

@@ -133,7 +133,7 @@ def _compile(
 ) -> tuple[Compiled, Compilation]:
     """The program, and what a search for a smaller one starts from.
 
-    So many sites are tried each way in the plan; a plan within the `capacity` is good enough.
+    At most `trials` in-place sites are tried both ways in the plan; a plan within the `capacity` is good enough.
     """
     if SETTINGS.debug:
         verify(graph, "compile's input")

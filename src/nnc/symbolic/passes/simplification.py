@@ -79,7 +79,7 @@ def simplify(
     given = (_preferring(backend), *analyses)
     manager = PassManager(graph, [_wanting(wanted), *given], faults if SETTINGS.debug else None)
     reports = []
-    _let_be(graph, outside, optimize=False)
+    _set_optimized(graph, outside, optimize=False)
     note_stage(graph, "as built")
     try:
         for each in passes:
@@ -92,7 +92,7 @@ def simplify(
             if changed.count:
                 note_stage(graph, first.name, changed.fired)
     finally:
-        _let_be(graph, outside, optimize=True)
+        _set_optimized(graph, outside, optimize=True)
     return tuple(reports)
 
 
@@ -104,7 +104,8 @@ def _outside(graph: SymbolicGraph, sources: Sequence[ExecKey], destinations: Seq
     return [key for key, record in graph.execs.items() if record.optimize and key not in within]
 
 
-def _let_be(graph: SymbolicGraph, keys: Sequence[ExecKey], *, optimize: bool) -> None:
+def _set_optimized(graph: SymbolicGraph, keys: Sequence[ExecKey], *, optimize: bool) -> None:
+    """Let passes change these execs, or leave them as they are."""
     for key in keys:
         graph.execs.replace_node(key, replace(graph.execs[key], optimize=optimize))
 

@@ -13,7 +13,7 @@ from nnc.symbolic.compiler.order.live_bytes import Span, shared_bytes
 from nnc.symbolic.compiler.order.uses import Profile
 from nnc.symbolic.ir import ExecKey, TensorKey
 
-# So many sets of finished execs are looked at before a stretch is given up.
+# The most sets of finished execs that are looked at before a stretch is given up.
 STATES = 600
 # The life of a root at one exec, which is at 0: whether it is fresh there, and whether it is the last one there.
 _LIVES: dict[tuple[bool, bool], tuple[Span]] = {

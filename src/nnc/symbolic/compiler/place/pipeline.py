@@ -99,8 +99,8 @@ def plan(
 ) -> PlannedGraph:
     """The graph with all that is fixed before memory exists.
 
-    So many sites are tried each way in the plan; a plan within the `capacity` is good enough. Plans of bodies that are
-    `known` from plans of this graph for other boundaries are not made again.
+    At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough. Plans of bodies
+    that are `known` from plans of this graph for other boundaries are not made again.
     """
     known = {} if known is None else known
     with_bodies = [key for key in boundary.execs if bodies_of(graph.execs[key].command)]

@@ -20,9 +20,9 @@ from nnc.classes import dataclass
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, ReplaySchedule, Root, Step
 
-# Chains of so many segments: shorter ones are no chains, and longer ones take too long.
+# The fewest and the most segments of a chain: shorter ones are no chains, and longer ones take too long.
 FEWEST, MOST = 3, 40
-# So many positions are tried as the turn between the two parts, those with the most bytes alive.
+# The most positions that are tried as the turn between the two parts, those with the most bytes alive.
 TURNS = 32
 
 

@@ -39,11 +39,11 @@ THINNED_SHARE = 0.95
 # A descent ends after so many moves, or where repeats take so many times the work of the program.
 MOST_MOVES = 4000
 MOST_WORK = 4
-# Chains are followed at first up to so many times the lowest price.
+# Chains are followed at first up to this multiple of the lowest price.
 REACH = 32.0
-# So many of the largest values are looked at for a better order.
+# The number of largest values that are looked at for a better order.
 MOST_REORDERED = 16
-# Programs of so many steps at most are searched around the descent, with so many tries.
+# The most steps of a program that is searched around the descent, and the number of tries.
 MOST_EXPLORED = 128
 TRIES = 1000
 
