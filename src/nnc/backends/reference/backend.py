@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nnc.backends.reference.arrays import ReferenceKernel
-from nnc.backends.reference.kernels import KERNELS
+from nnc.backends.reference.kernels import KERNELS, kernel_of
 from nnc.backends.reference.movement.layout import out_of_blocks
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, one_by_one, outside_host
@@ -16,6 +16,7 @@ from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import OutOfMemoryError
 from nnc.ops.composed.custom import KERNEL
+from nnc.ops.elementwise.rows import FORWARD
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.layout import CONVERT_LAYOUT
 from nnc.ops.rules import infer
@@ -67,18 +68,17 @@ class ReferenceBackend:
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
         """Why the command is not claimed: an operator of somebody else, or tensors that are not in host memory."""
-        if command.op not in KERNELS and command.op not in KERNEL:
+        if all(command.op not in known for known in (KERNELS, FORWARD, KERNEL)):
             return "no kernel"
         return outside_host(*inputs, *outputs)
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> NumpyKernel:
         """The kernel of a command that `refusal` did not refuse."""
-        function = KERNELS.get(command.op)
+        function = KERNELS.get(command.op) or kernel_of(command.op)
         results = infer(command.op, command.attrs, inputs)
         # What results in blocks is computed element by element, as blocks lie.
         elementwise = any(isinstance(one.layout, Blocked) for one in results)
         blocks = {place: one.layout for place, one in enumerate(inputs) if one and isinstance(one.layout, Blocked)}
-        function = KERNEL[command.op] if function is None else function
         if command.op is CONVERT_LAYOUT and blocks:
             function = KERNELS[contiguous]
         return NumpyKernel(command, function, results, {} if elementwise else blocks)

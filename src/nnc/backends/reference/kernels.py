@@ -7,7 +7,7 @@ from typing import Any
 from nnc.backends.reference.arrays import ReferenceKernel, Rows
 from nnc.backends.reference.composed import fused
 from nnc.backends.reference.convolutions import convolutions, pooling, resize
-from nnc.backends.reference.elementwise import complex_numbers, elementary, integers, pointwise
+from nnc.backends.reference.elementwise import pointwise
 from nnc.backends.reference.indexing import detection, indexing, order
 from nnc.backends.reference.loss import ctc, loss
 from nnc.backends.reference.movement import broadcast, copy, fill, generate, layout, movement
@@ -21,9 +21,10 @@ from nnc.backends.reference.sequence import attention, recurrent, rotary
 from nnc.graph import Op
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.composed.fused import FUSED
+from nnc.ops.elementwise.rows import FORWARD
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, reduction,
+    fill, generate, random, copy, layout, pointwise, broadcast, reduction,
     movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
     normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
@@ -32,8 +33,10 @@ SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.
 
 # `Any`: operators of all attribute types.
 def kernel_of(op: Op[Any]) -> ReferenceKernel:
-    """The kernel of an operator of nnc.ops, or the one that its author gave."""
-    return SINGLE[op] if op in SINGLE else KERNEL[op]
+    """The kernel of an operator of nnc.ops, or what its author gave: a function of elements, or of whole arrays."""
+    if op in SINGLE:
+        return SINGLE[op]
+    return pointwise.elementwise(FORWARD[op]) if op in FORWARD else KERNEL[op]
 
 
 # Fused expressions run on the kernels of their steps.

@@ -23,7 +23,7 @@ from nnc.codegen.ir.mathematics import (
     reduce,
     turned_growth,
 )
-from nnc.ops.elementwise.pointwise import BEND, GATE
+from nnc.ops.elementwise.forward import BEND, GATE
 
 CENTER, Z_MOST = 3.0, 15.0
 # As of a gate, for the x of gelu_tanh; x from OPEN_WIDE on are results.

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from nnc.core.values.dtype import C64, C128, F32, F64
 from nnc.core.values.spec import broadcast_shapes, spec
 from nnc.errors import DTypeError
 from nnc.ops.elementwise.pointwise import affine, cast, divide, equal, multiply, real, where
-from nnc.ops.elementwise.rows import part, same
+from nnc.ops.elementwise.rows import FORWARD, part, same
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.function import BinaryOperator, ComplexOperator
 from nnc.ops.movement.broadcast import sum_to
@@ -63,9 +65,10 @@ describe(
     pattern=Pattern.ELEMENTWISE,
     example=Example(NoAttrs(), (spec((4, 4), C64),)),
 )
+FORWARD.set(conjugate, np.conjugate)
 imaginary = part(
-    "imaginary", "y = imaginary part of z", lambda g, z, y: complex_of(scalar_like(g, 0.0), affine(g, -1.0))
+    "imaginary", "y = imaginary part of z", np.imag, lambda g, z, y: complex_of(scalar_like(g, 0.0), affine(g, -1.0))
 )
-magnitude = part("magnitude", "y = |z|; its derivative at 0 is 0", _magnitude_slope)
+magnitude = part("magnitude", "y = |z|; its derivative at 0 is 0", np.abs, _magnitude_slope)
 
 _NONE = NoAttrs()

@@ -6,11 +6,13 @@ shift_left, shift_right     by no or more bits than there are: nothing is left b
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnc.core.values.dtype import I32
 from nnc.core.values.spec import spec
 from nnc.ops.elementwise.mixed import MixedOperator
 from nnc.ops.elementwise.pointwise import affine, multiply
-from nnc.ops.elementwise.rows import mixed, same
+from nnc.ops.elementwise.rows import FORWARD, Forward, mixed, same
 from nnc.ops.examples import Example
 from nnc.ops.function import UnaryOperator
 from nnc.ops.rules import NUMBERS, Inplace, NoAttrs, NotDifferentiable, Pattern, describe
@@ -24,8 +26,9 @@ _REASON = NotDifferentiable("integers do not change smoothly")
 _MATRIX = spec((4, 4), I32)
 
 
-def _integral(name: str, doc: str) -> MixedOperator:
+def _integral(name: str, doc: str, forward: Forward) -> MixedOperator:
     row = MixedOperator(name, ("a", "b"), doc)
+    FORWARD.set(row, forward)
     describe(
         row,
         infer=same(INTEGERS),
@@ -40,6 +43,7 @@ def _integral(name: str, doc: str) -> MixedOperator:
 floor_divide = mixed(
     "floor_divide",
     "y = ⌊a / b⌋; of integers 0 where b = 0",
+    np.floor_divide,
     lambda g, a, b, y: None,
     lambda g, a, b, y: None,
     NUMBERS,
@@ -47,15 +51,18 @@ floor_divide = mixed(
 remainder = mixed(
     "remainder",
     "y = a - b · ⌊a / b⌋, with the sign of b; of integers 0 where b = 0",
+    np.remainder,
     lambda g, a, b, y: g,
     lambda g, a, b, y: affine(multiply(g, floor_divide(a, b)), -1.0),
     NUMBERS,
 )
-shift_left = _integral("shift_left", "y = a · 2^b modulo 2^bits, of integers; 0 where b < 0 or b ≥ bits")
-shift_right = _integral("shift_right", "y = ⌊a / 2^b⌋ of integers; 0 or -1, by the sign of a, where b < 0 or b ≥ bits")
-bitwise_and = _integral("bitwise_and", "y = a and b, bit by bit")
-bitwise_or = _integral("bitwise_or", "y = a or b, bit by bit")
-bitwise_xor = _integral("bitwise_xor", "y = exactly one of a, b, bit by bit")
+shift_left = _integral("shift_left", "y = a · 2^b modulo 2^bits, of integers; 0 where b < 0 or b ≥ bits", np.left_shift)
+shift_right = _integral(
+    "shift_right", "y = ⌊a / 2^b⌋ of integers; 0 or -1, by the sign of a, where b < 0 or b ≥ bits", np.right_shift
+)
+bitwise_and = _integral("bitwise_and", "y = a and b, bit by bit", np.bitwise_and)
+bitwise_or = _integral("bitwise_or", "y = a or b, bit by bit", np.bitwise_or)
+bitwise_xor = _integral("bitwise_xor", "y = exactly one of a, b, bit by bit", np.bitwise_xor)
 bitwise_not = UnaryOperator("bitwise_not", ("x",), "y = not x, bit by bit: -1 - x")
 describe(
     bitwise_not,
@@ -65,3 +72,4 @@ describe(
     inplace=Inplace(allowed=((0, 0),)),
     pattern=Pattern.ELEMENTWISE,
 )
+FORWARD.set(bitwise_not, np.bitwise_not)

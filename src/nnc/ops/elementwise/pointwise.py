@@ -11,13 +11,18 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BOOL, I32, U64, DType
 from nnc.core.values.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
+from nnc.ops.elementwise import forward
+from nnc.ops.elementwise.forward import BEND, GATE
 from nnc.ops.elementwise.mixed import operand_beside
 from nnc.ops.elementwise.rows import (
+    FORWARD,
     TRUTH_VALUE,
     binary,
     infer_logical,
@@ -134,10 +139,6 @@ def _where_gradient(call: Applied[NoAttrs], gradients: Gradients) -> Gradients:
     return (None, left, right)
 
 
-# gelu_tanh(x) = x · sigmoid(GATE · x · (1 + BEND · x²)), because 1 + tanh u = 2 · sigmoid(2u).
-GATE, BEND = 2.0 * math.sqrt(2.0 / math.pi), 0.044715
-
-
 def _gated_slope(x: Operand, gate: Operand, inner: Operand | None = None) -> Operand:
     """d/dx x · sigmoid(u(x)) = s · (1 + x · (1 - s) · u'(x)) with the gate s = sigmoid(u(x)); u' = 1 by default."""
     open_part = multiply(x, affine(gate, -1.0, 1.0))
@@ -200,7 +201,7 @@ CAST = operator(
     example=Example(CastAttrs(I32), (MATRIX,)),
     doc="y = x as dtype; floats become integers toward zero, saturating, nan as 0",
 )
-real = part("real", "y = real part of z", lambda g, z, y: cast(g, z.spec.dtype), keeps_reals=True)
+real = part("real", "y = real part of z", np.real, lambda g, z, y: cast(g, z.spec.dtype), keeps_reals=True)
 WHERE = operator(
     "where",
     NoAttrs,
@@ -214,75 +215,123 @@ WHERE = operator(
     doc="y = a where condition else b",
 )
 
-exp = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y), CONTINUOUS)
-log = unary("log", "y = ln x", lambda g, x, y: divide(g, x), CONTINUOUS)
-sqrt = unary("sqrt", "y = √x", lambda g, x, y: divide(affine(g, 0.5), y), CONTINUOUS)
-reciprocal = unary("reciprocal", "y = 1 / x", lambda g, x, y: affine(multiply(g, square(y)), -1.0), CONTINUOUS)
-square: UnaryOperator = unary("square", "y = x²", lambda g, x, y: multiply(g, affine(x, 2.0)), ARITHMETIC)
-tanh = unary("tanh", "y = tanh x", lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), CONTINUOUS, FOLLOW)
+exp = unary("exp", "y = e^x", np.exp, lambda g, x, y: multiply(g, y), CONTINUOUS)
+log = unary("log", "y = ln x", np.log, lambda g, x, y: divide(g, x), CONTINUOUS)
+sqrt = unary("sqrt", "y = √x", np.sqrt, lambda g, x, y: divide(affine(g, 0.5), y), CONTINUOUS)
+reciprocal = unary(
+    "reciprocal", "y = 1 / x", np.reciprocal, lambda g, x, y: affine(multiply(g, square(y)), -1.0), CONTINUOUS
+)
+square: UnaryOperator = unary("square", "y = x²", np.square, lambda g, x, y: multiply(g, affine(x, 2.0)), ARITHMETIC)
+tanh = unary(
+    "tanh", "y = tanh x", np.tanh, lambda g, x, y: multiply(g, affine(square(y), -1.0, 1.0)), CONTINUOUS, FOLLOW
+)
 sigmoid = unary(
-    "sigmoid", "y = 1 / (1 + e^-x)", lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))), precision=FOLLOW
+    "sigmoid",
+    "y = 1 / (1 + e^-x)",
+    forward.sigmoid,
+    lambda g, x, y: multiply(g, multiply(y, affine(y, -1.0, 1.0))),
+    precision=FOLLOW,
 )
 relu = unary(
     "relu",
     "y = x where x ≥ 0, else 0; -0 stays -0, nan stays nan; the derivative at 0 is 0",
+    forward.relu,
     lambda g, x, y: multiply(g, step(y)),
     NUMBERS,
     precision=FOLLOW,
 )
-sin = unary("sin", "y = sin x", lambda g, x, y: multiply(g, cos(x)), CONTINUOUS)
-cos: UnaryOperator = unary("cos", "y = cos x", lambda g, x, y: affine(multiply(g, sin(x)), -1.0), CONTINUOUS)
-erf = unary("erf", "y = erf x = 2/√π · ∫₀ˣ e^(-t²) dt", lambda g, x, y: multiply(g, _error_slope(x)))
+sin = unary("sin", "y = sin x", np.sin, lambda g, x, y: multiply(g, cos(x)), CONTINUOUS)
+cos: UnaryOperator = unary("cos", "y = cos x", np.cos, lambda g, x, y: affine(multiply(g, sin(x)), -1.0), CONTINUOUS)
+erf = unary(
+    "erf",
+    "y = erf x = 2/√π · ∫₀ˣ e^(-t²) dt",
+    forward.by_library(math.erf),
+    lambda g, x, y: multiply(g, _error_slope(x)),
+)
 erfc = unary(
-    "erfc", "y = 1 - erf x, accurate where it is near 0 too", lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0)
+    "erfc",
+    "y = 1 - erf x, accurate where it is near 0 too",
+    forward.by_library(math.erfc),
+    lambda g, x, y: affine(multiply(g, _error_slope(x)), -1.0),
 )
 atan = unary(
-    "atan", "y = arctan x, between -π/2 and π/2", lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)), CONTINUOUS
+    "atan",
+    "y = arctan x, between -π/2 and π/2",
+    np.arctan,
+    lambda g, x, y: divide(g, affine(square(x), 1.0, 1.0)),
+    CONTINUOUS,
 )
 abs = unary(
-    "absolute", "y = |x|; the derivative at 0 is 0", lambda g, x, y: multiply(g, sign(x)), NUMBERS, precision=FOLLOW
+    "absolute",
+    "y = |x|; the derivative at 0 is 0",
+    np.abs,
+    lambda g, x, y: multiply(g, sign(x)),
+    NUMBERS,
+    precision=FOLLOW,
 )
 sign: UnaryOperator = unary(
-    "sign", "y = -1, 0 or 1 by the sign of x; 0 for nan", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
+    "sign",
+    "y = -1, 0 or 1 by the sign of x; 0 for nan",
+    forward.sign,
+    lambda g, x, y: fill_like(x, 0.0),
+    NUMBERS,
+    precision=FOLLOW,
 )
 step: UnaryOperator = unary(
-    "step", "y = 1 where x > 0, else 0", lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
+    "step", "y = 1 where x > 0, else 0", forward.step, lambda g, x, y: fill_like(x, 0.0), NUMBERS, precision=FOLLOW
 )
 
-floor = unary("floor", "y = largest integer ≤ x", lambda g, x, y: fill_like(x, 0.0))
-ceil = unary("ceil", "y = smallest integer ≥ x", lambda g, x, y: fill_like(x, 0.0))
-round = unary("round", "y = nearest integer, halves to even", lambda g, x, y: fill_like(x, 0.0))
-expm1 = unary("expm1", "y = e^x - 1, accurate near 0", lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)), CONTINUOUS)
-log1p = unary("log1p", "y = ln(1 + x), accurate near 0", lambda g, x, y: divide(g, affine(x, 1.0, 1.0)), CONTINUOUS)
+floor = unary("floor", "y = largest integer ≤ x", np.floor, lambda g, x, y: fill_like(x, 0.0))
+ceil = unary("ceil", "y = smallest integer ≥ x", np.ceil, lambda g, x, y: fill_like(x, 0.0))
+round = unary("round", "y = nearest integer, halves to even", np.rint, lambda g, x, y: fill_like(x, 0.0))
+expm1 = unary(
+    "expm1", "y = e^x - 1, accurate near 0", np.expm1, lambda g, x, y: multiply(g, affine(y, 1.0, 1.0)), CONTINUOUS
+)
+log1p = unary(
+    "log1p", "y = ln(1 + x), accurate near 0", np.log1p, lambda g, x, y: divide(g, affine(x, 1.0, 1.0)), CONTINUOUS
+)
 swish = unary(
     "swish",
     "y = x / (1 + e^-x), also called SiLU (Ramachandran et al. 2017)",
+    forward.swish,
     lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(x))),
     precision=FOLLOW,
 )
 gelu = unary(
     "gelu",
     "y = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)",
+    forward.gelu,
     lambda g, x, y: multiply(g, _gelu_slope(x)),
     precision=FOLLOW,
 )
 gelu_tanh = unary(
     "gelu_tanh",
     "y = ½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the usual approximation of gelu",
+    forward.gelu_tanh,
     lambda g, x, y: multiply(g, _gated_slope(x, sigmoid(_gelu_gate(x)), _gelu_gate_slope(x))),
     precision=FOLLOW,
 )
 softplus = unary(
-    "softplus", "y = ln(1 + e^x), without overflow", lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0)
+    "softplus",
+    "y = ln(1 + e^x), without overflow",
+    forward.softplus,
+    lambda g, x, y: affine(multiply(g, expm1(affine(y, -1.0))), -1.0),
 )
 
-add = binary("add", "y = a + b", lambda g, a, b, y: g, lambda g, a, b, y: g, ARITHMETIC, precision=FOLLOW)
+add = binary("add", "y = a + b", np.add, lambda g, a, b, y: g, lambda g, a, b, y: g, ARITHMETIC, precision=FOLLOW)
 subtract = binary(
-    "subtract", "y = a - b", lambda g, a, b, y: g, lambda g, a, b, y: affine(g, -1.0), ARITHMETIC, precision=FOLLOW
+    "subtract",
+    "y = a - b",
+    np.subtract,
+    lambda g, a, b, y: g,
+    lambda g, a, b, y: affine(g, -1.0),
+    ARITHMETIC,
+    precision=FOLLOW,
 )
 multiply: BinaryOperator = binary(
     "multiply",
     "y = a · b",
+    np.multiply,
     lambda g, a, b, y: multiply(g, b),
     lambda g, a, b, y: multiply(g, a),
     ARITHMETIC,
@@ -291,6 +340,7 @@ multiply: BinaryOperator = binary(
 divide: BinaryOperator = binary(
     "divide",
     "y = a / b",
+    np.divide,
     lambda g, a, b, y: divide(g, b),
     lambda g, a, b, y: affine(divide(multiply(g, y), b), -1.0),
     CONTINUOUS,
@@ -298,6 +348,7 @@ divide: BinaryOperator = binary(
 maximum = mixed(
     "maximum",
     "y = the larger of a, b; equal operands share the gradient; nan wins",
+    np.maximum,
     lambda g, a, b, y: multiply(g, preference(a, b)),
     lambda g, a, b, y: multiply(g, preference(b, a)),
     NUMBERS,
@@ -306,6 +357,7 @@ maximum = mixed(
 minimum = mixed(
     "minimum",
     "y = the smaller of a, b; equal operands share the gradient; nan wins",
+    np.minimum,
     lambda g, a, b, y: multiply(g, preference(b, a)),
     lambda g, a, b, y: multiply(g, preference(a, b)),
     NUMBERS,
@@ -314,6 +366,7 @@ minimum = mixed(
 power = binary(
     "power",
     "y = a^b; of integers modulo 2^bits, and 0 where 1 / a is no integer",
+    forward.power,
     lambda g, a, b, y: multiply(g, _power_slope(a, b)),
     lambda g, a, b, y: multiply(g, _power_growth(a, b, y)),
     ARITHMETIC,
@@ -321,14 +374,15 @@ power = binary(
 preference: BinaryOperator = binary(
     "preference",
     "y = 1 where a > b, ½ where a = b, else 0",
+    forward.preference,
     lambda g, a, b, y: None,
     lambda g, a, b, y: None,
     precision=FOLLOW,
 )
 
-logical_and = logical("logical_and", "y = a and b")
-logical_or = logical("logical_or", "y = a or b")
-logical_xor = logical("logical_xor", "y = exactly one of a, b")
+logical_and = logical("logical_and", "y = a and b", np.logical_and)
+logical_or = logical("logical_or", "y = a or b", np.logical_or)
+logical_xor = logical("logical_xor", "y = exactly one of a, b", np.logical_xor)
 logical_not = UnaryOperator("logical_not", ("x",), "y = not x")
 describe(
     logical_not,
@@ -338,15 +392,17 @@ describe(
     pattern=Pattern.ELEMENTWISE,
     example=Example(NoAttrs(), (TRUTH,)),
 )
+FORWARD.set(logical_not, np.logical_not)
 is_nan = UnaryOperator("is_nan", ("x",), "y = x is not a number, as bool")
 describe(is_nan, infer=infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.ELEMENTWISE)
+FORWARD.set(is_nan, forward.is_nan)
 
-equal = predicate("equal", "y = a == b, as bool")
-not_equal = predicate("not_equal", "y = a != b, as bool")
-less = predicate("less", "y = a < b, as bool")
-less_equal = predicate("less_equal", "y = a <= b, as bool")
-greater = predicate("greater", "y = a > b, as bool")
-greater_equal = predicate("greater_equal", "y = a >= b, as bool")
+equal = predicate("equal", "y = a == b, as bool", np.equal)
+not_equal = predicate("not_equal", "y = a != b, as bool", np.not_equal)
+less = predicate("less", "y = a < b, as bool", np.less)
+less_equal = predicate("less_equal", "y = a <= b, as bool", np.less_equal)
+greater = predicate("greater", "y = a > b, as bool", np.greater)
+greater_equal = predicate("greater_equal", "y = a >= b, as bool", np.greater_equal)
 
 
 _NONE = NoAttrs()

@@ -1,17 +1,23 @@
 """Makers of rows: what pointwise operators of one operand, of two, and of truth values have in common.
 
-exp = unary("exp", "y = e^x", lambda g, x, y: multiply(g, y), CONTINUOUS)
+exp = unary("exp", "y = e^x", np.exp, lambda g, x, y: multiply(g, y), CONTINUOUS)
+
+A row says what the operator means: its name, a formula to read, the same in NumPy, and the derivative. The reference
+backend computes by the third.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, DType
 from nnc.core.values.spec import TensorSpec, broadcast_shapes
 from nnc.errors import DTypeError
-from nnc.graph import Registry, default_registry
+from nnc.graph import OpAttr, Registry, default_registry
 from nnc.ops.elementwise.mixed import MixedOperator
 from nnc.ops.examples import TRUTH, Example
 from nnc.ops.function import BinaryOperator, ComplexOperator, FunctionOperator, UnaryOperator
@@ -39,6 +45,10 @@ Unary = Callable[[Operand, Operand, Operand], Operand]
 
 
 Binary = Callable[[Operand, Operand, Operand, Operand], Operand | None]
+# y = forward(*arrays), in the type that the elements are computed in: what the operator means, in NumPy.
+# `Any`: elements of any type, of one array or of two.
+Forward = Callable[..., NDArray[Any]]
+FORWARD = OpAttr[Forward]("forward")
 
 
 TRUTH_VALUE = NotDifferentiable("a truth value does not change smoothly")
@@ -92,9 +102,10 @@ def real_dtype(dtype: DType) -> DType:
     return F64 if dtype is C128 else F32
 
 
-def part(name: str, doc: str, derivative: Unary, *, keeps_reals: bool = False) -> ComplexOperator:
+def part(name: str, doc: str, forward: Forward, derivative: Unary, *, keeps_reals: bool = False) -> ComplexOperator:
     """A row `y = f(z)` of real numbers y for complex z; `derivative(g, z, y)` gives the gradient of z."""
     row = ComplexOperator(name, doc, keeps_reals=keeps_reals)
+    FORWARD.set(row, forward)
     example = Example(NoAttrs(), (TensorSpec((4, 4), C64),))
     describe(row, infer=_infer_part, gradient=_of_unary(derivative), pattern=Pattern.ELEMENTWISE, example=example)
     return row
@@ -103,13 +114,15 @@ def part(name: str, doc: str, derivative: Unary, *, keeps_reals: bool = False) -
 def unary(
     name: str,
     doc: str,
+    forward: Forward,
     derivative: Unary,
     kinds: tuple[str, ...] = FLOATS,
     precision: Precision = FULL,
     registry: Registry = default_registry,
 ) -> UnaryOperator:
-    """A row `y = f(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
+    """A row `y = forward(x)` on these kinds; `derivative(g, x, y)` gives the gradient of x."""
     row = UnaryOperator(name, ("x",), doc, registry)
+    FORWARD.set(row, forward)
     describe(
         row,
         infer=same(kinds),
@@ -122,26 +135,47 @@ def unary(
 
 
 def binary(
-    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+    name: str,
+    doc: str,
+    forward: Forward | None,
+    left: Binary,
+    right: Binary,
+    kinds: tuple[str, ...] = FLOATS,
+    precision: Precision = FULL,
 ) -> BinaryOperator:
-    """A row `y = f(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give the gradients before broadcasting is undone."""
+    """A row `y = forward(a, b)`; `left(g, a, b, y)`, `right(g, a, b, y)` give gradients before broadcasting is undone.
+
+    Without a `forward` the reference backend has a kernel of its own.
+    """
     row = BinaryOperator(name, ("a", "b"), doc)
-    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
+    _describe_binary(row, forward, _of_binary(left, right), same(kinds), precision)
     return row
 
 
 def mixed(
-    name: str, doc: str, left: Binary, right: Binary, kinds: tuple[str, ...] = FLOATS, precision: Precision = FULL
+    name: str,
+    doc: str,
+    forward: Forward | None,
+    left: Binary,
+    right: Binary,
+    kinds: tuple[str, ...] = FLOATS,
+    precision: Precision = FULL,
 ) -> MixedOperator:
     """A row as `binary` has it, where one of a and b may be a number."""
     row = MixedOperator(name, ("a", "b"), doc)
-    _describe_binary(row, _of_binary(left, right), same(kinds), precision)
+    _describe_binary(row, forward, _of_binary(left, right), same(kinds), precision)
     return row
 
 
 def _describe_binary(
-    row: FunctionOperator, gradient: Gradient, infer: Callable[[NoAttrs, Specs], Specs], precision: Precision
+    row: FunctionOperator,
+    forward: Forward | None,
+    gradient: Gradient,
+    infer: Callable[[NoAttrs, Specs], Specs],
+    precision: Precision,
 ) -> None:
+    if forward is not None:
+        FORWARD.set(row, forward)
     inplace = Inplace(allowed=((0, 0), (1, 0)))
     describe(row, infer=infer, precision=precision, gradient=gradient, inplace=inplace, pattern=Pattern.BROADCAST)
 
@@ -168,16 +202,18 @@ def _of_binary(left: Binary, right: Binary) -> Gradient:
     return gradient
 
 
-def predicate(name: str, doc: str) -> BinaryOperator:
+def predicate(name: str, doc: str, forward: Forward) -> BinaryOperator:
     """A row `y = a ∘ b` of truth values y for operands of any kind."""
     row = BinaryOperator(name, ("a", "b"), doc)
+    FORWARD.set(row, forward)
     describe(row, infer=infer_predicate, gradient=TRUTH_VALUE, pattern=Pattern.BROADCAST)
     return row
 
 
-def logical(name: str, doc: str) -> BinaryOperator:
+def logical(name: str, doc: str, forward: Forward) -> BinaryOperator:
     """A row `y = a ∘ b` of truth values."""
     row = BinaryOperator(name, ("a", "b"), doc)
+    FORWARD.set(row, forward)
     describe(
         row,
         infer=infer_logical,

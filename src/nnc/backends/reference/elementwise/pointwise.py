@@ -1,110 +1,44 @@
 """Pointwise kernels: y[i…] = f(a[i…], b[i…], …), with NumPy broadcasting.
 
-The makers `unary` and `binary` turn a function of arrays into a kernel; what NumPy has no function for is below.
+Most are what the operators' rows say in NumPy (`nnc.ops.elementwise.rows.FORWARD`); those with attributes are below.
 """
 
 from __future__ import annotations
-
-import math
-from collections.abc import Callable
 
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, ReferenceKernel, Rows, widen, write
 from nnc.core.values.dtype import DType
+from nnc.ops.elementwise import complex_numbers, elementary, integers
 from nnc.ops.elementwise import pointwise as ops
-from nnc.ops.elementwise.pointwise import BEND, GATE, AffineAttrs, CastAttrs
+from nnc.ops.elementwise.pointwise import AffineAttrs, CastAttrs
+from nnc.ops.elementwise.rows import FORWARD, Forward
 from nnc.ops.number import as_float, wrapped
+from nnc.ops.operators import operators_of
 from nnc.ops.rules import NoAttrs
 
 
-def unary(function: Callable[[Array], Array]) -> ReferenceKernel:
-    """The kernel y = function(x)."""
+def elementwise(function: Forward) -> ReferenceKernel:
+    """The kernel y = function(a, b, …)."""
 
     def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
-        write(outputs[0], function(widen(inputs[0])))
+        write(outputs[0], function(*map(widen, inputs)))
 
     return kernel
 
 
-def binary(function: Callable[[Array, Array], Array]) -> ReferenceKernel:
-    """The kernel y = function(a, b)."""
-
-    def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
-        write(outputs[0], function(widen(inputs[0]), widen(inputs[1])))
-
-    return kernel
-
-
-def by_library(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of the C library on every element."""
-
-    def apply(x: Array) -> Array:
-        return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
-
-    return apply
+def nextafter(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = the next number of the element type itself, from a towards b."""
+    a, b = inputs
+    assert a is not None
+    assert b is not None
+    write(outputs[0], np.nextafter(a, b))
 
 
-def relu(x: Array) -> Array:
-    """y = x where x ≥ 0, so that -0 stays -0, else 0; nan stays nan."""
-    return np.where(x < 0, x.dtype.type(0), x)
-
-
-def sigmoid(x: Array) -> Array:
-    """y = 1 / (1 + e^-x); where e^-x overflows, 1 / inf is the right 0."""
-    y: Array = np.reciprocal(1 + np.exp(-x))
-    return y
-
-
-def swish(x: Array) -> Array:
-    """y = x · sigmoid(x)"""
-    y: Array = x * sigmoid(x)
-    return y
-
-
-def gelu(x: Array) -> Array:
-    """y = x · ½ erfc(-x / √2), by the C library: for x ≪ 0 the difference 1 + erf(x / √2) would cancel."""
-    return x * 0.5 * by_library(math.erfc)(x * -math.sqrt(0.5))
-
-
-def gelu_tanh(x: Array) -> Array:
-    """y = x · sigmoid(GATE · x · (1 + BEND · x²))"""
-    y: Array = x * sigmoid(GATE * x * (1 + BEND * np.square(x)))
-    return y
-
-
-def softplus(x: Array) -> Array:
-    """y = ln(e^0 + e^x), the larger of the two taken off first."""
-    y: Array = np.logaddexp(x.dtype.type(0), x)
-    return y
-
-
-def is_nan(x: Array) -> Array:
-    """y = [x ≠ x], which also holds for element types without nan."""
-    return np.not_equal(x, x)
-
-
-def sign(x: Array) -> Array:
-    """y = [x > 0] - [x < 0], so that nan gives 0."""
-    return np.subtract(x > 0, x < 0, dtype=x.dtype)
-
-
-def step(x: Array) -> Array:
-    """y = [x > 0]."""
-    return np.greater(x, 0).astype(x.dtype)
-
-
-def preference(a: Array, b: Array) -> Array:
-    """y = [a > b] + ½ [a = b]."""
-    return np.greater(a, b) + 0.5 * np.equal(a, b)
-
-
-def power(a: Array, b: Array) -> Array:
-    """y = a^b; of integers to negative powers 1, -1 or 0."""
-    if a.dtype.kind != "i":
-        return np.power(a, b)
-    odd = np.where(b & 1, a, 1).astype(a.dtype)
-    return np.where(b < 0, np.where(np.abs(a) == 1, odd, 0), np.power(a, np.maximum(b, 0)))
+def complex_of(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y = a + i · b, part by part: i · inf is no nan."""
+    y = outputs[0]
+    y.real, y.imag = widen(inputs[0]), widen(inputs[1])
 
 
 def affine(attrs: AffineAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -152,53 +86,12 @@ def saturated(x: Array, dtype: DType) -> Array:
     return np.where(below, dtype.numpy.type(low), np.where(above, dtype.numpy.type(high), inside))
 
 
+FAMILIES = (ops, elementary, complex_numbers, integers)
 ROWS: Rows = {
+    **{op: elementwise(FORWARD[op]) for op in operators_of(*FAMILIES) if op in FORWARD},
     ops.AFFINE: affine,
     ops.CAST: cast,
-    ops.real: unary(np.real),
     ops.WHERE: where,
-    ops.exp: unary(np.exp),
-    ops.log: unary(np.log),
-    ops.sqrt: unary(np.sqrt),
-    ops.reciprocal: unary(np.reciprocal),
-    ops.square: unary(np.square),
-    ops.tanh: unary(np.tanh),
-    ops.sigmoid: unary(sigmoid),
-    ops.relu: unary(relu),
-    ops.sin: unary(np.sin),
-    ops.cos: unary(np.cos),
-    ops.atan: unary(np.arctan),
-    ops.erf: unary(by_library(math.erf)),
-    ops.erfc: unary(by_library(math.erfc)),
-    ops.abs: unary(np.abs),
-    ops.sign: unary(sign),
-    ops.step: unary(step),
-    ops.floor: unary(np.floor),
-    ops.ceil: unary(np.ceil),
-    ops.round: unary(np.rint),
-    ops.expm1: unary(np.expm1),
-    ops.log1p: unary(np.log1p),
-    ops.softplus: unary(softplus),
-    ops.swish: unary(swish),
-    ops.gelu: unary(gelu),
-    ops.gelu_tanh: unary(gelu_tanh),
-    ops.is_nan: unary(is_nan),
-    ops.logical_not: unary(np.logical_not),
-    ops.add: binary(np.add),
-    ops.subtract: binary(np.subtract),
-    ops.multiply: binary(np.multiply),
-    ops.divide: binary(np.divide),
-    ops.maximum: binary(np.maximum),
-    ops.minimum: binary(np.minimum),
-    ops.power: binary(power),
-    ops.preference: binary(preference),
-    ops.equal: binary(np.equal),
-    ops.not_equal: binary(np.not_equal),
-    ops.less: binary(np.less),
-    ops.less_equal: binary(np.less_equal),
-    ops.greater: binary(np.greater),
-    ops.greater_equal: binary(np.greater_equal),
-    ops.logical_and: binary(np.logical_and),
-    ops.logical_or: binary(np.logical_or),
-    ops.logical_xor: binary(np.logical_xor),
+    complex_numbers.complex_of: complex_of,
+    elementary.nextafter: nextafter,
 }

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.elementwise.pointwise import sigmoid
 from nnc.backends.reference.normalization.softmaxes import one_hot
 from nnc.core.values.dtype import dtype_of
+from nnc.ops.elementwise.forward import sigmoid
 from nnc.ops.loss import loss as ops
 from nnc.ops.loss.loss import (
     BinaryCrossEntropyAttrs,

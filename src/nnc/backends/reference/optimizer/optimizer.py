@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.elementwise.pointwise import sign
+from nnc.ops.elementwise.forward import sign
 from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.optimizer import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnc.backends.reference.arrays import Array, Inputs, Outputs, Rows, widen, write
-from nnc.backends.reference.elementwise.pointwise import relu, sigmoid, step
 from nnc.backends.reference.products.products import product
+from nnc.ops.elementwise.forward import relu, sigmoid, step
 from nnc.ops.sequence import recurrent as ops
 from nnc.ops.sequence.recurrent import Activation, RecurrentAttrs, RnnAttrs, time_order
 
