@@ -11,7 +11,7 @@ from tests.together import in_threads
 from nnc import ops
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.symbolic import ExecSymbol, SymbolicGraph, verify
-from nnc.symbolic.ir import ExecKey
+from nnc.symbolic.records import ExecKey
 
 
 def descend(graph: DynamicGraph, seed: int, steps: int) -> bytes:

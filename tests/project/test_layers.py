@@ -30,7 +30,7 @@ DOORS = {
     "codegen": {"frame.*", "ir.*", "kernels.*"},
     "concrete": {"control", "graph", "profiling", "run", "schedule"},
     "symbolic": {
-        "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir",
+        "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
         "minimization", "passes", "quantization_report", "scopes", "stages", "text.tables", "value_names",
     },
     "dynamic": {"array", "compilation", "eager", "located", "promotion", "randomness", "tree", "variable"},

@@ -17,7 +17,8 @@ from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import AliasOf, Dependency, ExecSymbol, SymbolicGraph, compile, faults, verify
 from nnc.symbolic.control import WHILE, WhileAttrs
-from nnc.symbolic.ir import Body, ExecKey, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, bodies_of
+from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.verification import RULES
 
 X, W, PRODUCT, PART, Y, WHOLE, LEFT, RIGHT = (TensorKey(key) for key in range(8))

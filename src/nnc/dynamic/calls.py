@@ -28,8 +28,9 @@ from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import Applied, Gradients
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes import simplify
+from nnc.symbolic.records import ExecKey, TensorKey
 
 Arrays = Sequence[NDArray[Any]]
 

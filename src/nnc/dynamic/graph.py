@@ -55,8 +55,9 @@ from nnc.errors import ArgumentError, ArityError, SymbolError
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler import Arena
-from nnc.symbolic.ir import SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.minimization import steering_dtype
+from nnc.symbolic.records import TensorKey
 
 # Graphs by number that do not record in this context.
 _UNRECORDED: ContextVar[frozenset[int]] = ContextVar("unrecorded", default=frozenset())

@@ -35,7 +35,8 @@ from nnc.dynamic.record import (
 from nnc.errors import UsageError
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey
 
 # Canonical form of a recorded computation: what its nodes run on numbered places, and what is asked for.
 Signature = tuple[object, ...]

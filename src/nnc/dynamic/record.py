@@ -24,7 +24,8 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.graph import DictStorage
-from nnc.symbolic.ir import AliasOf, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 
 
 class Source(Protocol):

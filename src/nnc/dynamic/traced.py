@@ -28,7 +28,8 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.ops.movement.copy import stop_gradient
 from nnc.ops.operand import Operand
-from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import TensorKey
 
 _ACTIVE: ContextVar[FunctionTrace | None] = ContextVar("active", default=None)
 

@@ -19,7 +19,7 @@ from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
-from nnc.symbolic.ir import TensorKey
+from nnc.symbolic.records import TensorKey
 
 Reduced: TypeAlias = "tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]"
 

@@ -4,9 +4,10 @@ from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, comp
 from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import Gradients, backward
-from nnc.symbolic.ir import AliasOf, Dependency, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.minimization import Minimized, Update, minimize
 from nnc.symbolic.passes import prune
+from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.scopes import scope
 from nnc.symbolic.text import dump
 from nnc.symbolic.verification import faults, verify

@@ -21,7 +21,8 @@ from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import EmbedAttrs, embed
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.ir import AliasOf, ExecSymbol, Symbol, SymbolicGraph, TensorSymbol
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecSymbol, TensorSymbol
 from nnc.symbolic.region import Region, covers, overlaps
 
 

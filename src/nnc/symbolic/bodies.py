@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from nnc.core.values.command import AnyCommand, Command
 from nnc.graph import OpAttr, Registry
 from nnc.symbolic.control import CASE_OF, CONTROL_REGISTRY, WHILE, CaseAttrs, Holds, PythonHolds, Test, WhileAttrs
-from nnc.symbolic.ir import Body, ExecKey, TensorKey
+from nnc.symbolic.ir import Body
+from nnc.symbolic.records import ExecKey, TensorKey
 
 Renamed: TypeAlias = Mapping[TensorKey, TensorKey]
 # From a body, and the symbols of it that the attributes name, to another body and the keys of these symbols there.

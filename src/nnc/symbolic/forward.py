@@ -14,8 +14,9 @@ from nnc.arguments import checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, ShapeError
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.trim import trim
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @checked

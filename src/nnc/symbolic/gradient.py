@@ -22,7 +22,8 @@ from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import Applied, differentiate
 from nnc.symbolic.accumulate import GradientPart, assemble, sum_of_parts
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.region import overlaps
 from nnc.symbolic.scopes import opened_scopes, reopened
 

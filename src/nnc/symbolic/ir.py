@@ -14,93 +14,31 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, NewType, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from nnc.arguments import checked, explained, frequent, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
-from nnc.graph import Arena, EdgeKey, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
+from nnc.graph import Arena, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.graph.screen import preformatted
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.products.products import gemm
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
-from nnc.symbolic.region import Region, overlaps
+from nnc.symbolic.queries import ReadableGraph, fits
+from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
+from nnc.symbolic.region import Region
 from nnc.symbolic.scopes import scoped
-
-TensorKey = NewType("TensorKey", int)
-ExecKey = NewType("ExecKey", int)
 
 Observer = Callable[[ExecKey], None]
 TensorObserver = Callable[[TensorKey], None]
-
-
-@dataclass(frozen=True, slots=True)
-class AliasOf:
-    """Where an alias lies in its root: `offset` and `strides` in elements."""
-
-    root: TensorKey
-    offset: int
-    strides: Shape
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorSymbol:
-    """A tensor without memory; `origin` is the user's line that made it.
-
-    Where no exec writes a root, its places hold `fill` before the first exec reads it; with None they hold what comes
-    from outside. An alias has no `fill` of its own.
-    """
-
-    spec: TensorSpec
-    name: str = ""
-    alias: AliasOf | None = None
-    origin: str = ""
-    fill: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExecSymbol:
-    """A command applied to symbols; absent optional inputs are None.
-
-    Passes leave an exec with `optimize` False as it is: they neither rewrite, merge nor fuse it. Pruning still takes
-    it out when nothing that is wanted needs it.
-    """
-
-    command: AnyCommand
-    inputs: tuple[TensorKey | None, ...]
-    outputs: tuple[TensorKey, ...]
-    name: str = ""
-    origin: str = ""
-    optimize: bool = True
-
-    @property
-    def path(self) -> str:
-        """The scopes it was made in: `encoder.block1` of `encoder.block1.tanh`."""
-        return self.name.rpartition(".")[0]
-
-    @property
-    def title(self) -> str:
-        """`encoder.block1 · tanh`: where it stands, and its operator or what it is there for."""
-        path, _, last = self.name.rpartition(".")
-        return f"{path} · {last}" if path else last or self.command.op.name
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """Why one exec follows another: `tensor` (a root) is written by the first and read by the second.
-
-    Without a tensor the order was given by `connect`.
-    """
-
-    tensor: TensorKey | None = None
 
 
 class Duplicate(NamedTuple):
@@ -112,7 +50,7 @@ class Duplicate(NamedTuple):
 
 
 @explained
-class SymbolicGraph:
+class SymbolicGraph(ReadableGraph):
     """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use or `connect`.
 
     `storage` decides what becomes of removed records: a list keeps their slots, a dict (for records that grow and
@@ -243,33 +181,6 @@ class SymbolicGraph:
         if symbol.graph.root(symbol.key) == symbol.key:
             return root
         return self.alias(root, symbol.spec, symbol.offset, symbol.strides).key
-
-    @frequent
-    def root(self, key: TensorKey) -> TensorKey:
-        """The tensor whose memory `key` names: itself unless it is an alias."""
-        alias = self.tensors[key].alias
-        return key if alias is None else alias.root
-
-    @frequent
-    def roots(self, keys: Iterable[TensorKey | None]) -> tuple[TensorKey, ...]:
-        """The roots of those keys that are present, each once, in order."""
-        tensors, distinct = self.tensors, dict[TensorKey, None]()
-        try:
-            for key in keys:
-                if key is not None:
-                    alias = tensors[key].alias
-                    distinct[key if alias is None else alias.root] = None
-            return tuple(distinct)
-        except TypeError:
-            raise ArgumentError("roots", got=f"keys={shown(keys)}", need="several keys") from None
-
-    @frequent
-    def region(self, key: TensorKey) -> Region:
-        """The elements of its root that `key` covers."""
-        record = self.tensors[key]
-        if record.alias is None:
-            return Region(record.spec.shape, 0, contiguous_strides(record.spec.shape))
-        return Region(record.spec.shape, record.alias.offset, record.alias.strides)
 
     # ---- execs
 
@@ -414,61 +325,6 @@ class SymbolicGraph:
         for edge in edges:
             self.execs.remove_edge(edge)
 
-    def given_order(self, key: ExecKey) -> tuple[EdgeKey, ...]:
-        """The edges into an exec that `connect` made."""
-        return tuple(edge for edge in self.execs.in_edges(key) if self.execs.edge(edge).data.tensor is None)
-
-    def sources(self) -> tuple[ExecKey, ...]:
-        """The execs that follow from no other."""
-        return self.execs.sources()
-
-    def destinations(self) -> tuple[ExecKey, ...]:
-        """The execs from which no other follows."""
-        return self.execs.sinks()
-
-    def reaches(self, sources: Iterable[ExecKey], destinations: Iterable[ExecKey]) -> tuple[bool, ...]:
-        """For each source whether a path leads from it to any of the destinations (an exec reaches itself)."""
-        reached = self.execs.reachable(destinations, reverse=True)
-        return tuple(key in reached for key in sources)
-
-    @frequent
-    def writers(self, key: TensorKey) -> tuple[ExecKey, ...]:
-        """The execs that write `key`'s root, in order of appending."""
-        return tuple(self._writers.get(self.root(key), ()))
-
-    @frequent
-    def readers(self, key: TensorKey) -> tuple[ExecKey, ...]:
-        """The execs that read `key`'s root, in order of appending."""
-        return tuple(self._readers.get(self.root(key), ()))
-
-    def inputs_of(self, execs: Iterable[ExecKey]) -> tuple[TensorKey, ...]:
-        """Roots that these execs read and none of them writes, ascending."""
-        chosen = [self.execs[key] for key in execs]
-        written = {self.root(key) for record in chosen for key in record.outputs}
-        read = {self.root(key) for record in chosen for key in record.inputs if key is not None}
-        return tuple(sorted(read - written))
-
-    @frequent
-    def needed_for(self, outputs: Iterable[TensorKey], given: Collection[TensorKey] = ()) -> tuple[ExecKey, ...]:
-        """The execs that `outputs` depend on, in topological order; `given` roots need no exec."""
-        needed: set[ExecKey] = set()
-        try:
-            waiting = [self.root(key) for key in outputs]
-            seen = {*given, *waiting}
-        except TypeError:
-            got = f"outputs={shown(outputs)}, given={shown(given)}"
-            raise ArgumentError("needed_for", got=got, need="several keys each") from None
-        waiting = [root for root in waiting if root not in given]
-        while waiting:
-            for writer in self._writers.get(waiting.pop(), ()):
-                if writer in needed:
-                    continue
-                needed.add(writer)
-                fresh = set(self.roots(self.execs[writer].inputs)) - seen
-                waiting.extend(sorted(fresh))
-                seen |= fresh
-        return self.execs.toposort(needed)
-
     def _link_reads(self, key: ExecKey) -> None:
         """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
         for root, places in self._places_read(self.execs[key]).items():
@@ -476,51 +332,6 @@ class SymbolicGraph:
             for writer in self._writers.get(root, ()):
                 if self._writes_any(writer, root, places):
                     self.execs.add_edge(writer, key, Dependency(root))
-
-    def _places_read(self, record: ExecSymbol) -> dict[TensorKey, list[TensorKey]]:
-        """What `record` reads of each root, in order."""
-        read_by_root: dict[TensorKey, list[TensorKey]] = {}
-        for key in record.inputs:
-            if key is not None:
-                read_by_root.setdefault(self.root(key), []).append(key)
-        return read_by_root
-
-    def _writes_any(self, writer: ExecKey, root: TensorKey, places: Iterable[TensorKey]) -> bool:
-        """Does `writer` write an element of these places of `root`?"""
-        written = [key for key in self.execs[writer].outputs if self.root(key) == root]
-        return root in written or any(self._meet(value, other) for value in written for other in places)
-
-    def _meet(self, first: TensorKey, other: TensorKey) -> bool:
-        """Do two places of one root share an element? What has no spec yet has no aliases."""
-        return AUTO is self.tensors[first].spec or overlaps(self.region(first), self.region(other))
-
-    def _check_written(self, record: ExecSymbol, results: tuple[TensorSpec, ...]) -> None:
-        """Given outputs must have the inferred specs, and nobody may have written or read these places before."""
-        subject, got = record.command.op.name, [self.tensors[key].spec for key in record.outputs]
-        if len(got) != len(results) or not all(map(fits, got, results)):
-            shown, wanted = ", ".join(map(str, got)), ", ".join(map(str, results))
-            raise ShapeError(subject, got=f"outputs {shown}", need=wanted, origin=record.origin)
-        for position, key in enumerate(record.outputs):
-            if fault := self._write_fault(key, record, record.outputs[:position]):
-                raise SymbolError(
-                    subject,
-                    got=f"%{key}, {fault}",
-                    need="each place of a tensor written once, before it is read",
-                    origin=record.origin,
-                )
-
-    def _write_fault(self, key: TensorKey, record: ExecSymbol, earlier: tuple[TensorKey, ...]) -> str:
-        """Why `record` may not write `key` behind its `earlier` outputs; empty when it may."""
-        root = self.root(key)
-        if any(self._writes_any(writer, root, [key]) for writer in self.writers(root)) or any(
-            self.root(other) == root and self._meet(other, key) for other in earlier
-        ):
-            return "already written"
-        read = [record.inputs, *(self.execs[reader].inputs for reader in self.readers(root))]
-        places = {other for inputs in read for other in inputs if other is not None and self.root(other) == root}
-        if any(self._meet(other, key) for other in places):
-            return "already read"
-        return "" if key == root or self.region(key).is_injective() else "which names a place twice"
 
     # ---- copies and text
 
@@ -580,24 +391,12 @@ class SymbolicGraph:
     def _repr_html_(self) -> str:
         return preformatted(str(self))
 
-    @frequent
-    def label(self, key: TensorKey) -> str:
-        """`%3 weight: f32[4, 3]`; a symbol without a name is called as the exec that writes it (its `title`)."""
-        record = self.tensors[key]
-        name = record.name or next((self.execs[writer].title for writer in self.writers(key)), "")
-        return f"%{key}{' ' + name if name else ''}: {record.spec}"
-
 
 def outputs_named(command: AnyCommand) -> tuple[str, ...]:
     """Names of a command's outputs; empty where their number follows from the inputs."""
     names = command.op.outputs
     named = names(command.attrs) if callable(names) else names
     return named if isinstance(named, tuple) and not bodies_of(command) else ()
-
-
-def fits(first: TensorSpec, other: TensorSpec) -> bool:
-    """True for equal shapes and element types, and where one of the two is not known yet."""
-    return first is AUTO or other is AUTO or (first.shape, first.dtype) == (other.shape, other.dtype)
 
 
 @explained

@@ -25,7 +25,8 @@ from nnc.ops.movement.broadcast import reduce_sum
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.optimizer.update import row_of
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorSymbol
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorSymbol
 from nnc.symbolic.scopes import opened_scopes, reopened
 
 

@@ -19,7 +19,8 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.errors import VerificationError
 from nnc.graph import Fact, Op
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 Replacement = tuple[Symbol, ...]
 

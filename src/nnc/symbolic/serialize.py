@@ -34,7 +34,8 @@ from nnc.graph import (
     save_document,
 )
 from nnc.symbolic.bodies import Renamed, change_bodies, holding
-from nnc.symbolic.ir import AliasOf, Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.text.forms import FUNCTION, refuse_function
 from nnc.symbolic.verification import faults
 

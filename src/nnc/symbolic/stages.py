@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from nnc.planning import GraphNode, GraphStage
-from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 _STAGES: ContextVar[list[GraphStage] | None] = ContextVar("stages", default=None)
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from nnc.core.values.exact import exact_text
-from nnc.symbolic.ir import SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import TensorKey
 
 
 def value_names(graph: SymbolicGraph, inputs: Mapping[TensorKey, str]) -> dict[TensorKey, str]:

@@ -20,7 +20,8 @@ from nnc.errors import CycleError, UsageError, VerificationError
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
 from nnc.symbolic.bodies import Renamed, change_bodies
-from nnc.symbolic.ir import Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, SymbolicGraph, bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.region import overlaps
 
 Faults = Iterator[str]

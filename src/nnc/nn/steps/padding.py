@@ -15,7 +15,7 @@ from typing import Any
 from nnc.classes import dataclass
 from nnc.ops.rules import PATTERN, Pattern
 from nnc.symbolic import Symbol, SymbolicGraph
-from nnc.symbolic.ir import ExecSymbol, TensorKey, TensorSymbol
+from nnc.symbolic.records import ExecSymbol, TensorKey, TensorSymbol
 
 EXACT = 2
 LEAST = 16

@@ -47,7 +47,8 @@ from nnc.symbolic.compiler.place.slots import (
     trips,
 )
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
-from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecSymbol, TensorKey
 
 _COPY = Command(contiguous, NoAttrs())
 

@@ -36,7 +36,8 @@ from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
 from nnc.symbolic.compiler.repeat.budget import Budget
-from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import TensorKey
 
 R = TypeVar("R")
 

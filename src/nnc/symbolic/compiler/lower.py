@@ -33,7 +33,8 @@ from nnc.symbolic.compiler.place.scratch import worker_scratch
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
-from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
+from nnc.symbolic.records import TensorKey
 from nnc.symbolic.verification import verify
 
 

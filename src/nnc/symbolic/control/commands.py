@@ -13,7 +13,8 @@ from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Registry
 from nnc.ops.rules import Specs
-from nnc.symbolic.ir import Body, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import TensorKey
 
 # Not the default one: a tool that goes through all operators could make nothing of these without bodies.
 CONTROL_REGISTRY = Registry("control")

@@ -29,7 +29,8 @@ from nnc.symbolic.control.commands import (
     kept_spec,
 )
 from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back_body, result_of_its_own, whole_of
-from nnc.symbolic.ir import BODIES, Body, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
 @checked

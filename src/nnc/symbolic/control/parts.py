@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from nnc.classes import dataclass
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic.gradient import backward
-from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from functools import partial
 from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.elementwise.pointwise import add, multiply
 from nnc.ops.products.products import GEMM
-from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.channels import as_column, as_row, is_row
+from nnc.symbolic.records import ExecSymbol, TensorKey
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer
 
 PRODUCTS = (CONVOLUTION, GEMM)

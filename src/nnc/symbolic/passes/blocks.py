@@ -19,7 +19,8 @@ from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.spec import Blocked
 from nnc.ops.movement.layout import convert_layout
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # A conversion has to save this share of a command's time.
 LEAST_SHARE = 0.005

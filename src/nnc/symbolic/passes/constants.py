@@ -25,7 +25,8 @@ from nnc.ops.number import EXACT, Number, is_whole
 from nnc.ops.operators import OPERATORS
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN
 from nnc.symbolic.elements import evaluate
-from nnc.symbolic.ir import SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import TensorKey
 from nnc.symbolic.rewrite import Match, Replacement, Rule
 
 # Each element of the result is an element of an input, or a mean or an end of some.

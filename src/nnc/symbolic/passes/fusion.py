@@ -15,8 +15,9 @@ from nnc.ops.loss.loss import BINARY_CROSS_ENTROPY, CATEGORICAL_CROSS_ENTROPY, L
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.normalization.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.products.products import GEMM
-from nnc.symbolic.ir import ExecSymbol, Symbol
+from nnc.symbolic.ir import Symbol
 from nnc.symbolic.passes.channels import as_row, is_row
+from nnc.symbolic.records import ExecSymbol
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, producer
 
 

@@ -31,7 +31,8 @@ from nnc.ops.composed.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusab
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, add, multiply, subtract
 from nnc.ops.movement.fill import FILL
 from nnc.ops.quantization.quantization import DEQUANTIZE, INTEGER_CONVOLUTION, INTEGER_PRODUCT, QUANTIZE
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # Registers and the time to compile a kernel grow with the group; beyond this nothing is gained.
 MOST_STEPS = 24

@@ -41,11 +41,12 @@ from nnc.ops.quantization.quantization import (
     quads,
 )
 from nnc.ops.rules import infer
-from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.channels import as_row, is_row
 from nnc.symbolic.passes.constants import uniform
 from nnc.symbolic.passes.invariants import invariant_execs
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.records import ExecSymbol, TensorKey
 from nnc.symbolic.region import Region
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 

@@ -13,7 +13,8 @@ from nnc.arguments import checked
 from nnc.core.values.command import Command
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.control import WHILE, WhileAttrs
-from nnc.symbolic.ir import Body, ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @checked

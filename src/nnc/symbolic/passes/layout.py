@@ -41,8 +41,9 @@ from nnc.ops.permutation import (
     is_free,
 )
 from nnc.ops.rules import infer
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.pruning import Pruning
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)

@@ -26,8 +26,9 @@ from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
 from nnc.ops.convolutions.resize import UPSAMPLE
 from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE
 from nnc.ops.rules import infer
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.records import ExecKey, TensorKey
 
 # A command whose activations take no more bytes than this gains nothing: they stay in a cache.
 WIDE = 4 << 20

@@ -32,7 +32,8 @@ from nnc.ops.elementwise.pointwise import add, relu
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import EmbedAttrs, concatenate, embed, slice_axis, transpose
-from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecSymbol
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 

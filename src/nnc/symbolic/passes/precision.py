@@ -34,8 +34,9 @@ from nnc.ops.elementwise.pointwise import CAST, CastAttrs, cast
 from nnc.ops.movement.fill import FILL
 from nnc.ops.precision import PRECISION, Precision, Runs
 from nnc.ops.rules import infer
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.rewrite import Match, Replacement, Rule, rewrite
 
 _FULL = Precision(Runs.FULL)

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.symbolic.control import WhileAttrs
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, bodies_of
+from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs, read_elsewhere, with_fills
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.records import ExecKey, ExecSymbol
 
 
 @dataclass(frozen=True, slots=True, eq=False)

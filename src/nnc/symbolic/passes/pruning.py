@@ -10,8 +10,9 @@ from dataclasses import field
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.trim import trim
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @checked

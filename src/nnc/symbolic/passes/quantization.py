@@ -62,8 +62,9 @@ from nnc.ops.quantization.quantization import (
 )
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
-from nnc.symbolic.ir import ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 QuantizationMode = Literal["weights", "dynamic"]
 

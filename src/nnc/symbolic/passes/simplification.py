@@ -16,8 +16,9 @@ from nnc.core.precautions.shield import Shield
 from nnc.core.settings import SETTINGS
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
-from nnc.symbolic.ir import Body, ExecKey, Symbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.standard import Pass
+from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.rewrite import BACKEND, WANTED
 from nnc.symbolic.stages import note_stage
 from nnc.symbolic.verification import faults

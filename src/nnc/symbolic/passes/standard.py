@@ -10,7 +10,7 @@ from nnc.core.values.dtype import BF16, F16
 from nnc.graph import Changed, Transform
 from nnc.ops.composed.fused import is_head, is_reduction
 from nnc.symbolic.compiler.repeat.cheap import rematerialize
-from nnc.symbolic.ir import Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.algebra import ALGEBRA
 from nnc.symbolic.passes.batch_norm import BATCH_NORM, FROZEN_BATCH_NORM
 from nnc.symbolic.passes.branches import BRANCHES
@@ -24,6 +24,7 @@ from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.transfer import TRANSFERS
+from nnc.symbolic.records import TensorKey
 from nnc.symbolic.rewrite import BACKEND, WANTED, Rule, rewrite
 
 Wanted = tuple[Symbol, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from nnc.arguments import checked
-from nnc.symbolic.ir import ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.pruning import prune
+from nnc.symbolic.records import ExecSymbol, TensorKey
 from nnc.symbolic.region import Region
 from nnc.symbolic.rewrite import redirect
 

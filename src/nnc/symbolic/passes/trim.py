@@ -18,7 +18,8 @@ from nnc.core.values.command import Command
 from nnc.graph import Op
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.control import CASE_OF, WHILE, CaseAttrs, WhileAttrs
-from nnc.symbolic.ir import Body, ExecSymbol, TensorKey
+from nnc.symbolic.ir import Body
+from nnc.symbolic.records import ExecSymbol, TensorKey
 
 T = TypeVar("T")
 

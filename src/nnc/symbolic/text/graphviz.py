@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nnc.arguments import checked
 from nnc.graph.text import dot_lines, wrap_dot
-from nnc.symbolic.ir import Dependency, ExecSymbol, SymbolicGraph, bodies_of
+from nnc.symbolic.ir import SymbolicGraph, bodies_of
+from nnc.symbolic.records import Dependency, ExecSymbol
 
 
 @checked

@@ -10,7 +10,8 @@ from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.errors import FormatError
 from nnc.graph import Json, Registry, default_registry
-from nnc.symbolic.ir import AliasOf, Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.text.forms import forms_of, read_command
 from nnc.symbolic.text.line import Line
 from nnc.symbolic.text.writer import ABSENT, INDENT, PART, WORDS

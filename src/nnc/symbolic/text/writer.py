@@ -9,7 +9,8 @@ from dataclasses import field
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.symbolic.bodies import Renamed, change_bodies
-from nnc.symbolic.ir import Body, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import ExecSymbol, TensorKey
 from nnc.symbolic.text.forms import blocks_of, write_command
 from nnc.symbolic.text.line import PLAIN
 

@@ -13,7 +13,7 @@ from nnc.symbolic import Symbol, SymbolicGraph, compile, while_loop
 from nnc.symbolic.compiler.check.turns import MOST_TURNS, turns
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.compiler.place.slots import Slots, _SlotAssignment
-from nnc.symbolic.ir import TensorKey
+from nnc.symbolic.records import TensorKey
 
 pytestmark = pytest.mark.usefixtures("debug")
 

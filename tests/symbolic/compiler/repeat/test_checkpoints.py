@@ -13,8 +13,8 @@ from nnc.ops import reduce_sum, sigmoid, tanh
 from nnc.ops.indexing.indexing import index_select
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, verify, while_loop
 from nnc.symbolic.compiler.repeat.checkpoints import in_parts, taped_loops
-from nnc.symbolic.ir import TensorKey
 from nnc.symbolic.passes import simplify
+from nnc.symbolic.records import TensorKey
 
 pytestmark = pytest.mark.usefixtures("debug")
 

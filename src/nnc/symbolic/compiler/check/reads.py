@@ -15,7 +15,8 @@ from nnc.errors import VerificationError
 from nnc.symbolic.compiler.check.writes import Span, exec_text
 from nnc.symbolic.compiler.order.inplace import shareable
 from nnc.symbolic.compiler.place.liveness import LiveRanges, OuterMemory
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
 def check_reads(

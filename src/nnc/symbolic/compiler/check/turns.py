@@ -11,7 +11,7 @@ from math import lcm
 
 from nnc.symbolic.compiler.place.liveness import LiveRanges
 from nnc.symbolic.compiler.place.slots import Slot, Slots
-from nnc.symbolic.ir import TensorKey
+from nnc.symbolic.records import TensorKey
 
 # Cycles of 2, 3, 4 and 6 slots are back where they began within 12 iterations; longer ones are looked at no further.
 MOST_TURNS = 12

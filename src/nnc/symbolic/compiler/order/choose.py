@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from nnc.symbolic.compiler.order.shuffle import search_order
 from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes
 from nnc.symbolic.compiler.order.window import best_stretch
-from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 Before = Mapping[ExecKey, set[ExecKey]]
 Rank = Callable[[int, ExecKey], tuple[int, int]]

@@ -10,7 +10,8 @@ from itertools import combinations
 
 from nnc.core.values.spec import contiguous_strides
 from nnc.ops.rules import INPLACE
-from nnc.symbolic.ir import ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecSymbol, TensorKey
 
 Pair = tuple[TensorKey, TensorKey]
 # Up to this many pairs the best choice is found by trying all; no operator comes near.

@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping
 
 from nnc.symbolic.compiler.order.uses import Profile, Uses
-from nnc.symbolic.ir import ExecKey
+from nnc.symbolic.records import ExecKey
 
 Before = Mapping[ExecKey, set[ExecKey]]
 Order = tuple[ExecKey, ...]

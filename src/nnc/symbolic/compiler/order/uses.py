@@ -8,7 +8,8 @@ from dataclasses import field
 from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.inplace import Pair, shareable
 from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
-from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @dataclass(frozen=True, slots=True)

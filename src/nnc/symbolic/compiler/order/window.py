@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from nnc.classes import dataclass
 from nnc.symbolic.compiler.order.live_bytes import Span, shared_bytes
 from nnc.symbolic.compiler.order.uses import Profile
-from nnc.symbolic.ir import ExecKey, TensorKey
+from nnc.symbolic.records import ExecKey, TensorKey
 
 # The most sets of finished execs that are looked at before a stretch is given up.
 STATES = 600

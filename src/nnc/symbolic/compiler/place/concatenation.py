@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from nnc.core.values.spec import contiguous_strides
 from nnc.ops.movement.movement import CONCATENATE, ConcatenateAttrs
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import SymbolicGraph, bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
 def sites(graph: SymbolicGraph, order: Sequence[ExecKey]) -> tuple[int, ...]:

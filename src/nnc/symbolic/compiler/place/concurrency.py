@@ -21,7 +21,7 @@ from nnc.planning.problem import bits
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.compiler.place.memory import BlockSpan
-from nnc.symbolic.ir import ExecKey, TensorKey
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @dataclass(frozen=True, slots=True)

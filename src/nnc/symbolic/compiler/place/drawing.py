@@ -11,7 +11,8 @@ from nnc.symbolic.compiler.place.memory import BlockSpan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import trips
 from nnc.symbolic.control import WhileAttrs
-from nnc.symbolic.ir import ExecKey, ExecSymbol, TensorKey, bodies_of
+from nnc.symbolic.ir import bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.stages import stage_of
 
 AGAIN = " again"

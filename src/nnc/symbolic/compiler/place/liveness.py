@@ -15,7 +15,8 @@ from nnc.core.values.device import CPU
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.inplace import Pair, choose_pairs, shareable
 from nnc.symbolic.compiler.order.uses import Uses
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.region import Region, covers
 
 

@@ -11,7 +11,8 @@ from nnc.core.values.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
 from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
 from nnc.symbolic.compiler.place.liveness import LiveRange
-from nnc.symbolic.ir import ExecKey, SymbolicGraph
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey
 
 # How often the planner's searches put a block somewhere: two seconds, and a tenth of one where many plans are compared.
 PLACES = 100_000

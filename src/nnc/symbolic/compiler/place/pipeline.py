@@ -46,7 +46,8 @@ from nnc.symbolic.compiler.place.slots import (
 )
 from nnc.symbolic.compiler.place.timeline import block_spans
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
-from nnc.symbolic.ir import Body, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, SymbolicGraph, bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # At most this many concatenations, and as many execs that write in place, are tried the other way: fewer where a plan
 # is large, as the time for a plan grows with the pairs of blocks.

@@ -11,7 +11,8 @@ from nnc.symbolic.compiler.place.concurrency import Concurrency
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
 from nnc.symbolic.compiler.place.memory import NOTHING, ArenaLayout
 from nnc.symbolic.compiler.place.slots import Slots
-from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,8 @@ from nnc.core.values.spec import contiguous_strides
 from nnc.errors import UsageError
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import aligned
-from nnc.symbolic.ir import ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 
 def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:

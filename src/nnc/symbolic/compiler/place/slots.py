@@ -21,7 +21,8 @@ from nnc.concrete import CountBelow
 from nnc.core.values.storage import ALIGNMENT
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
-from nnc.symbolic.ir import ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 Slot = int
 

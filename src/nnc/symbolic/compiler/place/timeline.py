@@ -16,7 +16,8 @@ from nnc.symbolic.compiler.place.memory import BlockSpan, block_name
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import Slot, Slots
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
-from nnc.symbolic.ir import Body, ExecSymbol, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, bodies_of
+from nnc.symbolic.records import ExecSymbol, TensorKey
 
 
 @dataclass(slots=True)

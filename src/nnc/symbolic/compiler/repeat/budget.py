@@ -25,7 +25,8 @@ from nnc.symbolic.compiler.repeat.recompute import Point
 from nnc.symbolic.compiler.repeat.schedule import ReplaySchedule
 from nnc.symbolic.compiler.repeat.trails import trail
 from nnc.symbolic.compiler.repeat.write import write_schedule
-from nnc.symbolic.ir import Duplicate, ExecKey, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Duplicate, SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
 
 C = TypeVar("C")
 

@@ -21,7 +21,8 @@ from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.repeat.program import number
 from nnc.symbolic.compiler.repeat.schedule import NEVER, ReplaySchedule, Root, Step
 from nnc.symbolic.compiler.repeat.write import write_schedule
-from nnc.symbolic.ir import ExecKey, Symbol, SymbolicGraph
+from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey
 
 CHEAP = 16
 

@@ -28,7 +28,8 @@ from nnc.ops.indexing.indexing import INDEX_SELECT, index_select
 from nnc.ops.rules import infer
 from nnc.symbolic.control import WHILE, Kept, WhileAttrs
 from nnc.symbolic.elements import evaluate
-from nnc.symbolic.ir import Body, Dependency, Duplicate, ExecKey, ExecSymbol, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import Body, Duplicate, Symbol, SymbolicGraph
+from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
 
 # In so many parts are loops tried, from so many iterations on. The search takes 3 s for 16 parts and 25 s for 32, which
 # save a tenth of the memory of a loop of 64 iterations, and half of that of one of 512.

@@ -15,7 +15,8 @@ from nnc.symbolic.bodies import Renamed, change_bodies
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.budget import Compilation, Option, options
 from nnc.symbolic.compiler.repeat.program import work_of
-from nnc.symbolic.ir import Body, Duplicate, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Body, Duplicate, SymbolicGraph, bodies_of
+from nnc.symbolic.records import TensorKey
 
 # At most so many levels are tried: each is a plan of the whole graph and a search in it.
 LEVELS = 12

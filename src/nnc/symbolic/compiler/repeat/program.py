@@ -12,7 +12,8 @@ from nnc.symbolic.compiler.order.choose import predecessors
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, Root
 from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
-from nnc.symbolic.ir import Duplicate, ExecKey, ExecSymbol, SymbolicGraph, TensorKey, bodies_of
+from nnc.symbolic.ir import Duplicate, SymbolicGraph, bodies_of
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)

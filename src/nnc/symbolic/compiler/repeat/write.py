@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from nnc.symbolic.compiler.repeat.program import Numbered, inputs_again, instead_of
 from nnc.symbolic.compiler.repeat.schedule import ReplaySchedule, Root, Step
-from nnc.symbolic.ir import Dependency, ExecKey, ExecSymbol, SymbolicGraph, TensorKey
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
 
 
 def write_schedule(graph: SymbolicGraph, numbered: Numbered, schedule: ReplaySchedule, *, whole: bool = True) -> None:
