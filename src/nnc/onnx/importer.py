@@ -23,14 +23,13 @@ from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.attributes import check_attributes
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
+from nnc.onnx.node import FOLDED_RESULT, Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.symbolic import Symbol, SymbolicGraph
 
 # Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
 FOLDED_ELEMENTS = 1 << 16
 # What stays in the graph for passes has more.
 LATE_ELEMENTS = 256
-FOLDED_RESULT = 1 << 20
 # Bytes of all that is folded: a file of a few bytes has nodes that each make eight million.
 MOST_FOLDED = 1 << 28
 BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
@@ -253,7 +252,8 @@ class OnnxImporter:
         if row.host is not None:
             with np.errstate(all="ignore"):
                 folded = row.host(node, *known)
-            return [np.asarray(entry) for entry in (folded if isinstance(folded, tuple) else (folded,))]
+            if folded is not None:
+                return [np.asarray(entry) for entry in (folded if isinstance(folded, tuple) else (folded,))]
         assert row.build is not None
         strange = [array.dtype for array in known if array is not None and array.dtype not in TWINS]
         if strange:

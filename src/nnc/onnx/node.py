@@ -170,11 +170,15 @@ class NodeCall:
 
 Build: TypeAlias = Callable[[NodeCall], Results]
 Host: TypeAlias = Callable[..., object]
+# Results of nodes whose operands are all known are computed at once up to so many elements; the run makes larger ones.
+FOLDED_RESULT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxRow:
     """How an operator is served: `build` on operands, and `host` on arrays where all of them are known.
+
+    Where `host` gives None `build` serves these too.
 
     A row that `moves` looks at no element of its operands. A row without `build` has results that no plan can foresee,
     such as those whose size depends on data: its inputs must be known. `most` are the shapes that they have at most.
