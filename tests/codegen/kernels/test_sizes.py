@@ -20,6 +20,13 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
+from nnc.ops.convolutions.pooling import PoolAttrs
+from nnc.ops.convolutions.window import window_of
+from nnc.ops.indexing.order import ScanAttrs
+from nnc.ops.loss.loss import LossAttrs, LossReduction
+from nnc.ops.movement.broadcast import ReduceAttrs
+from nnc.ops.movement.movement import ConcatenateAttrs, TransposeAttrs
+from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 from nnc.ops.rules import infer
 
 TARGET = TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, fused=True)
@@ -61,6 +68,7 @@ def op_of(name: str) -> Op[Any]:
     return next(case.op for case in CASES if case.op.name == name)
 
 
+POOL = PoolAttrs((3, 3), window_of(3, stride=2, padding=1))
 TABLE = [
     Row("flat", op_of("relu"), lambda n: ((n, 3, 5),), sizes=(0, *SIZES)),
     Row("long chains", op_of("gelu"), lambda n: ((5, n),)),
@@ -68,6 +76,25 @@ TABLE = [
     Row("a value per row", op_of("multiply"), lambda n: ((6, n + 1), (6, 1))),
     Row("a value per image and channel", op_of("add"), lambda n: ((2, n + 1, 24), (2, 1, 24))),
     Row("an axis in the middle", op_of("subtract"), lambda n: ((3, n + 1, 2, 5), (3, 1, 2, 1))),
+    # A tile whose last columns, or rows, are there or not; axes that one tile holds are part of the code.
+    Row("columns", op_of("transpose"), lambda n: ((2, n, 40),), TransposeAttrs((0, 2, 1)), 4, (17, 31, 32, 97)),
+    Row("rows", op_of("transpose"), lambda n: ((2, 40, n),), TransposeAttrs((0, 2, 1)), 4, (17, 31, 32, 97)),
+    Row("heads", op_of("transpose"), lambda n: ((2, n, 3, 8),), TransposeAttrs((0, 2, 1, 3)), 1, (2, 7, 64, 97)),
+    Row("woven", op_of("transpose"), lambda n: ((2, 3, n),), TransposeAttrs((0, 2, 1)), 2, (31, 64, 97)),
+    Row("joined", op_of("concatenate"), lambda n: ((n, 4, 6), (n, 4, 5)), ConcatenateAttrs(2), 2),
+    Row("numbers in order", op_of("cumulative_sum"), lambda n: ((4, n),), ScanAttrs(1, False, False)),
+    Row("mean of images", op_of("reduce_mean"), lambda n: ((3, n, n, 24),), ReduceAttrs((1, 2)), 4),
+    Row("mean of rows", op_of("reduce_mean"), lambda n: ((n, 100),), ReduceAttrs((1,)), 2),
+    Row("sums of columns", op_of("reduce_sum"), lambda n: ((n, 33),), ReduceAttrs((0,)), 3),
+    Row("maximum of a text", op_of("reduce_max"), lambda n: ((3, n),), ReduceAttrs((1,)), 3),
+    Row("positions", op_of("argmax"), lambda n: ((n, 40),), ReduceAttrs((1,)), 2),
+    Row("softmax of rows", op_of("softmax"), lambda n: ((n, 10),), texts=1),
+    Row("softmax of texts", op_of("softmax"), lambda n: ((3, n),), texts=3),
+    Row("layer norm", op_of("layer_norm"), lambda n: ((n, 40), (40,), (40,)), NormalizationAttrs((1,), (1,), 1e-5)),
+    Row("batch norm", op_of("batch_norm"), lambda n: ((n, 5, 24), *[(24,)] * 4), BatchNormAttrs(), 2),
+    Row("pooling", op_of("max_pool"), lambda n: ((2, n + 2, n + 3, 8),), POOL, 1, (1, 2, 30)),
+    Row("mean pooling", op_of("average_pool"), lambda n: ((n, 9, 9, 8),), POOL, 1, (1, 2, 30)),
+    Row("squares", op_of("mean_squared_error"), lambda n: ((n, 12), (n, 12)), LossAttrs(LossReduction.MEAN), 2),
 ]
 
 

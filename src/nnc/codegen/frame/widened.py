@@ -12,9 +12,10 @@ from itertools import accumulate
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, opened, phase
 from nnc.codegen.frame.row import Generate, KernelRow, Refuse, Specs, Variants, View, Views
 from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, POINTER, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values import dtype
 
@@ -44,12 +45,20 @@ class StoredOperand:
 
 
 @dataclass(frozen=True, slots=True)
-class Widened:
+class Widened(WithSizes):
     """`inner` on f32 copies of inputs and results that have 16 bits."""
 
     inner: Generator
     inputs: tuple[StoredOperand, ...]
     results: tuple[StoredOperand, ...]
+
+    def opened(self, read: Read, target: TargetDescription) -> Widened:
+        """What the kernel reads, and how many elements operands have."""
+        inner = opened(self.inner, read, target)
+        inputs, results = (
+            tuple([replace(one, elements=read(one.elements)) for one in part]) for part in (self.inputs, self.results)
+        )
+        return Widened(inner, inputs, results)
 
     def workspace(self, target: TargetDescription) -> int:
         """The copies, and the workspace of the kernel."""
@@ -114,7 +123,7 @@ def _move(w: PhaseWriter, operand: StoredOperand, begin: int, own: Value, copy: 
     low = b.greatest(w.begin - begin, 0) * CHUNK
     high = b.least(b.least(w.end - begin, operand.chunks) * CHUNK, operand.elements)
     with b.loop(low, high, lanes) as index:
-        mask = b.mask(high - index, lanes) if operand.elements % lanes else None
+        mask = b.mask(high - index, lanes) if not known_multiple(operand.elements, lanes) else None
         if widens:
             b.store(b.cast(b.load(own, index, narrow, mask), F32), copy, index, mask)
         else:

@@ -14,6 +14,8 @@ from nnc.codegen.ir.builder import I64, SCALARS, Module
 from nnc.codegen.ir.derived import Derivation, Formulas, Known, blank
 from nnc.codegen.ir.target import TargetDescription
 
+MOST_SIGNED = 1 << 63
+
 
 @dataclass(frozen=True, slots=True)
 class SizedKernel:
@@ -51,7 +53,9 @@ class WrittenKernel:
 
 
 def _word(number: Known, kind: str) -> int:
-    return int(number) if kind == I64.name else word_of(number, SCALARS[kind])
+    if kind == I64.name and type(number) is int and number < MOST_SIGNED:
+        return number
+    return word_of(number, SCALARS[kind])
 
 
 def outline(generator: Generator, target: TargetDescription) -> tuple[Generator, tuple[int, ...]]:

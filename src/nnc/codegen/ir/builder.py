@@ -640,6 +640,10 @@ class Builder:
             return pointer
         return self.emit(ADDRESS, f"getelementptr {scalar.memory}, ptr {pointer.text}, i64 {position.text}")
 
+    def opaque(self, pointer: Value) -> Value:
+        """The pointer, of which LLVM knows no more then: what follows from it is found anew in each iteration."""
+        return self.emit(ADDRESS, f'call ptr asm "", "=r,0"(ptr {pointer.text})')
+
     def load(self, pointer: Value, index: Value | int, kind: Type, mask: Value | None = None) -> Value:
         """kind at pointer[index]; lanes outside `mask` are not read and are 0."""
         scalar = kind.scalar

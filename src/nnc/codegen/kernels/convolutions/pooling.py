@@ -16,10 +16,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -29,7 +30,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.convolutions import pooling as ops
 from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 
@@ -37,7 +40,7 @@ NANOSECONDS_PER_VECTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pooling(WithoutMemory):
+class Pooling(WithoutMemory, WithSizes):
     """One member of the family (`kind` is a key of `KINDS`): x[batch, sizes, channels], y[batch, outputs, channels].
 
     A result to which several windows add is f32 where the operands have 16 bits.
@@ -54,6 +57,14 @@ class Pooling(WithoutMemory):
     before: Shape
     dilations: Shape
     count_border: bool = False
+
+    def opened(self, read: Read, target: TargetDescription) -> Pooling:
+        """The batch, sizes of images and results, and the border are read; channels and windows are not."""
+        sizes, outputs, before = (
+            tuple([read(size) if size > 1 else size for size in part])
+            for part in (self.sizes, self.outputs, self.before)
+        )
+        return replace(self, batch=read(self.batch), sizes=sizes, outputs=outputs, before=before)
 
     @property
     def adds(self) -> bool:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import replace
+from typing import Self
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import (
@@ -24,6 +26,7 @@ from nnc.codegen.frame.kernel import (
     PhaseWriter,
     WithoutMemory,
     WithoutScratch,
+    WithSizes,
     ceiling,
     phase,
 )
@@ -53,6 +56,7 @@ from nnc.codegen.ir.builder import (
     Type,
     Value,
 )
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.indexing.indexing import (
@@ -77,7 +81,7 @@ NANOSECONDS_PER_VECTOR = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedKernel(WithoutScratch):
+class IndexedKernel(WithoutScratch, WithSizes):
     """Positions along an axis of `size`, `count` of them, named by a tensor of `index`."""
 
     scalar: Scalar
@@ -86,6 +90,13 @@ class IndexedKernel(WithoutScratch):
     size: int
     count: int
     inner: int
+
+    def opened(self, read: Read, target: TargetDescription) -> Self:
+        """All sizes are read."""
+        outer, size, count = read(self.outer), read(self.size), read(self.count)
+        return replace(
+            self, outer=outer, size=size, count=count, inner=read(self.inner) if self.inner > 1 else self.inner
+        )
 
     def workspace(self, target: TargetDescription) -> int:
         """The word that tells of a wrong index."""
@@ -297,7 +308,7 @@ def position(w: PhaseWriter, index: Scalar, size: int, k: Value, word: int = 3) 
 
 
 @dataclass(frozen=True, slots=True)
-class OneHot(WithoutMemory):
+class OneHot(WithoutMemory, WithSizes):
     """y[k, c] = 1 where c == index[k], else 0; zeros alone for an index that names no class.
 
     With a share of `smoothing` for all classes y = (1 - s) · [c == index[k]] + s / classes; nan for no class.
@@ -308,6 +319,10 @@ class OneHot(WithoutMemory):
     count: int
     classes: int
     smoothing: float | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> OneHot:
+        """How many there are is read; classes are not."""
+        return replace(self, count=read(self.count))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

@@ -10,9 +10,10 @@ from dataclasses import field
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch
+from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch, WithSizes
 from nnc.codegen.frame.row import KernelRow, Rows, Views, filled
 from nnc.codegen.ir.builder import Module, Number
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import CONSTANT, Instruction
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
@@ -125,11 +126,15 @@ def _categorical_row(attrs: CategoricalCrossEntropyAttrs, inputs: Views, outputs
 
 
 @dataclass(frozen=True, slots=True)
-class LossWithProbabilities(WithoutScratch):
+class LossWithProbabilities(WithoutScratch, WithSizes):
     """A loss of logits, then the probabilities. Operands: x, target; loss, probability."""
 
     loss: Reduction
     probability: Pointwise
+
+    def opened(self, read: Read, target: TargetDescription) -> LossWithProbabilities:
+        """What both parts read."""
+        return LossWithProbabilities(self.loss.opened(read, target), self.probability.opened(read, target))
 
     def workspace(self, target: TargetDescription) -> int:
         """What the loss needs."""

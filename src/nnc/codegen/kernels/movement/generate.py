@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
 from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
+from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 from nnc.ops.sequence.attention import CAUSAL_BIAS, CausalBiasAttrs
 
@@ -18,7 +20,7 @@ NANOSECONDS_PER_VECTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progression(WithoutMemory, WithNumbers):
+class Progression(WithoutMemory, WithNumbers, WithSizes):
     """y[k] = start + k · step: of floats in f64, of integers modulo 2^64. Operand: y; numbers: start, step."""
 
     scalar: Scalar
@@ -34,6 +36,10 @@ class Progression(WithoutMemory, WithNumbers):
     def _work(self) -> Scalar:
         return F64 if self.scalar.floating else I64
 
+    def opened(self, read: Read, target: TargetDescription) -> Progression:
+        """How many there are is read."""
+        return replace(self, elements=read(self.elements))
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of CHUNK elements."""
         lanes = module.target.lanes(64)
@@ -41,7 +47,7 @@ class Progression(WithoutMemory, WithNumbers):
             b = w.b
             start, step = (b.splat(number, lanes) for number in self.read(w, 1))
             with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, self.elements), lanes) as index:
-                mask = b.mask(self.elements - index, lanes) if self.elements % lanes else None
+                mask = b.mask(self.elements - index, lanes) if not known_multiple(self.elements, lanes) else None
                 places = b.splat(index, lanes) + b.enumerate_lanes(Type(I64, lanes))
                 value = start + b.cast(places, self._work) * step
                 b.store(b.cast(value, self.scalar), w.argument(0), index, mask)
@@ -50,12 +56,16 @@ class Progression(WithoutMemory, WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
-class CausalBias(WithoutMemory):
+class CausalBias(WithoutMemory, WithSizes):
     """y[i, j] = 0 where j ≤ i + columns - rows, else -∞."""
 
     scalar: Scalar
     rows: int
     columns: int
+
+    def opened(self, read: Read, target: TargetDescription) -> CausalBias:
+        """Both sizes are read."""
+        return CausalBias(self.scalar, read(self.rows), read(self.columns))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""
@@ -66,12 +76,12 @@ class CausalBias(WithoutMemory):
             last = row + (self.columns - self.rows)
             y = b.offset(w.argument(0), row * self.columns, self.scalar)
             with b.loop(0, self.columns, lanes) as index:
-                mask = b.mask(self.columns - index, lanes) if self.columns % lanes else None
+                mask = b.mask(self.columns - index, lanes) if not known_multiple(self.columns, lanes) else None
                 seen = b.mask(b.greatest(last + 1 - index, 0), lanes)
                 value = b.choose(seen, b.zero(kind), b.constant(-math.inf, kind))
                 b.store(b.cast(value, self.scalar), y, index, mask)
         cost = self.rows * ceiling(self.columns, lanes) * NANOSECONDS_PER_VECTOR
-        return (Phase(name, self.rows if self.columns else 0, cost),)
+        return (Phase(name, self.rows, cost),)
 
 
 def _progression(attrs: ArangeAttrs, inputs: Views, outputs: Views) -> Generator:

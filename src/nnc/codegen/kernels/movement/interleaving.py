@@ -8,11 +8,14 @@ five times as long.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.codegen.frame.kernel import Phase, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.transposition import LEAST, MOST_LANES
 
 MOST_ROWS = LEAST - 1
@@ -21,7 +24,7 @@ NANOSECONDS_PER_VECTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Interleaving(WithoutMemory):
+class Interleaving(WithoutMemory, WithSizes):
     """At each position of `outer`: `rows` rows of `length`, `step` elements apart, and one without gaps.
 
     `weaves`: the rows are read, else they are written; `source` and `target` have strides along `outer`.
@@ -57,6 +60,13 @@ class Interleaving(WithoutMemory):
             return cls(scalar, outer, sizes[j], sizes[i], apart[j], weaves, x, y, arguments)
         return None
 
+    def opened(self, read: Read, target: TargetDescription) -> Interleaving:
+        """All sizes are read but the number of rows."""
+        return replace(
+            self, outer=tuple(map(read, self.outer)), length=read(self.length), step=read(self.step),
+            source=self.source.opened(read), target=self.target.opened(read),
+        )  # fmt: skip
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is some blocks at one position of the outer axes."""
         lanes = min(MOST_LANES, module.target.lanes(8 * self.scalar.size))
@@ -66,14 +76,14 @@ class Interleaving(WithoutMemory):
         with phase(module, name) as w:
             b = w.b
             with b.loop(w.begin, w.end) as item:
-                starts = [b.constant(0)] * 2
+                starts, (place, strip) = [b.constant(0)] * 2, b.divided(item, strips, items)
                 if self.outer:
-                    starts = locate(b, item // strips, self.outer, (self.source.strides, self.target.strides))
+                    starts = locate(b, place, self.outer, (self.source.strides, self.target.strides))
                 x, y = (
                     b.offset(b.offset(w.argument(place), one.offset, self.scalar), start, self.scalar)
                     for place, one, start in zip(self.arguments, (self.source, self.target), starts, strict=True)
                 )
-                begin = item % strips * run
+                begin = strip * run
                 with b.loop(begin, b.least(begin + run, self.length), lanes) as i:
                     self._block(b, x, y, i, lanes)
         vectors = math.prod(self.outer) * ceiling(self.length, lanes) * self.rows

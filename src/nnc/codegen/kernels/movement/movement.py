@@ -12,7 +12,7 @@ from itertools import product
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch
+from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch, WithSizes
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -23,6 +23,7 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import Module, Number, Scalar
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import CONSTANT, PARAMETER, Instruction, computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
@@ -61,10 +62,14 @@ def fill(shape: Shape, value: Number, target: StridedAccess, arguments: tuple[in
 
 
 @dataclass(frozen=True, slots=True)
-class Moves(WithoutMemory):
+class Moves(WithoutMemory, WithSizes):
     """Several movements as phases of one kernel, in order."""
 
     parts: tuple[Move, ...]
+
+    def opened(self, read: Read, target: TargetDescription) -> Moves:
+        """All sizes of all parts are read."""
+        return Moves(tuple([part.opened(read, target) for part in self.parts]))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """The phases of all parts."""

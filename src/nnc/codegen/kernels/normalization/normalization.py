@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -24,7 +25,9 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.ops.normalization import normalization as ops
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
@@ -47,7 +50,7 @@ class RowNorm(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RowNormalization(WithoutMemory):
+class RowNormalization(WithoutMemory, WithSizes):
     """rows x columns, statistics of each row; scale and bias, where there are any, lie along the columns."""
 
     kind: RowNorm
@@ -57,6 +60,10 @@ class RowNormalization(WithoutMemory):
     epsilon: float
     scale: bool = False
     bias: bool = False
+
+    def opened(self, read: Read, target: TargetDescription) -> RowNormalization:
+        """Rows are read; columns are features."""
+        return replace(self, rows=read(self.rows))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

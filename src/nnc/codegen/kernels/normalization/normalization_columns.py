@@ -7,13 +7,15 @@ combined by Chan's formula, so that a large mean costs no digits; how many parts
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 
@@ -26,7 +28,7 @@ Terms = Callable[[Value, Value | None], list[Value]]
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnNormalization(WithoutScratch):
+class ColumnNormalization(WithoutScratch, WithSizes):
     """rows x columns, statistics of each column: batch norm's training step, or the data gradient of such a norm.
 
     Operands of the step: x, scale, bias, mean, variance; y, mean', variance', saved mean, saved r. Of the gradient:
@@ -41,6 +43,10 @@ class ColumnNormalization(WithoutScratch):
     momentum: float = 0.0
     scale: bool = True
     sums: bool = False
+
+    def opened(self, read: Read, target: TargetDescription) -> ColumnNormalization:
+        """Rows are read; columns are features."""
+        return replace(self, rows=read(self.rows))
 
     @property
     def length(self) -> int:
@@ -209,7 +215,7 @@ class _Columns:
     def _combine_products(self, column: Value, masks: Sequence[Value | None]) -> None:
         for which in (0, 1):
             totals = self._over_parts(column, masks, which)
-            means = [total / float(self.problem.rows) for total in totals]
+            means = [total / self.problem.rows for total in totals]
             self._save(means, self._slot(self.problem.parts, which), column, masks)
             if self.problem.sums:
                 self._put(totals, self.w.argument(6 + self.problem.scale - which), column, masks)
@@ -220,7 +226,7 @@ class _Columns:
         zero = b.zero(Type(self.scalar, self.lanes))
         means, squares = [b.variable(zero) for _ in masks], [b.variable(zero) for _ in masks]
         with b.loop(0, problem.parts) as part:
-            share = self._rows_of(part) / float(problem.rows)
+            share = self._rows_of(part) / problem.rows
             for slot, value in zip(means, self._statistic(self._slot(part, 0), column, masks), strict=True):
                 slot.set(b.fma(share, value, slot.get()))
         mean = [slot.get() for slot in means]
@@ -229,7 +235,7 @@ class _Columns:
             inside = self._statistic(self._slot(part, 1), column, masks)
             for slot, m, s, whole in zip(squares, own, inside, mean, strict=True):
                 slot.set(slot.get() + (s + count * ((m - whole) * (m - whole))))
-        variance = [slot.get() / float(problem.rows) for slot in squares]
+        variance = [slot.get() / problem.rows for slot in squares]
         self._finish(column, masks, mean, variance)
 
     def _rows_of(self, part: Value) -> Value:

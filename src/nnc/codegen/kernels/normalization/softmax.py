@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -28,7 +29,9 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.normalization import softmaxes as ops
 
 NANOSECONDS_PER_VECTOR = 14.0
@@ -37,7 +40,7 @@ AHEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(WithoutMemory):
+class Softmax(WithoutMemory, WithSizes):
     """One member of the family: `kind` is a key of `KINDS`; `labels` the element type of the labels, if any."""
 
     kind: str
@@ -45,6 +48,10 @@ class Softmax(WithoutMemory):
     rows: int
     columns: int
     labels: Scalar | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> Softmax:
+        """Both sizes are read: what is normalized may be as long as a text."""
+        return replace(self, rows=read(self.rows), columns=read(self.columns))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a row."""

@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -28,7 +29,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed, sign
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,
@@ -254,13 +257,17 @@ def spread(b: Builder, number: Value, kind: Type) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizerUpdate(WithoutMemory):
+class OptimizerUpdate(WithoutMemory, WithSizes):
     """`rule` over `elements` contiguous elements; `scalars` are the types of rate (and step)."""
 
     rule: UpdateRule
     scalar: Scalar
     elements: int
     scalars: tuple[Scalar, ...]
+
+    def opened(self, read: Read, target: TargetDescription) -> OptimizerUpdate:
+        """How many elements there are is read."""
+        return replace(self, elements=read(self.elements))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of CHUNK elements."""
@@ -283,7 +290,7 @@ class OptimizerUpdate(WithoutMemory):
         results = [w.argument(reads + len(self.scalars) + position) for position in range(reads - 1)]
         low, high = w.begin * CHUNK, b.least(w.end * CHUNK, self.elements)
         with b.loop(low, high, lanes) as index:
-            mask = b.mask(high - index, lanes) if self.elements % lanes else None
+            mask = b.mask(high - index, lanes) if not known_multiple(self.elements, lanes) else None
             stored = Type(self.scalar, lanes)
             values = [b.cast(b.load(source, index, stored, mask), kind.scalar) for source in sources]
             for result, value in zip(results, self.rule.update(b, steering, values), strict=True):

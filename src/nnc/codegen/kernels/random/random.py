@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -25,7 +25,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir import circular, mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.dtype import dtype_of
 from nnc.ops.random.random import (
     DROPOUT,
@@ -47,7 +49,7 @@ Words = tuple[Value, Value, Value, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout(WithoutMemory, WithNumbers):
+class Dropout(WithoutMemory, WithNumbers, WithSizes):
     """y = x / (1 - rate) where mask, else 0, of `elements`; one draw for all with `entirety`.
 
     Operands: x, counter, y, mask; numbers: the seed, the least word that keeps an element, what it is multiplied by.
@@ -62,6 +64,10 @@ class Dropout(WithoutMemory, WithNumbers):
     def kinds(self) -> tuple[Scalar, ...]:
         """The factor is of the type that is computed in."""
         return (I64, I64, computed(self.scalar))
+
+    def opened(self, read: Read, target: TargetDescription) -> Dropout:
+        """How many elements there are is read."""
+        return replace(self, elements=read(self.elements))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
@@ -80,7 +86,7 @@ class Dropout(WithoutMemory, WithNumbers):
                 words = None if self.entirety else philox(b, block + 1, drawn, seed)
                 for number in range(WORDS):
                     index = block * WORDS + number
-                    whole = self.elements % WORDS == 0
+                    whole = known_multiple(self.elements, WORDS)
                     with b.always() if whole else b.when(b.compare("<", index, self.elements)):
                         if words is not None:
                             keep = _keeps(b, words[number], least)
@@ -96,7 +102,7 @@ class Dropout(WithoutMemory, WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
-class UniformNumbers(WithoutMemory, WithNumbers):
+class UniformNumbers(WithoutMemory, WithNumbers, WithSizes):
     """y[i] = low + width · u[i], at most `largest`. Operands: counter, y; numbers: seed, low, width, largest."""
 
     scalar: Scalar
@@ -107,6 +113,10 @@ class UniformNumbers(WithoutMemory, WithNumbers):
     def kinds(self) -> tuple[Scalar, ...]:
         """A seed and three f64."""
         return (I64, F64, F64, F64)
+
+    def opened(self, read: Read, target: TargetDescription) -> UniformNumbers:
+        """How many elements there are is read."""
+        return replace(self, elements=read(self.elements))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
@@ -119,14 +129,14 @@ class UniformNumbers(WithoutMemory, WithNumbers):
                 for number, word in enumerate(philox(b, block + 1, drawn, seed)):
                     index = block * WORDS + number
                     value = b.minimum(low + width * _fraction(b, word), largest)
-                    whole = self.elements % WORDS == 0
+                    whole = known_multiple(self.elements, WORDS)
                     with b.always() if whole else b.when(b.compare("<", index, self.elements)):
                         b.store(b.cast(value, self.scalar), y, index)
         return (Phase(name, ceiling(blocks, CHUNK), NANOSECONDS_PER_BLOCK * blocks),)
 
 
 @dataclass(frozen=True, slots=True)
-class NormalNumbers(WithoutMemory, WithNumbers):
+class NormalNumbers(WithoutMemory, WithNumbers, WithSizes):
     """y[2k], y[2k + 1] = mean + deviation · √(-2 ln(1 - u[2k])) · (cos, sin)(2π u[2k + 1]), a register full of pairs.
 
     Operands: counter, y; numbers: seed, mean, deviation.
@@ -140,6 +150,10 @@ class NormalNumbers(WithoutMemory, WithNumbers):
     def kinds(self) -> tuple[Scalar, ...]:
         """A seed and two f64."""
         return (I64, F64, F64)
+
+    def opened(self, read: Read, target: TargetDescription) -> NormalNumbers:
+        """How many elements there are is read."""
+        return replace(self, elements=read(self.elements))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is CHUNK blocks."""

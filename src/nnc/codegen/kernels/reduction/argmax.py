@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -22,7 +23,9 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMAX, ARGMIN
 
@@ -32,13 +35,20 @@ MAX_NARROW = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Argmax(WithoutMemory):
+class Argmax(WithoutMemory, WithSizes):
     """The axis `axis` of `shape` is searched; operands: x, y contiguous over the other axes."""
 
     shape: Shape
     x: StridedAccess
     axis: int
     smallest: bool = False
+
+    def opened(self, read: Read, target: TargetDescription) -> Argmax:
+        """All sizes are read, of merged axes."""
+        sizes, strides = self.kept
+        x = replace(self.x, strides=(*strides, self.x.strides[self.axis])).opened(read)
+        kept = [read(size) if size != 1 else 1 for size in sizes]
+        return Argmax((*kept, read(self.size)), x, len(sizes), self.smallest)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is one output, or one vector of outputs."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutScratch, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -32,6 +32,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
 from nnc.graph import Op
@@ -73,7 +74,7 @@ def _result(b: Builder, x: Value, count: int) -> Value:
 
 RULES: dict[str, ReductionRule] = {
     "sum": ReductionRule("add", 0.0, _same, _result),
-    "mean": ReductionRule("add", 0.0, _same, lambda b, x, count: x / float(count)),
+    "mean": ReductionRule("add", 0.0, _same, lambda b, x, count: x / count),
     "maximum": ReductionRule("maximum", -math.inf, _same, _result),
     "minimum": ReductionRule("minimum", math.inf, _same, _result),
     "norm2": ReductionRule("add", 0.0, lambda b, x: x * x, lambda b, x, count: b.intrinsic("llvm.sqrt", x), wide=True),
@@ -91,7 +92,7 @@ def neutral(b: Builder, rule: ReductionRule, kind: Type) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction(WithoutScratch):
+class Reduction(WithoutScratch, WithSizes):
     """`rule` over the axes of `shape` marked in `reduced`; y, of `written`, is contiguous over the kept axes.
 
     What is reduced is value number `result` of a chain: the operands, then one value per instruction. Behind y there
@@ -106,6 +107,18 @@ class Reduction(WithoutScratch):
     instructions: tuple[Instruction, ...] = ()
     result: int = 0
     beside: int = 0
+
+    def opened(self, read: Read, target: TargetDescription) -> Reduction:
+        """All sizes are read, of merged axes: those that are contiguous last, as they are."""
+        axes = [axis for axis, size in enumerate(self.shape) if size != 1]
+        last = bool(axes) and self.reduced[axes[-1]]
+        parts = [_select(self, not last), _select(self, last)]
+        sizes = tuple([size for found, _ in parts for size in found])
+        marks = tuple([gone for gone, (found, _) in zip((not last, last), parts, strict=True) for _ in found])
+        strides = [tuple([step for _, found in parts for step in found[place]]) for place in range(len(self.operands))]
+        merged = [replace(one, strides=steps) for one, steps in zip(self.operands, strides, strict=True)]
+        operands = tuple([one.opened(read) for one in merged])
+        return replace(self, shape=tuple(map(read, sizes)), operands=operands, reduced=marks)
 
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
@@ -281,7 +294,9 @@ class _ReductionWriter:
         """for item: where it starts, which part it is, its loops"""
         b, nest = self.b, self.nest
         with b.loop(self.w.begin, self.w.end) as item:
-            part, place = item // nest.items, item % nest.items
+            part, place = (
+                b.divided(item, nest.items, nest.items * nest.parts) if nest.parts > 1 else (b.constant(0), item)
+            )
             length = ceiling(nest.reduced[0], nest.parts)
             low = part * length
             high = b.least(low + length, nest.reduced[0])

@@ -6,18 +6,21 @@ An item is a register of columns, so that threads do not change bits.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, numeric
 from nnc.codegen.ir.builder import F64, I64, Module, Scalar, Type
+from nnc.codegen.ir.derived import Read
+from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.indexing.order import CUMULATIVE_SUM, ScanAttrs
 
 NANOSECONDS_PER_VECTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class RunningSum(WithoutMemory):
+class RunningSum(WithoutMemory, WithSizes):
     """Sums along an axis of `size`; `exclusive` ones leave out their own element, `reverse` ones begin at the end."""
 
     scalar: Scalar
@@ -26,6 +29,11 @@ class RunningSum(WithoutMemory):
     inner: int
     exclusive: bool
     reverse: bool
+
+    def opened(self, read: Read, target: TargetDescription) -> RunningSum:
+        """All sizes are read."""
+        inner = read(self.inner) if self.inner > 1 else self.inner
+        return replace(self, outer=read(self.outer), size=read(self.size), inner=inner)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
