@@ -20,6 +20,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
+from nnc.ops.convolutions.convolutions import ConvolutionAttrs
 from nnc.ops.convolutions.pooling import PoolAttrs
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.indexing.order import ScanAttrs
@@ -27,6 +28,7 @@ from nnc.ops.loss.loss import LossAttrs, LossReduction
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.movement.movement import ConcatenateAttrs, TransposeAttrs
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
+from nnc.ops.products.products import GemmAttrs
 from nnc.ops.rules import infer
 
 TARGET = TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, fused=True)
@@ -69,6 +71,10 @@ def op_of(name: str) -> Op[Any]:
 
 
 POOL = PoolAttrs((3, 3), window_of(3, stride=2, padding=1))
+TRANSPOSED = GemmAttrs(transpose_a=True)
+PADDED = ConvolutionAttrs(window_of(3, padding=1))
+STRIDED = ConvolutionAttrs(window_of(3, stride=2, padding=1))
+APART = ConvolutionAttrs(window_of(3, padding=1), 24)
 TABLE = [
     Row("flat", op_of("relu"), lambda n: ((n, 3, 5),), sizes=(0, *SIZES)),
     Row("long chains", op_of("gelu"), lambda n: ((5, n),)),
@@ -94,6 +100,14 @@ TABLE = [
     Row("batch norm", op_of("batch_norm"), lambda n: ((n, 5, 24), *[(24,)] * 4), BatchNormAttrs(), 2),
     Row("pooling", op_of("max_pool"), lambda n: ((2, n + 2, n + 3, 8),), POOL, 1, (1, 2, 30)),
     Row("mean pooling", op_of("average_pool"), lambda n: ((n, 9, 9, 8),), POOL, 1, (1, 2, 30)),
+    Row("product", op_of("gemm"), lambda n: ((n, 40), (40, 70), (70,)), GemmAttrs(), 3, (2, 7, 31, 64, 97, 640)),
+    Row("products", op_of("gemm"), lambda n: ((3, n, 8), (3, 8, n), (n,)), GemmAttrs(), 6, (2, 7, 31, 64, 97)),
+    Row("product of weights", op_of("gemm"), lambda n: ((n, 24), (n, 40), (40,)), TRANSPOSED, 3, (2, 31, 97, 500)),
+    Row("vector", op_of("gemm"), lambda n: ((n, 40), (40, 1), (1,)), GemmAttrs(), 1, (2, 7, 64)),
+    Row("convolution", op_of("convolution"), lambda n: ((2, n, n, 8), (3, 3, 8, 24), (24,)), PADDED, 5, (9, 20, 33)),
+    Row("stride", op_of("convolution"), lambda n: ((1, n, n, 3), (3, 3, 3, 16), (16,)), STRIDED, 5, (9, 20, 33)),
+    Row("tiles", op_of("convolution"), lambda n: ((1, n, n, 64), (3, 3, 64, 64), (64,)), PADDED, 4, (14, 17, 28)),
+    Row("channels apart", op_of("convolution"), lambda n: ((1, n, n, 24), (3, 3, 1, 24), (24,)), APART, 2, (8, 13, 30)),
     Row("squares", op_of("mean_squared_error"), lambda n: ((n, 12), (n, 12)), LossAttrs(LossReduction.MEAN), 2),
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
@@ -21,8 +22,13 @@ LOADING_CYCLES = 0.05
 # With few registers more loads stand beside each multiply-add. Where panels of three vectors stay in the nearest cache
 # all loads count alike, and this much: 4x3 took 0.92 to 0.99 of the time of 6x2 (eight products at x86-64-v3).
 CROWDED_CYCLES, CROWDED_VECTORS = 0.2, 3
+# Another number of rows finds its code made where it has the same tile. Rows that most numbers of rows divide.
+NEARLY, MANY_ROWS = 1.02, 5040
 # Alternatives to a tile: how many there are at most, and how much more they may cost.
 MOST_ALTERNATIVES, DEAREST = 3, 1.5
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,17 @@ def tiles_for(target: TargetDescription, scalar: Scalar, width: int = 0) -> tupl
 def choose_tile(
     target: TargetDescription, scalar: Scalar, rows: int, columns: int, width: int = 0, depth: int = 0
 ) -> Tile:
-    """The tile of least cost; with a `width`, of those with so many columns."""
-    return min(tiles_for(target, scalar, width), key=cost_of_tiles(target, rows, columns, depth))
+    """The tile of least cost, or one nearly as cheap that is for more sizes; with a `width`, of so many columns."""
+    steady = cost_of_tiles(target, MANY_ROWS, columns, depth)
+    cost = cost_of_tiles(target, rows, columns, depth)
+    return steadiest(tiles_for(target, scalar, width), cost, lambda tile: (steady(tile), tile.rows))
+
+
+def steadiest(choices: Iterable[T], cost: Callable[[T], float], steady: Callable[[T], tuple[float, int]]) -> T:
+    """Of what costs at most `NEARLY` as much as the cheapest, the cheapest for many rows: one choice for more sizes."""
+    costs = [(choice, cost(choice)) for choice in choices]
+    most = NEARLY * min(each for _, each in costs)
+    return min((choice for choice, each in costs if each <= most), key=steady)
 
 
 def cost_of_tiles(target: TargetDescription, rows: int, columns: int, depth: int = 0) -> Callable[[Tile], float]:

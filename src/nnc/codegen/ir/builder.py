@@ -202,6 +202,16 @@ class Builder:
         self._read: list[str] = []
         self.arguments = tuple(Value(f"%{text}", kind, self) for text, kind in arguments)
 
+    def places(self, name: str, values: Sequence[int]) -> Value:
+        """The address of a table of indices: constants, or words one behind another where some follow from sizes."""
+        followed = [found for value in values if (found := derived(value)) is not None]
+        if not followed or self.table is None:
+            return Value(self.module.table(name, values), ADDRESS, self)
+        first = followed[0].derivation.reserve(values)
+        self._read += self._head()
+        self._read.append(f"%wt{first} = getelementptr i64, ptr %ws, i64 {first}")
+        return Value(f"%wt{first}", ADDRESS, self)
+
     # -- text
 
     def line(self, text: str) -> None:
@@ -269,10 +279,7 @@ class Builder:
 
     def _reading(self, place: int, kind: Type) -> list[str]:
         """Instructions that load a word and spread it over all lanes."""
-        assert self.table is not None
-        one, lines = kind.scalar.register, []
-        if not self._read:
-            lines += [f"%wt = getelementptr ptr, ptr {self.table.text}, i64 -1", "%ws = load ptr, ptr %wt, align 8"]
+        one, lines = kind.scalar.register, self._head()
         name = f"%w{place}"
         if not kind.lanes or (place, 0) not in self._words:
             name = name if not kind.lanes else f"{name}s{kind.lanes}"
@@ -286,6 +293,13 @@ class Builder:
             zeros = f"<{kind.lanes} x i32> zeroinitializer"
             lines.append(f"{spread} = shufflevector {kind} {spread}f, {kind} poison, {zeros}")
         return lines
+
+    def _head(self) -> list[str]:
+        """Instructions that find the words, once."""
+        assert self.table is not None
+        if self._read:
+            return []
+        return [f"%wt = getelementptr ptr, ptr {self.table.text}, i64 -1", "%ws = load ptr, ptr %wt, align 8"]
 
     def zero(self, kind: Type) -> Value:
         """0 in every lane."""
@@ -643,6 +657,18 @@ class Builder:
     def opaque(self, pointer: Value) -> Value:
         """The pointer, of which LLVM knows no more then: what follows from it is found anew in each iteration."""
         return self.emit(ADDRESS, f'call ptr asm "", "=r,0"(ptr {pointer.text})')
+
+    def in_steps(self, first: Value, stride: int, scalar: Scalar, count: int) -> list[Value]:
+        """Places a stride apart; where it is read, each is found from the one before.
+
+        All at once, and kept for each iteration, they do not fit the registers (1.15 of a transposition's time).
+        """
+        if known(stride):
+            return [self.offset(first, number * stride, scalar) for number in range(count)]
+        places = [self.opaque(first)]
+        while len(places) < count:
+            places.append(self.offset(places[-1], stride, scalar))
+        return places
 
     def load(self, pointer: Value, index: Value | int, kind: Type, mask: Value | None = None) -> Value:
         """kind at pointer[index]; lanes outside `mask` are not read and are 0."""

@@ -21,6 +21,8 @@ from nnc.classes import dataclass
 Known = int | float | bool
 Read = Callable[[int], int]
 CONSTANT = "constant"
+# The name of the type of tables.
+INTEGER = "i64"
 
 
 def _negative(one: Any, _: object) -> Any:
@@ -43,6 +45,7 @@ OPERATIONS: Mapping[str, Callable[[Any, Any], Known]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "quotient": operator.floordiv, "remainder": operator.mod, "negative": _negative, "ceil": _ceil,
     "reciprocal": _reciprocal,
+    "smallest": min, "largest": max,
     "less": operator.lt, "at_most": operator.le, "equal": operator.eq,
 }  # fmt: skip
 
@@ -105,6 +108,12 @@ class Derivation:
         if key not in self.words:
             self.words.append(key)
         return self.words.index(key)
+
+    def reserve(self, numbers: Sequence[Known]) -> int:
+        """The first of as many words one behind another, of integers."""
+        first = len(self.words)
+        self.words += [(self.place(number), INTEGER) for number in numbers]
+        return first
 
     def close(self) -> Formulas:
         """The formulas; nothing is computed after them."""
@@ -290,6 +299,24 @@ UNCHANGING = {"add": 0, "subtract": 0, "multiply": 1, "quotient": 1}
 def derived(number: object) -> Derived | None:
     """The number, if it follows from what is read."""
     return number if isinstance(number, Derived) else None
+
+
+def smallest(left: int, right: int) -> int:
+    """min(left, right); which of them it is makes no condition."""
+    return _extreme("smallest", left, right)
+
+
+def largest(left: int, right: int) -> int:
+    """max(left, right); which of them it is makes no condition."""
+    return _extreme("largest", left, right)
+
+
+def _extreme(operation: str, left: object, right: object) -> int:
+    if isinstance(left, Derived):
+        return cast("int", left._combined(operation, right))
+    if isinstance(right, Derived):
+        return cast("int", right._combined(operation, left))
+    return cast("int", OPERATIONS[operation](left, right))
 
 
 def known(number: Known) -> bool:

@@ -17,10 +17,11 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
 from nnc.codegen.frame.tile import Accumulators, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
 
@@ -29,11 +30,17 @@ CORE_SLOTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation:
+class Correlation(WithSizes):
     """The generator of a problem. Operands: image, weights, bias when there is one, extras of the epilogue, y."""
 
     problem: CorrelationProblem
     epilogue: Epilogue | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> Correlation:
+        """What `CorrelationProblem.opened` says, with the tile and the pixels of these sizes."""
+        plan = CorrelationPlan.of(self.problem, target)
+        planned = replace(self.problem, tile=plan.tile, tile_rows=plan.tile_rows, block_rows=plan.block_rows)
+        return replace(self, problem=planned.opened(read))
 
     def workspace(self, target: TargetDescription) -> int:
         """The packed weights."""
@@ -63,7 +70,7 @@ class Correlation:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Packing, if the weights need it, and the correlation."""
         plan = CorrelationPlan.of(self.problem, module.target)
-        work = nanoseconds(module.target, self.problem.work, float(self.problem.products))
+        work = nanoseconds(module.target, self.problem.work, self.problem.products)
         phases = [_pack(module, f"{name}_pack", plan, _output(plan.problem, self.epilogue) + 1)] if plan.shared else []
         with phase(module, f"{name}_correlate") as writer:
             _CorrelationWriter(plan, writer, self.epilogue).write()
@@ -92,7 +99,7 @@ def _pack(module: Module, name: str, plan: CorrelationPlan, workspace: int) -> P
             place = b.offset(target, item * plan.tap_elements, p.work)
             depth = b.constant(p.depth)
             plan.packing.pack(b, b.offset(source, start, p.scalar), p.filters - first, depth, place)
-    elements = float(p.groups * p.filters * p.depth * taps)
+    elements = p.groups * p.filters * p.depth * taps
     return Phase(name, items, elements * plan.packing.nanoseconds)
 
 
@@ -162,7 +169,7 @@ class _CorrelationWriter:
 
     def _table(self, name: str, values: Sequence[int]) -> Value:
         """A table with one entry more, which is read and not used where a core has no taps."""
-        return Value(self.module.table(name, [*values, 0]), ADDRESS, self.b)
+        return self.b.places(name, [*values, 0])
 
     def _core_rows(self) -> list[int]:
         rows: list[int] = []

@@ -7,14 +7,16 @@ packs pieces of its panels into its own scratch just before it uses them: no cop
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import aligned, ceiling, even_block
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.strip import Strip
-from nnc.codegen.frame.tile import Tile, tiles_for
+from nnc.codegen.frame.tile import MANY_ROWS, Tile, steadiest, tiles_for
 from nnc.codegen.ir.builder import BF16, U16, Scalar
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 
@@ -34,6 +36,10 @@ class Core:
     start: int
     rows: int
     columns: int
+
+    def opened(self, read: Read) -> Core:
+        """Taps are part of the code."""
+        return Core(self.taps, read(self.start) if self.start else 0, read(self.rows), read(self.columns))
 
     @property
     def reach(self) -> int:
@@ -56,8 +62,9 @@ class CorrelationProblem:
     """The image is height x width x channels with `top` and `left` zero rows and columns, `padded` columns in all.
 
     `reach` is how many image rows the taps span. `filters` and `depth` are per group. Operands: image, weights, bias
-    when there is one, y. `tile` takes the place of the one that the plan would choose. With a `panel` the weights lie
-    in panels of so many filters as tiles read them: w[group, panel, t, k, f].
+    when there is one, y. `tile` takes the place of the one that the plan would choose, as `tile_rows`, its rows of
+    pixels, and `block_rows` do. With a `panel` the weights lie in panels of so many filters as tiles read them:
+    w[group, panel, t, k, f].
     """
 
     scalar: Scalar
@@ -83,6 +90,21 @@ class CorrelationProblem:
     bias: bool = False
     tile: Tile | None = None
     panel: int = 0
+    tile_rows: int = 0
+    block_rows: int = 0
+
+    def opened(self, read: Read) -> CorrelationProblem:
+        """The batch is read, and what follows from heights and widths; channels, windows and weights are not."""
+        cores = tuple(
+            [
+                Core(one.taps, read(one.start) if one.start else 0, read(one.rows), read(one.columns))
+                for one in self.cores
+            ]
+        )
+        return replace(
+            self, batch=read(self.batch), height=read(self.height), width=read(self.width), padded=read(self.padded),
+            cores=cores, y_image=read(self.y_image), y_row=read(self.y_row), block_rows=read(self.block_rows),
+        )  # fmt: skip
 
     @property
     def work(self) -> Scalar:
@@ -162,13 +184,8 @@ class CorrelationPlan:
         )
         pieces = ceiling(problem.depth * tile.columns * size, SUM_BYTES // PIECE_SHARE)
         piece = ceiling(problem.depth, pieces) if in_pieces else 0
-        row_bytes = problem.padded * problem.channels * computed(stored).size
         cache_bytes = target.machine.level_two_bytes // (1 if in_pieces else 4)
-        fitting = (cache_bytes // row_bytes - problem.reach) // problem.row_step + 1
-        most = ceiling(problem.rows, tile_rows) * tile_rows
-        largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows
-        panels = problem.groups * ceiling(problem.filters, tile.columns)
-        block_rows = tile_rows * even_block(most // tile_rows, largest, panels, problem.batch)
+        block_rows = problem.block_rows or _block_rows(problem, tile, tile_rows, cache_bytes // computed(stored).size)
         strip = Strip(
             stored, tile.lanes, problem.height, problem.width, problem.channels, problem.left, problem.padded,
             (block_rows - 1) * problem.row_step + problem.reach,
@@ -256,26 +273,46 @@ class CorrelationPlan:
     def ragged_pixels(self) -> bool:
         """True when some tile has fewer pixels."""
         cores = self.problem.cores
+        # A condition of the code where they are read: with masks whole tiles take 1.03 to 1.06 of their time.
         return any(core.rows % self.tile_rows or core.columns % self.tile_columns for core in cores)
 
 
-@lru_cache(maxsize=1024)
+def _block_rows(problem: CorrelationProblem, tile: Tile, tile_rows: int, most_elements: int) -> int:
+    """Rows of outputs whose strip has at most so many elements, in whole tiles, so that workers have even shares."""
+    fitting = (most_elements // (problem.padded * problem.channels) - problem.reach) // problem.row_step + 1
+    most = ceiling(problem.rows, tile_rows) * tile_rows
+    largest = min(most, max(fitting // tile_rows * tile_rows, tile_rows)) // tile_rows
+    panels = problem.groups * ceiling(problem.filters, tile.columns)
+    return tile_rows * even_block(most // tile_rows, largest, panels, problem.batch)
+
+
 def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
+    """The tile, and its pixels as rows x columns: those that are given, else those that need fewest cycles."""
+    if problem.tile is not None and problem.tile_rows:
+        return problem.tile, problem.tile_rows, problem.tile.rows // problem.tile_rows
+    return _cheapest_pixels(problem, target)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
     tiles = tiles_for(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
-    tile = min(tiles, key=lambda tile: fold_pixels(problem, tile)[0])
-    _, height, width = fold_pixels(problem, tile)
-    return tile, height, width
+    wide = replace(problem, cores=tuple([replace(one, rows=MANY_ROWS, columns=MANY_ROWS) for one in problem.cores]))
+    folds = [(tile, height) for tile in tiles for height in range(1, tile.rows + 1) if tile.rows % height == 0]
+    tile, height = steadiest(folds, lambda fold: _cycles(problem, *fold), lambda fold: (_cycles(wide, *fold), fold[1]))
+    return tile, height, tile.rows // height
 
 
 def fold_pixels(problem: CorrelationProblem, tile: Tile) -> tuple[float, int, int]:
     """The pixels of a tile as rows x columns that need fewest cycles over all cores; those cycles come first."""
+    heights = [rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0]
+    return min((_cycles(problem, tile, height), height, tile.rows // height) for height in heights)
+
+
+def _cycles(problem: CorrelationProblem, tile: Tile, height: int) -> float:
+    """About how many cycles tiles of so many rows of pixels need over all cores."""
     steps = problem.depth * max(len(core.taps) for core in problem.cores)
     cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
-    panels = ceiling(problem.filters, tile.columns)
-    folds = []
-    for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
-        width = tile.rows // height
-        tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
-        folds.append((panels * tiles * cycles, height, width))
-    return min(folds)
+    width = tile.rows // height
+    tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
+    return ceiling(problem.filters, tile.columns) * tiles * cycles

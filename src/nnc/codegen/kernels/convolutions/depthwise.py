@@ -11,14 +11,26 @@ are wide, or elements are converted, a strip with its zero border. The items of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, even_block, phase
+from nnc.codegen.frame.kernel import (
+    Generator,
+    Phase,
+    PhaseWriter,
+    WithoutMemory,
+    WithSizes,
+    aligned,
+    ceiling,
+    even_block,
+    phase,
+)
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
 
@@ -49,7 +61,7 @@ def is_narrow(problem: CorrelationProblem) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Depthwise:
+class Depthwise(WithSizes):
     """The correlation of a problem that `is_depthwise` or `is_narrow`.
 
     Operands: image, weights, bias when there is one, extras of the epilogue, y.
@@ -57,6 +69,11 @@ class Depthwise:
 
     problem: CorrelationProblem
     epilogue: Epilogue | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> Depthwise:
+        """What `CorrelationProblem.opened` says; how many outputs are on the border is part of the code."""
+        planned = replace(self.problem, block_rows=self.block_rows(target))
+        return replace(self, problem=planned.opened(read))
 
     def workspace(self, target: TargetDescription) -> int:
         """Always 0: what is kept is a worker's own."""
@@ -66,8 +83,7 @@ class Depthwise:
         """A strip of one image."""
         if is_direct(self.problem):
             return 0
-        strip, _ = self.blocks(target)
-        return 0 if self.problem.is_inside else aligned(strip.bytes)
+        return 0 if self.problem.is_inside else aligned(self.strip(target).bytes)
 
     def packing(self, target: TargetDescription) -> None:
         """None: weights are read where they are."""
@@ -76,22 +92,27 @@ class Depthwise:
         """None."""
         return {}
 
-    def blocks(self, target: TargetDescription) -> tuple[Strip, int]:
-        """Strips that fit a quarter of the second-level cache, and the output rows of each."""
+    def block_rows(self, target: TargetDescription) -> int:
+        """Output rows of an item; those of a strip fit a quarter of the second-level cache."""
         p = self.problem
+        if p.block_rows:
+            return p.block_rows
+        if is_direct(p):
+            return even_block(p.rows, ceiling(p.rows, ceiling(LEAST_ITEMS, p.batch)), 1, p.batch)
         row_bytes = p.padded * p.channels * p.work.size
         fitting = (target.machine.level_two_bytes // 4 // row_bytes - p.reach) // p.row_step + 1
-        rows = min(p.rows, max(fitting, 1))
-        lanes = target.lanes(8 * p.work.size)
-        height = (rows - 1) * p.row_step + p.reach
-        return Strip(p.scalar, lanes, p.height, p.width, p.channels, p.left, p.padded, height), rows
+        return min(p.rows, max(fitting, 1))
+
+    def strip(self, target: TargetDescription) -> Strip:
+        """What an item reads."""
+        p, lanes = self.problem, target.lanes(8 * self.problem.work.size)
+        height = (self.block_rows(target) - 1) * p.row_step + p.reach
+        return Strip(p.scalar, lanes, p.height, p.width, p.channels, p.left, p.padded, height)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
         p = self.problem
-        strip, rows = self.blocks(module.target)
-        if is_direct(p):
-            rows = even_block(p.rows, ceiling(p.rows, ceiling(LEAST_ITEMS, p.batch)), 1, p.batch)
+        strip, rows = self.strip(module.target), self.block_rows(module.target)
         items = p.batch * ceiling(p.rows, rows)
         with phase(module, name) as writer:
             _Correlation(p, strip, rows, writer, self.epilogue).write()
@@ -121,6 +142,12 @@ class Span:
         last = min(self.count, (self.size - 1 + self.before - high) // self.step + 1)
         return first, max(first, last)
 
+    @property
+    def outside(self) -> list[int]:
+        """All other outputs, of which there are few: how many is a matter of the code, which they are is not."""
+        first, last = self.interior
+        return [*range(first), *(last + number for number in range(self.count - last))]
+
 
 def spans(problem: CorrelationProblem, core: Core) -> tuple[Span, Span]:
     """The rows and the columns of a core."""
@@ -138,6 +165,24 @@ def is_direct(problem: CorrelationProblem) -> bool:
         max(span.interior[0], span.count - span.interior[1]) for core in problem.cores for span in spans(problem, core)
     ]
     return problem.work == problem.scalar and max(borders, default=0) <= MOST_BORDER
+
+
+# Outputs [first, last) of a row, so many at a time.
+_Outputs = tuple[int, int, int]
+
+
+def _tiles(first: int, last: int, tile: int) -> list[_Outputs]:
+    """Outputs [first, last), `tile` at a time: those of whole tiles, and a rest of less than one.
+
+    A rest that is not known is done in halves, fourths, and so on.
+    """
+    found: list[_Outputs] = []
+    while tile and (not known(last - first) or first < last):
+        whole = first + (last - first) // tile * tile
+        if not known(whole) or first < whole:
+            found.append((first, whole, tile))
+        first, tile = whole, tile // 2 if not known(last - first) else last - whole
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +267,8 @@ class _Correlation:
         with b.loop(0, rows[1] - rows[0]) as row:
             left = b.offset(image, row * (p.row_step * p.padded * p.channels) + v.channel, p.work)
             right = b.offset(corner, (rows[0] + row) * p.y_row + v.channel, p.scalar)
-            self._columns(v, (0, core.columns), left, right, p.padded, tuple(v.weights))
+            taps = tuple(v.weights)
+            self._columns(v, self._tiles(0, core.columns, taps), left, right, p.padded, taps)
 
     def _direct(self, v: _Vector, core: Core, image: Value, corner: Value, rows: tuple[Value, Value]) -> None:
         """Rows [low, high): those whose taps are all inside, and one by one those on the border."""
@@ -231,7 +277,7 @@ class _Correlation:
         first, last = down.interior
         with b.loop(b.greatest(rows[0], first), b.least(rows[1], last)) as row:
             self._row(v, right, image, corner, row, frozenset(down.offsets))
-        for number in (*range(first), *range(last, core.rows)):
+        for number in down.outside:
             with b.when(b.both(b.compare("<=", rows[0], number), b.compare(">", rows[1], number))):
                 self._row(v, right, image, corner, b.constant(number), down.inside(number))
 
@@ -245,19 +291,23 @@ class _Correlation:
         right = b.offset(corner, row * p.y_row + v.channel, p.scalar)
         taps = [tap for tap in v.weights if tap[0] in kernel_rows]
         first, last = span.interior
-        self._columns(v, (first, last), left, right, p.width, taps)
-        for column in (*range(first), *range(last, span.count)):
+        self._columns(v, self._tiles(first, last, taps), left, right, p.width, taps)
+        for column in span.outside:
             inside = span.inside(column)
-            self._columns(v, (column, column + 1), left, right, p.width, [tap for tap in taps if tap[1] in inside])
+            here = [tap for tap in taps if tap[1] in inside]
+            self._columns(v, [(column, column + 1, 1)], left, right, p.width, here)
 
-    def _columns(self, v: _Vector, columns: Pair, left: Value, right: Value, across: int, taps: Sequence[Pair]) -> None:
-        """Outputs [first, last) of a row, some at a time; image rows are `across` pixels apart."""
+    def _tiles(self, first: int, last: int, taps: Sequence[Pair]) -> list[_Outputs]:
+        """Outputs [first, last) of a row, some at a time."""
+        many = self.p.depth == 1 and len(taps) > FEW_TAPS
+        return _tiles(first, last, MANY_TAPS_COLUMNS if many else TILE_COLUMNS)
+
+    def _columns(
+        self, v: _Vector, tiles: list[_Outputs], left: Value, right: Value, across: int, taps: Sequence[Pair]
+    ) -> None:
+        """Outputs of a row; image rows are `across` pixels apart."""
         b, p = self.b, self.p
-        tile = MANY_TAPS_COLUMNS if p.depth == 1 and len(taps) > FEW_TAPS else TILE_COLUMNS
-        whole = columns[0] + (columns[1] - columns[0]) // tile * tile
-        for first, last, count in ((columns[0], whole, tile), (whole, columns[1], columns[1] - whole)):
-            if first == last:
-                continue
+        for first, last, count in tiles:
             with b.loop(first, last, count) as column:
                 place = b.offset(left, column * (p.column_step * p.channels), p.work)
                 # Neighbouring outputs share inputs, so all are read before the first output is written.
@@ -274,8 +324,8 @@ class _Correlation:
         for down, row in groupby(taps, itemgetter(0)):
             right = [over for _, over in row]
             pixels = sorted({step * p.column_step + over for step in range(count) for over in right})
-            starts = [(down * across + pixel) * p.channels for pixel in pixels]
-            loaded = [b.load(place, start, self.kind, v.mask) for start in starts]
+            line = b.offset(place, down * across * p.channels, p.work)
+            loaded = [b.load(line, pixel * p.channels, self.kind, v.mask) for pixel in pixels]
             for k in range(p.depth):
                 values = [self._spread(one, k) for one in loaded]
                 inputs = dict(zip(pixels, values, strict=True))

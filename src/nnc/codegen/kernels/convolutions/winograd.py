@@ -9,23 +9,35 @@ while it is in the cache. Nothing is kept between runs, so weights may change.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, aligned, ceiling, phase
-from nnc.codegen.frame.tile import Accumulators, load_row, nanoseconds
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.tile import Accumulators, Tile, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, WinogradPlan, cost
 
 
 @dataclass(frozen=True, slots=True)
-class Winograd:
+class Winograd(WithSizes):
     """The generator; operands are those of `Tiles`, of f32. `size` names a row of `ALGORITHMS`."""
 
     tiles: Tiles
     size: int
     epilogue: Epilogue | None = None
+    tile: Tile | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> Winograd:
+        """The batch, heights and widths are read; the register tile of these sizes is part of the code."""
+        return replace(self, tiles=self.tiles.opened(read), tile=self.plan(target).tile)
+
+    def plan(self, target: TargetDescription) -> WinogradPlan:
+        """How it is computed."""
+        return WinogradPlan.of(self.tiles, self.size, target, self.tile)
 
     def workspace(self, target: TargetDescription) -> int:
         """None: every worker transforms for itself."""
@@ -33,7 +45,7 @@ class Winograd:
 
     def scratch(self, target: TargetDescription) -> int:
         """v, u, m, and packed weights."""
-        plan = WinogradPlan.of(self.tiles, self.size, target)
+        plan = self.plan(target)
         return sum(aligned(elements * F32.size) for elements in plan.rooms)
 
     def packing(self, target: TargetDescription) -> None:
@@ -41,7 +53,7 @@ class Winograd:
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a block of tiles against a group of filters."""
-        plan, t = WinogradPlan.of(self.tiles, self.size, module.target), self.tiles
+        plan, t = self.plan(module.target), self.tiles
         with phase(module, name) as writer:
             _WinogradWriter(self, plan, writer).write()
         products = cost(t, plan.algorithm) * t.channels * t.filters
@@ -102,8 +114,10 @@ class _WinogradWriter:
 
     def _corner(self, index: Value) -> _Corner:
         rows, columns = self.t.counts(self.algorithm.outputs)
-        image, rest = index // (rows * columns), index % (rows * columns)
-        return _Corner(image, self._first(rest // columns, 0), self._first(rest % columns, 1))
+        count = self.t.count(self.algorithm.outputs)
+        image, rest = self.b.divided(index, rows * columns, count)
+        row, column = self.b.divided(rest, columns, count)
+        return _Corner(image, self._first(row, 0), self._first(column, 1))
 
     def _first(self, number: Value, axis: int) -> Value:
         """The first output of a tile along an axis: neighbours are tiles of other residues by the dilation."""
@@ -141,25 +155,24 @@ class _WinogradWriter:
         with b.loop(0, plan.depths) as part:
             first = part * plan.depth
             with b.loop(0, b.least(t.channels - first, plan.depth), self.kind.lanes) as channel:
+                begin = b.offset(source, first + channel, F32)
+                lines = b.in_steps(begin, t.dilations[0] * t.sizes[1] * t.channels, F32, extent)
                 grid = [
                     [
-                        b.load(
-                            source,
-                            first + channel + (i * t.dilations[0] * t.sizes[1] + j * t.dilations[1]) * t.channels,
-                            self.kind,
-                            None if masks is None else masks[i][j],
-                        )
+                        b.load(line, j * t.dilations[1] * t.channels, self.kind, None if masks is None else masks[i][j])
                         for j in range(extent)
                     ]
-                    for i in range(extent)
+                    for i, line in enumerate(lines)
                 ]
                 place = (part * plan.rows + index) * plan.depth + channel
                 self._spread(transform(b, self.algorithm.image, grid), self.v, place, plan.strides[0])
 
     def _spread(self, grid: Grid, target: Value, place: Value, stride: int) -> None:
         """target[p, place] = grid, for the products p of a tile"""
-        for number, value in enumerate(value for row in grid for value in row):
-            self.b.store(value, target, place + number * stride)
+        values = [value for row in grid for value in row]
+        first = self.b.offset(target, place, F32)
+        for value, line in zip(values, self.b.in_steps(first, stride, F32, len(values)), strict=True):
+            self.b.store(value, line, 0)
 
     # -- u
 
@@ -251,10 +264,9 @@ class _WinogradWriter:
                 filters = panel * plan.tile.columns + vector * self.kind.lanes
                 mask = self._mask(filters)
                 place = index * plan.tile.columns + vector * self.kind.lanes
-                grid = [
-                    [b.load(self.m, place + (i * extent + j) * plan.strides[2], self.kind) for j in range(extent)]
-                    for i in range(extent)
-                ]
+                lines = b.in_steps(b.offset(self.m, place, F32), plan.strides[2], F32, extent * extent)
+                values = [b.load(line, 0, self.kind) for line in lines]
+                grid = [values[i * extent : (i + 1) * extent] for i in range(extent)]
                 start = (corner.image * t.outputs[0] + corner.row) * t.outputs[1] + corner.column
                 y = b.offset(self.y, start * t.filters + filters, F32)
                 self._store(transform(b, self.algorithm.result, grid), y, corner, filters, mask)
@@ -263,14 +275,15 @@ class _WinogradWriter:
         b, t, (down, right) = self.b, self.t, self.t.dilations
         bias = None if self.bias is None else b.load(self.bias, filters, self.kind, mask)
         extras = self.epilogue.read(b, self.extras, filters, self.kind, mask) if self.epilogue else []
-        for i, row in enumerate(grid):
+        lines = b.in_steps(y, down * t.outputs[1] * t.filters, F32, len(grid))
+        for i, (row, line) in enumerate(zip(grid, lines, strict=True)):
             for j, value in enumerate(row):
                 exists = self._exists(corner, i, j)
                 with b.always() if exists is None else b.when(exists):
                     total = value if bias is None else value + bias
                     if self.epilogue is not None:
                         total = self.epilogue.apply(b, total, extras)
-                    b.store(total, y, (i * down * t.outputs[1] + j * right) * t.filters, mask)
+                    b.store(total, line, j * right * t.filters, mask)
 
     def _exists(self, corner: _Corner, i: int, j: int) -> Value | None:
         """Whether an output of the tile does; None where all tiles are whole."""

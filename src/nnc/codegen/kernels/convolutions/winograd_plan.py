@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, choose_tile
 from nnc.codegen.ir.builder import F32
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Weights
 from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
@@ -38,6 +41,11 @@ class Tiles:
     weights: Weights
     bias: bool = False
     dilations: Pair = (1, 1)
+
+    def opened(self, read: Read) -> Tiles:
+        """The batch, heights and widths are read."""
+        sizes, outputs = ((read(height), read(width)) for height, width in (self.sizes, self.outputs))
+        return replace(self, batch=read(self.batch), sizes=sizes, outputs=outputs)
 
     @property
     def residues(self) -> Pair:
@@ -133,10 +141,12 @@ class WinogradPlan:
     is_large: bool
 
     @classmethod
-    def of(cls, t: Tiles, size: int, target: TargetDescription) -> WinogradPlan:
+    def of(cls, t: Tiles, size: int, target: TargetDescription, tile: Tile | None = None) -> WinogradPlan:
+        """With this register tile, or the one that covers a block in fewest cycles."""
         algorithm = ALGORITHMS[size]
         division = Division.of(t, algorithm)
-        tile = choose_tile(target, F32, division.tiles, min(t.filters, division.filters))
+        if tile is None:
+            tile = choose_tile(target, F32, division.tiles, min(t.filters, division.filters))
         fitting = SUM_BYTES // 2 // (algorithm.products * tile.columns * F32.size)
         vectors = t.channels // tile.lanes
         depths = ceiling(vectors, max(1, fitting // tile.lanes))

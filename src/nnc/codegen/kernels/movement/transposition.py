@@ -15,7 +15,7 @@ from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import ALIGNMENT, Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import transpose
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 
 MOST_LANES = 16
@@ -133,7 +133,7 @@ class Transposition(WithoutMemory, WithSizes):
     def _lines(self, b: Builder, source: Value, j: Value, lanes: int) -> list[Value]:
         """The same where all columns are there."""
         stride = self.source.strides[-1]
-        return _in_steps(b, b.offset(source, j * stride, self.scalar), stride, self.scalar, lanes)
+        return b.in_steps(b.offset(source, j * stride, self.scalar), stride, self.scalar, lanes)
 
     def _block(
         self, b: Builder, places: tuple[Value, Value], edge: Sequence[Value], corner: tuple[Value, Value], ragged: bool
@@ -148,15 +148,7 @@ class Transposition(WithoutMemory, WithSizes):
         for line in lines if self.order.ahead else ():
             b.prefetch(line, self.order.ahead, self.scalar)
         rows = transpose(b, [b.load(line, 0, kind, down) for line in lines])
-        results = _in_steps(b, b.offset(y, j + i * stride, self.scalar), stride, self.scalar, lanes)
+        results = b.in_steps(b.offset(y, j + i * stride, self.scalar), stride, self.scalar, lanes)
         for step, (row, place) in enumerate(zip(rows, results, strict=True)):
             with b.when(b.compare("<", i + step, height)) if ragged else b.always():
                 b.store(row, place, 0, across)
-
-
-def _in_steps(b: Builder, first: Value, stride: int, scalar: Scalar, count: int) -> list[Value]:
-    """Places a stride apart, each found from the one before: all at once they do not fit the registers (1.15)."""
-    places = [first if known(stride) else b.opaque(first)]
-    while len(places) < count:
-        places.append(b.offset(places[-1], stride, scalar))
-    return places

@@ -15,7 +15,7 @@ from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, WithSiz
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
+from nnc.codegen.ir.derived import Read, smallest
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 
@@ -51,7 +51,8 @@ class ColumnNormalization(WithoutScratch, WithSizes):
     @property
     def length(self) -> int:
         """Rows of one part."""
-        return ceiling(self.rows, min(PARTS, ceiling(self.rows * self.columns, PART_ELEMENTS), self.rows))
+        parts = smallest(smallest(PARTS, ceiling(self.rows * self.columns, PART_ELEMENTS)), self.rows)
+        return ceiling(self.rows, parts)
 
     @property
     def parts(self) -> int:

@@ -16,10 +16,11 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Generator, Phase, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import (
     LEAST_DEPTH,
@@ -27,6 +28,7 @@ from nnc.codegen.kernels.products.gemm_plan import (
     MAX_DEPTH,
     GemmPlan,
     MatrixProduct,
+    Tiling,
     matrix_tile,
 )
 from nnc.codegen.kernels.products.gemm_writer import GemmWriter
@@ -35,11 +37,18 @@ from nnc.core.values.spec import Blocked
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
+class Gemm(WithSizes):
     """The generator of a product. Operands: a, b, bias when there is one, extras of the epilogue, c."""
 
     problem: MatrixProduct
     epilogue: Epilogue | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> Gemm:
+        """What `MatrixProduct.opened` says, with the tile of these sizes; nothing where it is of matrices."""
+        tiling = Tiling.of(self.problem, target)
+        if tiling.by_matrices:
+            return self
+        return replace(self, problem=replace(self.problem, tile=tiling.tile).opened(read))
 
     def workspace(self, target: TargetDescription) -> int:
         """None: every worker packs for itself."""
@@ -106,7 +115,7 @@ class Gemm:
         """One phase; an item is one panel of one matrix of the batch."""
         p, plan = self.problem, GemmPlan.of(self.problem, module.target)
         by_matrices, items = plan.tiling.by_matrices, plan.blocking.items
-        products = float(math.prod(p.batch) * p.rows * p.columns * p.inner)
+        products = math.prod(p.batch) * p.rows * p.columns * p.inner
         cost = nanoseconds(module.target, p.work, products)
         with phase(module, name) as writer:
             if items:

@@ -12,6 +12,7 @@ block change the bits of a result, and neither follows the machine (docs/design/
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
@@ -20,6 +21,7 @@ from nnc.codegen.frame.kernel import aligned, ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
+from nnc.codegen.ir.derived import Read, known_multiple, largest
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
 
@@ -69,6 +71,32 @@ class MatrixProduct:
     most_depth: int = 0
     width: int = 0
 
+    def opened(self, read: Read) -> MatrixProduct:
+        """Rows are read, and batches; columns and steps of the sum are those of weights, which shape the code.
+
+        Where b has a matrix for each of the batch it is no weights: all sizes are read. Where a is transposed, as for
+        gradients of weights, its steps are rows of activations.
+        """
+        batch, a_batch, b_batch, c_batch = (
+            tuple([step if step in (0, 1) else read(step) for step in part])
+            for part in (self.batch, self.a_batch, self.b_batch, self.c_batch)
+        )
+        found = replace(self, batch=batch, a_batch=a_batch, b_batch=b_batch, c_batch=c_batch, rows=read(self.rows))
+        every = any(self.b_batch)
+        if not every and self.a_inner == 1:
+            return found
+        found = replace(found, inner=read(self.inner))
+        if not every:
+            return found
+        a_rows, a_inner, b_inner, b_columns, c_rows = (
+            step if step in (0, 1) else read(step)
+            for step in (self.a_rows, self.a_inner, self.b_inner, self.b_columns, self.c_rows)
+        )
+        return replace(
+            found, columns=read(self.columns), a_rows=a_rows, a_inner=a_inner, b_inner=b_inner, b_columns=b_columns,
+            c_rows=c_rows,
+        )  # fmt: skip
+
     @property
     def work(self) -> Scalar:
         """The element type of sums and of packed operands."""
@@ -94,12 +122,13 @@ class Tiling:
     @classmethod
     def of(cls, problem: MatrixProduct, target: TargetDescription) -> Tiling:
         """The tile asked for, else that of matrices where it is faster, else the cheapest."""
-        usual = choose_tile(target, problem.work, problem.rows, problem.columns, problem.width, MAX_DEPTH)
-        of_matrices = matrix_tile(problem, target)
-        tile = problem.tile or of_matrices or usual
-        rows, columns = problem.rows, problem.columns
+        of_matrices, rows, columns = matrix_tile(problem, target), problem.rows, problem.columns
+        tile = problem.tile or of_matrices
+        if tile is None:
+            tile = choose_tile(target, problem.work, rows, columns, problem.width, MAX_DEPTH)
         counts = ceiling(rows, tile.rows), ceiling(columns, tile.columns)
-        return cls(tile, of_matrices is not None, *counts, rows % tile.rows != 0, columns % tile.columns != 0)
+        ragged = [not known_multiple(size, each) for size, each in ((rows, tile.rows), (columns, tile.columns))]
+        return cls(tile, of_matrices is not None, *counts, *ragged)
 
     def reads_part_of_a_register(self, target: TargetDescription) -> bool:
         """Whether the last columns need masks, and these take registers or time."""
@@ -298,7 +327,7 @@ def _block_rows(problem: MatrixProduct, tiling: Tiling, depth: int, target: Targ
     """
     cache_bytes = min(target.machine.level_two_bytes // 2, MOST_BLOCK_BYTES)
     tiles = max(1, cache_bytes // (depth * problem.work.size * tiling.tile.rows))
-    blocks = max(1, ceiling(tiling.row_tiles, tiles))
+    blocks = largest(1, ceiling(tiling.row_tiles, tiles))
     return ceiling(tiling.row_tiles, blocks) * tiling.tile.rows
 
 

@@ -10,12 +10,15 @@ Elements of 16 bits are computed in f32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, ceiling, phase
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.derived import Read, known, known_multiple
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 
 ROWS, ACCUMULATORS = 4, 2
@@ -25,7 +28,7 @@ _Vector = Callable[[Value, Value | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Gemv(WithoutMemory):
+class Gemv(WithoutMemory, WithSizes):
     """Sizes, and strides in elements; `m_outputs` or `m_inner` is 1.
 
     Operands: m and v at the positions `matrix` and 1 - `matrix`, then a bias of `bias` elements (none, one, or one per
@@ -44,6 +47,10 @@ class Gemv(WithoutMemory):
     rows: int = 1
     weights: Scalar | None = None
 
+    def opened(self, read: Read, target: TargetDescription) -> Gemv:
+        """Outputs are read where they are rows of activations, which the vector of weights is multiplied with."""
+        return self if self.matrix else replace(self, outputs=read(self.outputs))
+
     @property
     def stored(self) -> Scalar:
         """What m is of."""
@@ -55,10 +62,10 @@ class Gemv(WithoutMemory):
         along_inner = self.m_inner == 1 and self.weights is None
         block = ROWS if along_inner else COLUMN_VECTORS * module.target.lanes(8 * self.scalar.size)
         with phase(module, name) as writer:
-            if self.outputs:
+            if not known(self.outputs) or self.outputs:
                 made = _GemvWriter(self, writer)
                 made.write_rows() if along_inner else made.write_columns(block)
-        cost = module.target.machine.reading(float(self.outputs * self.inner * self.stored.size))
+        cost = module.target.machine.reading(self.outputs * self.inner * self.stored.size)
         return (Phase(name, ceiling(self.outputs, block), cost),)
 
 
@@ -192,7 +199,7 @@ class _GemvWriter:
         whole = high // lanes * lanes
         with b.loop(low, whole, lanes) as output:
             write(output, None)
-        if self.problem.outputs % lanes:
+        if not known_multiple(self.problem.outputs, lanes):
             with b.loop(whole, high, lanes) as output:
                 write(output, b.mask(high - output, lanes))
 

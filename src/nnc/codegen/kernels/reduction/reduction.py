@@ -32,7 +32,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
+from nnc.codegen.ir.derived import Read, smallest
 from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
 from nnc.graph import Op
@@ -194,7 +194,7 @@ class _Nest:
         if (math.prod(self.kept[:-1]) if self.wide else self.items) >= FEW_ITEMS or work < 2 * PART_ELEMENTS:
             return self
         whole = self.reduced[0] if len(self.reduced) > 1 else ceiling(self.reduced[0], 8 * self.lanes)
-        length = ceiling(self.reduced[0], min(PARTS, ceiling(work, PART_ELEMENTS), whole))
+        length = ceiling(self.reduced[0], smallest(smallest(PARTS, ceiling(work, PART_ELEMENTS)), whole))
         return replace(self, parts=ceiling(self.reduced[0], length))
 
     def combining(self) -> _Nest:
