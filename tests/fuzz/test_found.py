@@ -41,7 +41,7 @@ GRAPH = SymbolicGraph()
 X = GRAPH.input(spec((3, 4)), "x")
 DYNAMIC = DynamicGraph(backend="reference")
 V = DYNAMIC.variable(np.ones((3, 4), np.float32))
-ADD = Command(ops.elementwise.pointwise.ADD, NoAttrs())
+ADD = Command(ops.elementwise.pointwise.add, NoAttrs())
 COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
 VECTOR = xp.asarray([1.0, 2.0])
 RANDOM = ops.random.random.NormalAttrs
@@ -58,6 +58,13 @@ CALLS: dict[str, Callable[[], object]] = {
     "a view by a number": lambda: TENSOR.view(3, 5, (1,)),
     "a layout by its name": lambda: TensorSpec((3,), layout="NHWC"),
     "no operand": lambda: ops.transpose(True),
+    "more decimals than a number has": lambda: V.round(1 << 62),
+    "fewer decimals than a number has": lambda: V.round(-(1 << 31)),
+    "blocks of an array": lambda: planning.Problem((planning.Block("a", 1, 0, 1),)).interfere(np.ones(2), 0),  # type: ignore[arg-type]
+    "values that are a number": lambda: COMPILED.views_in_turn(2j, [X]),  # type: ignore[arg-type]
+    "a number without a batch": lambda: nn.Flatten().build(Scope(lambda *_: None), DYNAMIC.constant(2.0)),  # type: ignore[arg-type]
+    "a list among axes": lambda: V.permute(0, []),
+    "work on infinitely many parameters": lambda: symbolic.passes.bytes_beforehand(GRAPH, math.inf),  # type: ignore[arg-type]
     "a list of what is no operand": lambda: ops.concatenate(True, -1),
     "no layout": lambda: ops.convert_layout(X, object()),
     "no weights": lambda: ops.lstm(X, 1.5),
@@ -216,3 +223,12 @@ def test_nodes_are_removed_by_the_integers_of_numpy() -> None:
 def test_numbers_beyond_a_narrow_type_are_infinite_beside_it() -> None:
     assert xp.add(V, 1e308).numpy().max() == math.inf
     assert xp.hypot(1e308, V).numpy().min() == math.inf
+
+
+def test_an_axis_is_an_integer_of_numpy_too() -> None:
+    one = np.int64(1)
+    assert V.mean(one).shape == V.sum((one,)).shape == (3,)  # type: ignore[arg-type]
+    assert V.transpose(one, np.int64(0)).shape == (4, 3)  # type: ignore[arg-type]
+    assert V.expand_dims(one).shape == (3, 1, 4)  # type: ignore[arg-type]
+    assert xp.cumulative_prod(VECTOR, axis=np.int64(0)).tolist() == [1.0, 2.0]  # type: ignore[arg-type]
+    assert xp.tensordot(VECTOR, VECTOR, axes=one).item() == 5.0  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
 
 
 def _several(axes: Axes) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:

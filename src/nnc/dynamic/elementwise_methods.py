@@ -12,10 +12,13 @@ from nnc.core.values.dtype import AnyDType, dtype_of
 from nnc.dynamic.located import located
 from nnc.dynamic.methods import ArrayMethods
 from nnc.dynamic.promotion import continuous, promoted
-from nnc.errors import ShapeError
+from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise import complex_numbers, elementary, pointwise
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import matmul
+
+# Ten to the power of more is no number of 64 bits.
+MOST_DECIMALS = 300
 
 
 @explained
@@ -90,6 +93,10 @@ class ElementwiseMethods(ArrayMethods):
             return self.twin()
         if not decimals:
             return pointwise.round(self)
+        if abs(decimals) > MOST_DECIMALS:
+            raise AttributeValueError(
+                "round", got=f"{decimals} decimals", need=f"at most {MOST_DECIMALS} on either side"
+            )
         scale = 10.0**decimals
         return pointwise.affine(pointwise.round(pointwise.affine(self, scale)), 1.0 / scale)
 

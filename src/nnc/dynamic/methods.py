@@ -133,7 +133,10 @@ class ArrayMethods(LiftingOperand):
         return rule(x, self._axis("argmax" if largest else "argmin", axis), keepdims=keepdims)
 
     def _axis(self, subject: str, axis: int) -> int:
-        return normalize_axes(subject, axis, self.spec.rank)[0]
+        found = normalize_axes(subject, axis, self.spec.rank)
+        if len(found) != 1:
+            raise AttributeValueError(subject, got=f"{len(found)} axes", need="one axis")
+        return found[0]
 
     # ---- along an axis
 
@@ -192,7 +195,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def transpose(self, *axes: int | Iterable[int]) -> Self:
         """The axes in this order, reversed when none is named; two of more than two are swapped."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
         if not axes or given is None:
             return transpose(self)
         order = [self._axis("transpose", operand) for operand in given]  # type: ignore[arg-type]  # as in `reshape`
@@ -230,7 +233,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def expand_dims(self, axis: int | Iterable[int]) -> Self:
         """New axes of size 1 at these places of the result."""
-        places = [axis] if isinstance(axis, int) else list(axis)
+        places = [axis] if isinstance(axis, int | np.integer) else list(axis)
         rank = self.spec.rank + len(places)
         chosen = normalize_axes("expand_dims", places, rank)
         sizes = iter(self.shape)

@@ -7,6 +7,7 @@ A life is half-open, `[lower, upper)`, in steps. A block reserves its size round
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
@@ -185,7 +186,7 @@ class Problem:
 
     def _check(self, *indices: int) -> None:
         for i in indices:
-            if not (hasattr(i, "__index__") and 0 <= i < len(self.blocks)):
+            if not _is_place(i, len(self.blocks)):
                 raise PlanningError("problem", got=f"block {i}", need=f"a block of 0..{len(self.blocks) - 1}")
 
     @property
@@ -200,3 +201,11 @@ def bits(row: int) -> Iterator[int]:
         lowest = row & -row
         yield lowest.bit_length() - 1
         row ^= lowest
+
+
+def _is_place(value: object, count: int) -> bool:
+    """Whether it is an integer in 0..count - 1; an array of several numbers has `__index__` too."""
+    try:
+        return 0 <= operator.index(value) < count  # type: ignore[arg-type]  # a TypeError says that it is none
+    except TypeError:
+        return False

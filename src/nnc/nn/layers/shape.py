@@ -6,6 +6,7 @@ import math
 
 from nnc.arguments import Size, checked
 from nnc.classes import dataclass
+from nnc.errors import ShapeError
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
 
@@ -28,6 +29,8 @@ class Flatten(Layer):
     """[batch, …] to [batch, features]: a view, no copy."""
 
     def build(self, scope: Scope[T], x: T) -> T:
+        if not x.spec.rank:
+            raise ShapeError("Flatten", got=str(x.spec), need="a batch")
         return reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 

@@ -58,7 +58,9 @@ def reduced_shape(shape: Shape, attrs: ReduceAttrs) -> Shape:
 
 def normalize_axes(subject: str, axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
     """Ascending non-negative axes; None means all. AttributeValueError when out of range or repeated."""
-    chosen = tuple(range(rank)) if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
+    if isinstance(axes, int | np.integer):
+        axes = (int(axes),)
+    chosen = tuple(range(rank)) if axes is None else tuple(axes)
     wrapped = tuple(sorted(axis + rank if axis < 0 else axis for axis in chosen))
     if any(not 0 <= axis < rank for axis in wrapped) or len(set(wrapped)) != len(wrapped):
         raise AttributeValueError(subject, got=f"axes {list(chosen)}", need=f"distinct axes of {rank} dimensions")

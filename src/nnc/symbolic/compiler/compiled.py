@@ -408,6 +408,8 @@ class Compiled(Uncopied):
     ) -> tuple[np.ndarray, ...]:
         """`views` for callers who are within `exclusively`."""
         concrete = self.allocate()
+        if not isinstance(values, Iterable):
+            raise ArgumentError("views", got=shown(values), need="pairs of a symbol and its value")
         for pair in values:
             try:
                 symbol, value = pair

@@ -48,6 +48,7 @@ class Beforehand:
 BYTES_A_COMMAND = 1 << 14
 
 
+@checked
 def bytes_beforehand(graph: SymbolicGraph, parameters: Iterable[Symbol]) -> float:
     """Bytes that `precompute` would write, `BYTES_A_COMMAND` at least for each command; infinite in an endless loop."""
     roots = [graph.root(graph.own(symbol)) for symbol in parameters]
