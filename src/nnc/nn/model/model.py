@@ -73,7 +73,7 @@ class Model(ModelUpdates):
     that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
 
     With `precision` (bf16, or f16, for which the loss is scaled) products and what lies between them run in 16 bits;
-    parameters, their updates, sums, statistics and the loss stay in `dtype` (`nnc.symbolic.passes.precision`).
+    parameters, their updates, sums, statistics and the loss stay in `dtype` (`nnc.symbolic.passes.numbers.precision`).
     `clip_norm` is the largest 2-norm of all gradients together that an update follows, `clip_value` the largest
     element. The optimizer may be set anew at any time: state is kept where the commands stay the same.
 
@@ -251,7 +251,7 @@ class Model(ModelUpdates):
 
         With `quantize` the weights of products and convolutions are 8-bit integers, one scale per output channel:
         "weights" multiplies in f32, "dynamic" also has each activation in 8 bits, by a scale found in each run, and
-        sums integers (`nnc.symbolic.passes.quantization`). `quantization_report` says what that does to each layer.
+        sums integers (`nnc.symbolic.passes`). `quantization_report` says what that does to each layer.
         """
         key = StepKey(StepKind.FREEZE, batch, length, quantization=quantize)
         frozen = FrozenWeights.of(self._programs.plan(key), self.tensors(), self.options)

@@ -2,14 +2,14 @@
 
 from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks
 from nnc.symbolic.passes.groups import fuse
-from nnc.symbolic.passes.integer_products import SUMS, sum_integers
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.numbers.integer_products import SUMS, sum_integers
+from nnc.symbolic.passes.numbers.precision import lower_precision
+from nnc.symbolic.passes.numbers.quantization import QuantizationMode, QuantizedProduct, quantize_products
 from nnc.symbolic.passes.parts import part_batch
-from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.precomputation import Beforehand, bytes_beforehand, precompute
 from nnc.symbolic.passes.pruning import prune
-from nnc.symbolic.passes.quantization import QuantizationMode, QuantizedProduct, quantize_products
 from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common

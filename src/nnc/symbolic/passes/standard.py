@@ -19,8 +19,8 @@ from nnc.symbolic.passes.fusion import FUSION, LOGITS
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.numbers.precision import lower_precision
 from nnc.symbolic.passes.planes import split_planes
-from nnc.symbolic.passes.precision import lower_precision
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.transfer import TRANSFERS

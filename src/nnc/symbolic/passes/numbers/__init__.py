@@ -1,0 +1,1 @@
+"""Passes that change how numbers are kept: 16 bits, 8 bits, sums of integers."""
