@@ -19,25 +19,25 @@ import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from nnc import __version__
-from nnc.cli.bench import bench
 from nnc.cli.completion import completion
-from nnc.cli.convert import convert
-from nnc.cli.coverage import onnx_coverage
 from nnc.cli.doctor import doctor
-from nnc.cli.finetune import finetune
+from nnc.cli.files.bench import bench
+from nnc.cli.files.convert import convert
+from nnc.cli.files.coverage import onnx_coverage
+from nnc.cli.files.finetune import finetune
+from nnc.cli.files.inspect import inspect
+from nnc.cli.files.plan import plan
+from nnc.cli.files.run import run
+from nnc.cli.files.verify import verify
+from nnc.cli.files.warm import warm
 from nnc.cli.generate import generate
-from nnc.cli.inspect import inspect
 from nnc.cli.interrupt import settled
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
-from nnc.cli.plan import plan
 from nnc.cli.predict import predict
-from nnc.cli.run import run
 from nnc.cli.terminal import complain
 from nnc.cli.train import train
-from nnc.cli.verify import verify
 from nnc.cli.viz import viz
-from nnc.cli.warm import warm
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnc.cli.onnx_model import Sizes, load
+from nnc.cli.files.onnx_model import Sizes, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import count, output, write_json
 from nnc.concrete.profiling import RunProfile, profile

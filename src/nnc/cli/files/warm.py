@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nnc.backends.llvm.run.compilations import Compilations, compilations
-from nnc.cli.onnx_model import ModelFile, load, named
+from nnc.cli.files.onnx_model import ModelFile, load, named
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.core.precautions.disk_cache import DiskCache

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
+from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.precautions.reading import check_plain

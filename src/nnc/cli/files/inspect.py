@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any, Protocol
 
-from nnc.cli.onnx_model import ModelFile, extra
+from nnc.cli.files.onnx_model import ModelFile, extra
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, count, output, table, write_json
 

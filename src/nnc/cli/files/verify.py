@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from nnc.cli.onnx_model import Array, ModelFile, Sizes, load, peer_session, random_feeds
+from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, load, peer_session, random_feeds
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, complain, output, table, write_json
 from nnc.core.settings import SETTINGS
@@ -26,31 +27,8 @@ def verify(model: ModelFile, size: Sizes = None, most: Most = 1e-3, json: AsJson
     nnc verify model.onnx --size batch=2
     """
     feeds = random_feeds(load(model, size, ""))
-
-    def ours(backend: str, *, passes: bool = True) -> Outputs:
-        loaded = load(model, size, backend)
-        if not passes:
-            loaded.passes = ()
-        return loaded.run(feeds)
-
-    def poisoned() -> Outputs:
-        with _debug():
-            return ours("llvm")
-
-    ways: dict[str, Callable[[], Outputs]] = {
-        "llvm": lambda: ours("llvm"),
-        "llvm without passes": lambda: ours("llvm", passes=False),
-        "llvm in poisoned memory": poisoned,
-    }
-    refused = ""
-    if find_spec("onnxruntime") is not None:
-        try:
-            session = peer_session(model, 0)
-            names = load(model, size, "").outputs
-            ways["onnxruntime"] = lambda: dict(zip(names, session.run(names, feeds), strict=True))
-        except BackendError as error:
-            refused = str(error)
-    expected = ours("reference")
+    ways, refused = _ways(model, size, feeds)
+    expected = _ours(model, size, feeds, "reference")
     differences: dict[str, float] = {}
     for name, way in ways.items():
         differences[name] = max((_difference(expected[entry], value) for entry, value in way().items()), default=0.0)
@@ -69,6 +47,37 @@ def verify(model: ModelFile, size: Sizes = None, most: Most = 1e-3, json: AsJson
         complain(f"verify: got a relative difference of {worst:.2e}; need at most {most:g}. Fix: report the model")
         return 1
     return 0
+
+
+def _ours(model: Path, size: Sizes, feeds: Mapping[str, Array], backend: str, *, passes: bool = True) -> Outputs:
+    """What the file gives on one of our backends."""
+    loaded = load(model, size, backend)
+    if not passes:
+        loaded.passes = ()
+    return loaded.run(feeds)
+
+
+def _ways(model: Path, size: Sizes, feeds: Mapping[str, Array]) -> tuple[dict[str, Callable[[], Outputs]], str]:
+    """The ways to compute the outputs, and why onnxruntime refuses the file; empty where it does not."""
+
+    def poisoned() -> Outputs:
+        with _debug():
+            return _ours(model, size, feeds, "llvm")
+
+    ways: dict[str, Callable[[], Outputs]] = {
+        "llvm": lambda: _ours(model, size, feeds, "llvm"),
+        "llvm without passes": lambda: _ours(model, size, feeds, "llvm", passes=False),
+        "llvm in poisoned memory": poisoned,
+    }
+    if find_spec("onnxruntime") is None:
+        return ways, ""
+    try:
+        session = peer_session(model, 0)
+    except BackendError as error:
+        return ways, str(error)
+    names = load(model, size, "").outputs
+    ways["onnxruntime"] = lambda: dict(zip(names, session.run(names, feeds), strict=True))
+    return ways, ""
 
 
 def _difference(want: object, got: object) -> float:

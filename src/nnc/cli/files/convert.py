@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.onnx_model import Sizes, extra, load
+from nnc.cli.files.onnx_model import Sizes, extra, load
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import write_json
 from nnc.core.values.serialize import load_tensors, save_tensors

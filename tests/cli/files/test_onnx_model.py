@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.onnx.test_runner import DENSE, W
 
+from nnc.cli.files.verify import _difference
 from nnc.cli.main import main
-from nnc.cli.verify import _difference
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.nn.zoo import network
 from nnc.onnx import load
@@ -86,7 +86,7 @@ def test_verify_compares_the_ways_with_the_reference(file: Path, capsys: pytest.
 def test_verify_is_exit_code_1_beyond_what_is_asked_for(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nnc.cli.verify._difference", lambda want, got: 0.5)
+    monkeypatch.setattr("nnc.cli.files.verify._difference", lambda want, got: 0.5)
     assert main(["verify", str(file), "--size", "n=2"]) == 1
     assert "relative difference of 5.00e-01" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.onnx_model import ModelFile, Sizes, load, peer_session, random_feeds
+from nnc.cli.files.onnx_model import ModelFile, Sizes, load, peer_session, random_feeds
 from nnc.cli.options import AsJson, BackendName, Threads
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.settings import SETTINGS

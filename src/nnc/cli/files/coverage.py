@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.onnx_model import extra
+from nnc.cli.files.onnx_model import extra
 from nnc.cli.options import AsJson, BackendName
 from nnc.cli.terminal import Json, add_row, count, output, table, write_json
 from nnc.errors import UsageError

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnc.cli.onnx_model import Array, ModelFile, Sizes, extra, load
+from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, bytes_of
 from nnc.cli.terminal import plain, write_json
 from nnc.core.precautions.reading import check_plain

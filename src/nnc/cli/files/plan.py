@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
+from nnc.cli.files.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import add_row, complain, count, output, print_map, table, write_json
 from nnc.core.precautions.replacement import check_writable

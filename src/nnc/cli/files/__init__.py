@@ -1,0 +1,1 @@
+"""Commands on ONNX files: run, plan, measure, compare, train, convert."""
