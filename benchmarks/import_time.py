@@ -1,8 +1,9 @@
-"""Seconds that `import nnc` takes in a fresh process, median and best of some; one JSON line.
+"""Seconds that `import nnc` and `from nnc import nn` take in a fresh process, median and best of some; one JSON line.
 
     python benchmarks/import_time.py [--repeats N]
 
-`interpreter` is a process that imports nothing; `numpy` one that imports NumPy alone, which every import of nnc needs.
+`interpreter` is a process that imports nothing, `numpy` one that imports NumPy alone, which every import of nnc needs.
+`nnc` imports the front door, and `nn` the layers too.
 Bytecode is there, as where a package is installed: a run before the first counted one writes it to a folder of its own.
 `processor` is the time on processors of all runs that count, which other processes lengthen less, per run.
 """
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 
-PROGRAMS = {"interpreter": "pass", "numpy": "import numpy", "nnc": "import nnc"}
+PROGRAMS = {"interpreter": "pass", "numpy": "import numpy", "nnc": "import nnc", "nn": "from nnc import nn"}
 
 
 def with_bytecode(folder: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -129,7 +128,7 @@ def is_faster(
             programs.append(claim.backend.program([_call(claim, given, results)]))
         # What is run for the first time is warmed up.
         rounds = [[bench.seconds((one,)) for one in programs] for _ in range(max(options.rounds, 1) + 1)]
-        usual, other = (median(each) for each in zip(*rounds[1:], strict=True))
+        usual, other = (np.median(each) for each in zip(*rounds[1:], strict=True))
         winner = (names[1], other) if other < MARGIN * usual else (names[0], usual)
         known = MeasuredChoice(*winner, versions())
         options.cache.put(key, known)
@@ -236,7 +235,7 @@ def _fastest(claims: Mapping[str, Claim], site: Site, options: TuneOptions) -> t
     usual = {}
     for name in hopeful:
         programs = _programs(claims[name].backend, calls[name], backend, neighbour)
-        usual[name] = median(bench.seconds(programs, before) for _ in range(max(options.rounds, 1)))
+        usual[name] = float(np.median([bench.seconds(programs, before) for _ in range(max(options.rounds, 1))]))
     fastest = min(usual, key=usual.__getitem__)
     winner = fastest if usual[fastest] < MARGIN * usual[preferred] else preferred
     return winner, usual[winner]

@@ -19,7 +19,8 @@ from dataclasses import field
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
@@ -95,7 +96,7 @@ class RunProfile:
         kernels, runs = self.kernels, self.runs
         busy = sum(one.end - one.begin for one in kernels) * 1e-9
         nbytes = sum(one.nbytes for one in self.allocations)
-        usual = median((one.end - one.begin) * 1e-6 for one in runs) if runs else 0.0
+        usual = float(np.median([(one.end - one.begin) * 1e-6 for one in runs])) if runs else 0.0
         head = (
             f"{self.seconds:.3f} s, {len(runs)} runs of {usual:.3f} ms, {len(kernels)} kernels {busy:.3f} s, "
             f"{len(self.allocations)} allocations {nbytes:,} B"

