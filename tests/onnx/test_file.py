@@ -14,6 +14,7 @@ from tests.onnx.models import model, node
 import onnx
 from nnc.errors import FormatError, UsageError
 from nnc.onnx import load
+from nnc.onnx.file import schema_of
 from onnx import helper
 
 ONE = np.ones(1, np.float32)
@@ -287,3 +288,10 @@ def test_external_data_is_the_model_s_own_and_links_are_not_followed(tmp_path: P
     os.symlink("/etc/passwd", tmp_path / "weights")
     with pytest.raises(UsageError, match="through a link"):
         run(path)
+
+
+def test_operators_of_versions_and_names_that_cannot_be_are_unknown() -> None:
+    assert schema_of("Add", 13, "") is not None
+    assert schema_of("Add", 0, "") is None
+    assert schema_of("Add", 1 << 31, "") is None
+    assert schema_of("NoSuchOperator", 13, "") is None

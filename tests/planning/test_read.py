@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,9 @@ def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "commas.csv"
     path.write_text("id,lower,upper,size,,\n7,0,1,2,,\n")
     assert read_csv(path).blocks == (Block("7", 2, 0, 1),)
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(FormatError, match="got a pipe or a device; need a CSV file"):
+        read_csv(tmp_path / "pipe.csv")

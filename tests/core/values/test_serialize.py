@@ -303,3 +303,9 @@ def test_the_name_of_the_metadata_is_no_name_for_a_tensor(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match=METADATA):
         save_tensors(tmp_path / "f", {METADATA: tensor_of(BF16, (1,))})
     assert os.listdir(tmp_path) == []
+
+
+def test_an_element_type_that_the_format_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"wide: c128\[2\]; need an element type of safetensors"):
+        save_tensors(tmp_path / "some.safetensors", {"wide": Tensor.from_numpy(np.ones(2, np.complex128))})
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from nnc import nn
+from nnc import nn, ops
 from nnc.core.values.dtype import F32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import spec
@@ -295,3 +295,31 @@ def test_notes_that_json_lacks_are_refused_and_nothing_is_written(tmp_path: Path
             tmp_path / "a.safetensors", model, nn.Position(0, BatchState(0), 4), notes={"mean": object()}
         )
     assert not [*tmp_path.iterdir()]
+
+
+def test_the_scale_of_a_loss_goes_on_where_the_checkpoint_left_it(tmp_path: Path) -> None:
+    def scaled() -> nn.Model:
+        layer = nn.Sequential(hidden=nn.Dense(6), classes=nn.Dense(3))
+        return nn.Model(layer, (5,), loss_scale=nn.LossScale(), backend="reference")
+
+    model, other = scaled(), scaled()
+    model.train_on_batch(np.ones((2, 5), np.float32), np.zeros(2, np.int32))
+    assert model.scaling is not None
+    nn.save_checkpoint(tmp_path / "c", model, nn.position_of(model, batches_of()))
+    nn.load_checkpoint(tmp_path / "c", other)
+    assert other.scaling == model.scaling
+
+
+def functional(joined: bool) -> nn.Model:
+    a = nn.Input((4,))
+    hidden = nn.Dense(3)(a)
+    net = nn.Functional([a], [nn.Lambda(ops.add)(hidden, nn.Dense(3)(a)) if joined else hidden])
+    return nn.Model(net, backend="reference")
+
+
+def test_a_checkpoint_of_a_network_of_calls_knows_its_calls(tmp_path: Path) -> None:
+    model = functional(joined=True)
+    nn.save_checkpoint(tmp_path / "c", model, nn.position_of(model, batches_of()))
+    nn.load_checkpoint(tmp_path / "c", functional(joined=True))
+    with pytest.raises(FormatError):
+        nn.load_checkpoint(tmp_path / "c", functional(joined=False))
