@@ -6,6 +6,7 @@ Imports only point down this list:
     onnx
     sklearn
     nn
+    numerics
     array_api
     dynamic
     symbolic
@@ -24,6 +25,7 @@ Imports only point down this list:
 The names that a user lives with stand here, and their modules are imported when one is first used:
 
     x = nnc.variable([1.0, 2.0])             tensor, variable, f32 …, ops, no_grad: eager values on one graph
+    nnc.where(x > 0, nnc.exp(x), 0.0)        what jax.numpy, MLX, torch and NumPy share; nnc.random, linalg, fft
     nnc.grad(lambda x: (x * x).sum())(x)     value_and_grad, vjp, jvp, hessian: derivatives of functions
     nnc.vmap(function)(batch)                one example's function for a batch, by the rules of operators
     nnc.compile(function)                    one native program per signature; cond, while_loop, scan inside
@@ -36,13 +38,14 @@ Each layer is public and usable without the ones above it. Only this module know
 where NumPy is not installed nothing is wired and those two still work.
 """
 
+import builtins
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, ops, planning, symbolic
+    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, planning, symbolic
     from nnc import onnx as onnx
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
@@ -66,15 +69,58 @@ if TYPE_CHECKING:
     from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
     from nnc.nn.files.files import load, save
+    from nnc.numerics import *
 
 __version__ = "0.1.0"
 
+# What `nnc.numerics` has: the functions of the four projects.
+_NUMERICS = (
+    "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any", "append",
+    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor", "asarray",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
+    "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp", "clip", "column_stack",
+    "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy",
+    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag", "diag_indices",
+    "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "dsplit", "dstack", "e",
+    "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "euler_gamma", "exp", "exp2",
+    "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flatten", "flip",
+    "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge", "gelu", "geomspace", "gradient", "greater",
+    "greater_equal", "gt", "hamming", "hanning", "heaviside", "histogram", "histogram_bin_edges", "hsplit",
+    "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner", "int16", "int32", "int64", "int8",
+    "interp", "intersect1d", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "kron", "ldexp", "le", "left_shift", "lerp", "less",
+    "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "lt", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mm", "mod", "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd",
+    "nansum", "nanvar", "ndarray", "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
+    "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval",
+    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians",
+    "rand", "rand_like", "randint", "randn", "randn_like", "random", "randperm", "ravel", "real", "reciprocal",
+    "relu", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rot90", "round",
+    "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "sigmoid", "sign", "signbit", "sin",
+    "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril", "tril_indices", "triu",
+    "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unflatten", "union1d", "unique",
+    "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros",
+    "zeros_like",
+)  # fmt: skip
+
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "onnx", "ops", "planning", "sklearn",
+    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "numerics",
+    "onnx", "ops", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip
 _HOMES = {
+    **dict.fromkeys(_NUMERICS, "nnc.numerics"),
     **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
@@ -174,6 +220,7 @@ __all__ = [
     "nn",
     "no_grad",
     "normal",
+    "numerics",
     "ops",
     "planning",
     "profile",
@@ -191,3 +238,5 @@ __all__ = [
     "vmap",
     "while_loop",
 ]
+# `from nnc import *` leaves Python's own functions as they are.
+__all__ += [name for name in _NUMERICS if name not in vars(builtins) and name != "e"]

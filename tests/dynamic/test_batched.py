@@ -32,7 +32,7 @@ Way = Callable[[Callable[..., Any]], Callable[..., Any]]
 # What draws its own numbers, counts, or is made by passes: a batch of them is an error that names the operator.
 WITHOUT_A_RULE = {
     "adafactor", "convert_layout", "fill", "arange", "causal_bias", "fused_output", "fused_pointwise",
-    "fused_reduction", "histogram", "lamb", "muon", "non_maximum_suppression", "random_normal", "random_uniform",
+    "fused_reduction", "histogram", "lamb", "muon", "non_maximum_suppression",
     "roi_align", "roi_align_gradient",
 }  # fmt: skip
 

@@ -22,6 +22,11 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "size": ("shape",),
     "newshape": ("shape",),
     "rowvar": ("rows",),
+    "minval": ("low",),
+    "maxval": ("high",),
+    "loc": ("mean",),
+    "scale": ("deviation",),
+    "std": ("deviation",),
 }
 
 ARGUMENTS: Mapping[str, str] = {

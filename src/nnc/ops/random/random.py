@@ -32,7 +32,9 @@ from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.elementwise.pointwise import affine, where
 from nnc.ops.examples import COUNT, MATRIX, Example
+from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.fill import fill_like, scalar_like
+from nnc.ops.movement.movement import concatenate, slice_axis
 from nnc.ops.number import as_float
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.precision import FOLLOW
@@ -136,6 +138,13 @@ def _batched_dropout(call: BatchedCall[DropoutAttrs]) -> tuple[Operand, ...]:
     return call.composed(masked)
 
 
+def _batched_draw(call: BatchedCall[UniformAttrs] | BatchedCall[NormalAttrs]) -> tuple[Operand, ...]:
+    """A draw for each example, by its own counter."""
+    counters = call.spread(0)
+    drawn = [call.apply([reshape(slice_axis(counters, 0, row, row + 1), ())])[0] for row in range(call.size)]
+    return (concatenate([reshape(one, (1, *one.shape)) for one in drawn]),)
+
+
 _DRAWN = NotDifferentiable("the numbers do not depend on anything differentiable")
 
 RANDOM_UNIFORM = operator(
@@ -144,6 +153,7 @@ RANDOM_UNIFORM = operator(
     ("counter",),
     infer=_infer_drawn,
     gradient=_DRAWN,
+    batched=_batched_draw,
     example=Example(UniformAttrs(MATRIX), (COUNT,)),
     doc="y[…] ~ U[low, high)",
 )
@@ -153,6 +163,7 @@ RANDOM_NORMAL = operator(
     ("counter",),
     infer=_infer_drawn,
     gradient=_DRAWN,
+    batched=_batched_draw,
     example=Example(NormalAttrs(MATRIX), (COUNT,)),
     doc="y[…] ~ N(mean, deviation²)",
 )

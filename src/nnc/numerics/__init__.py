@@ -1,0 +1,90 @@
+"""One namespace: what jax.numpy, mlx.core, torch and NumPy have in common, on eager, traced and batched values.
+
+    import nnc
+    nnc.where(x > 0, nnc.exp(x), 0.0).sum(axis=1); nnc.linalg.norm(x); nnc.random.normal((2, 3))
+
+The functions stand at the front door, `nnc.NAME`; `nnc.ops` are the operators, and `nnc.array_api` is the standard to
+the letter. Here arguments may be lists, numbers and arrays of NumPy, axes stand by position, kinds of numbers meet, and
+`dim=` is taken for `axis=`. Gradients flow through all that is continuous; what looks at values is eager alone. Names
+that mean two things mean what NumPy, JAX and MLX say. `docs/names.md` lists what is left out, and why.
+"""
+
+import sys
+
+from nnc.arguments import explain_functions, explained
+from nnc.core.values.dtype import BF16 as bfloat16
+from nnc.core.values.dtype import BOOL as bool
+from nnc.core.values.dtype import BOOL as bool_
+from nnc.core.values.dtype import C64 as complex64
+from nnc.core.values.dtype import C128 as complex128
+from nnc.core.values.dtype import F16 as float16
+from nnc.core.values.dtype import F32 as float32
+from nnc.core.values.dtype import F64 as float64
+from nnc.core.values.dtype import I8 as int8
+from nnc.core.values.dtype import I16 as int16
+from nnc.core.values.dtype import I32 as int32
+from nnc.core.values.dtype import I64 as int64
+from nnc.core.values.dtype import U8 as uint8
+from nnc.core.values.dtype import U16 as uint16
+from nnc.core.values.dtype import U32 as uint32
+from nnc.core.values.dtype import U64 as uint64
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.located import located
+from nnc.dynamic.randomness import seed
+from nnc.numerics import fft, linalg, random
+from nnc.numerics.comparison import *
+from nnc.numerics.creation import *
+from nnc.numerics.cumulative import *
+from nnc.numerics.elementwise import *
+from nnc.numerics.order import *
+from nnc.numerics.products import *
+from nnc.numerics.random import rand, rand_like, randint, randn, randn_like
+from nnc.numerics.reductions import *
+from nnc.numerics.shapes import *
+
+ndarray = ArrayOperand
+manual_seed = seed
+randperm = random.permutation
+
+# Errors name the line that called from outside.
+for _module in (fft, linalg, random, sys.modules[__name__]):
+    explain_functions(_module, lambda function: located(explained(function)))
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any", "append",
+    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor", "asarray",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
+    "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool", "bool_", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp", "clip", "column_stack",
+    "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy",
+    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag", "diag_indices",
+    "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "dsplit", "dstack", "e",
+    "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "euler_gamma", "exp", "exp2",
+    "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flatten", "flip",
+    "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge", "gelu", "geomspace", "gradient", "greater",
+    "greater_equal", "gt", "hamming", "hanning", "heaviside", "histogram", "histogram_bin_edges", "hsplit",
+    "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner", "int16", "int32", "int64", "int8",
+    "interp", "intersect1d", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "kron", "ldexp", "le", "left_shift", "lerp", "less",
+    "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "lt", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mm", "mod", "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd",
+    "nansum", "nanvar", "ndarray", "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
+    "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval",
+    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians",
+    "rand", "rand_like", "randint", "randn", "randn_like", "random", "randperm", "ravel", "real", "reciprocal",
+    "relu", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rot90", "round",
+    "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "sigmoid", "sign", "signbit", "sin",
+    "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril", "tril_indices", "triu",
+    "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unflatten", "union1d", "unique",
+    "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros",
+    "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,124 @@
+"""Whether arrays are equal, or nearly, and what they are: looks at values, shapes and element types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc import ops
+from nnc.array_api import data_types as standard
+from nnc.array_api import elementwise
+from nnc.core.values.dtype import AnyDType, DType, dtype_of
+from nnc.dynamic.promotion import continuous, joined
+from nnc.errors import DTypeError
+from nnc.numerics.conversion import AnyArray, Array, as_array, pair
+
+__all__ = [
+    "allclose", "array_equal", "can_cast", "finfo", "iinfo", "isclose", "iscomplexobj", "isdtype", "isrealobj",
+    "isscalar", "ndim", "promote_types", "result_type", "shape", "size",
+]  # fmt: skip
+
+
+def isclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+    """|x1 - x2| ≤ atol + rtol · |x2|, element by element; infinities are close to themselves."""
+    a, b = (continuous(one) for one in pair(x1, x2))
+    finite = ops.logical_and(elementwise.isfinite(a), elementwise.isfinite(b))
+    gap = elementwise.abs(a - b)
+    close = ops.logical_and(finite, ops.less_equal(gap, elementwise.abs(b) * rtol + atol))
+    found = ops.logical_or(close, ops.equal(a, b))
+    return ops.logical_or(found, ops.logical_and(elementwise.isnan(a), elementwise.isnan(b))) if equal_nan else found
+
+
+def allclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+    """Whether all are close: one truth value, which `if` takes."""
+    return isclose(x1, x2, rtol, atol, equal_nan).all()
+
+
+def array_equal(x1: AnyArray, x2: AnyArray, equal_nan: bool = False) -> Array:
+    """Whether shapes and all elements are equal: one truth value, which `if` takes."""
+    a, b = as_array(x1), as_array(x2)
+    if a.shape != b.shape:
+        return ops.cast(ops.fill_like(a.sum(), 0), dtype_of("bool"))
+    one, other = pair(a, b)
+    found = ops.equal(one, other)
+    if equal_nan and one.dtype.is_continuous:
+        found = ops.logical_or(found, ops.logical_and(elementwise.isnan(one), elementwise.isnan(other)))
+    return found.all()
+
+
+def iscomplexobj(x: AnyArray) -> bool:
+    """Whether the element type is complex."""
+    return as_array(x).dtype.kind == "complex"
+
+
+def isrealobj(x: AnyArray) -> bool:
+    """Whether the element type is not complex."""
+    return not iscomplexobj(x)
+
+
+def isscalar(x: object) -> bool:
+    """Whether x is one of Python's or NumPy's numbers, and no array."""
+    return bool(np.isscalar(x))
+
+
+def shape(x: AnyArray) -> tuple[int, ...]:
+    """The sizes of the axes."""
+    return as_array(x).shape
+
+
+def ndim(x: AnyArray) -> int:
+    """How many axes there are."""
+    return as_array(x).ndim
+
+
+def size(x: AnyArray, axis: int | None = None) -> int:
+    """How many elements there are, or places along the axis."""
+    one = as_array(x)
+    return one.size if axis is None else one.shape[axis]
+
+
+def finfo(dtype: AnyDType | Array) -> standard.FloatLimits:
+    """Limits of a floating-point type."""
+    return standard.finfo(_type(dtype))
+
+
+def iinfo(dtype: AnyDType | Array) -> standard.IntegerLimits:
+    """Limits of an integer type."""
+    return standard.iinfo(_type(dtype))
+
+
+def _type(value: AnyDType | Array) -> DType:
+    return value.dtype if isinstance(value, Array) else dtype_of(value)
+
+
+def isdtype(dtype: AnyDType, kind: AnyDType | str | tuple[AnyDType | str, ...]) -> bool:
+    """Whether the type is this one, or of this kind ("bool", "integral", "real floating" …), or of one of several."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    named = isinstance(kind, str) and kind in standard.KINDS
+    return standard.isdtype(dtype_of(dtype), kind if named and isinstance(kind, str) else dtype_of(kind))
+
+
+def can_cast(from_: AnyDType | Array, to: AnyDType) -> bool:
+    """Whether promotion takes the first type to the second."""
+    return joined(_type(from_), dtype_of(to)) is dtype_of(to)
+
+
+def result_type(*values: AnyDType | AnyArray) -> DType:
+    """The element type of what is computed of all of them."""
+    named = Array | DType | str | type | np.dtype
+    types = [_type(one) if isinstance(one, named) else as_array(one).dtype for one in values]
+    if not types:
+        raise DTypeError("result_type", got="nothing", need="an array or an element type")
+    found = types[0]
+    for other in types[1:]:
+        wide = joined(found, other)
+        if wide is None:
+            need = "element types of which one holds the other"
+            raise DTypeError("result_type", got=f"{found} and {other}", need=need)
+        found = wide
+    return found
+
+
+def promote_types(one: AnyDType, other: AnyDType) -> DType:
+    """The element type that holds both."""
+    return result_type(dtype_of(one), dtype_of(other))

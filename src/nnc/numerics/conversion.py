@@ -1,0 +1,94 @@
+"""What functions of the namespace take: arrays of all kinds, lists and numbers, as operands that meet.
+
+as_array([1.0, 2.0])        a constant; eager, traced and batched values as they are
+pair(x, 0.5)                both as arrays of one element type, by `nnc.dynamic.promotion`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Number
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnc.array_api.creation import asarray, check_device
+from nnc.array_api.data_types import lifted, numpy_work
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import C64, C128, F64, AnyDType, DType, dtype_of
+from nnc.core.values.spec import check_shape
+from nnc.core.values.tensor import Tensor
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.promotion import beside_number, promoted
+from nnc.errors import AttributeValueError
+from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.movement.broadcast import normalize_axes
+
+Array = ArrayOperand
+AnyArray = ArrayOperand | Tensor | ArrayLike
+Axes = int | Iterable[int] | None
+Sizes = int | Sequence[int]
+AnyDevice = Device | str | None
+
+
+def as_array(value: AnyArray) -> Array:
+    """The operand itself; a constant of anything else."""
+    return value if isinstance(value, ArrayOperand) else asarray(value)
+
+
+def arrays(values: Iterable[AnyArray]) -> list[Array]:
+    """Several, each as `as_array`; of one array its rows."""
+    return [as_array(one) for one in values]
+
+
+def pair(x1: AnyArray, x2: AnyArray) -> tuple[Array, Array]:
+    """Both as arrays of the element type that holds both; a number takes that of the array beside it."""
+    if _is_number(x1) and not _is_number(x2):
+        two, one = _with_number(as_array(x2), x1)
+        return one, two
+    if _is_number(x2):
+        return _with_number(as_array(x1), x2)
+    return promoted(as_array(x1), as_array(x2))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Number | np.bool_) and not isinstance(value, ArrayOperand)
+
+
+def _with_number(x: Array, number: AnyArray) -> tuple[Array, Array]:
+    wide = beside_number(x, number)
+    if isinstance(number, complex | np.complexfloating) and wide.dtype.is_float:
+        wide = cast(wide, C128 if wide.dtype is F64 else C64)
+    with numpy_work("number"):
+        return wide, lifted(wide, np.asarray(number, wide.dtype.numpy))
+
+
+def met(values: Iterable[AnyArray]) -> list[Array]:
+    """All in the element type that holds all."""
+    given = arrays(values)
+    if not given:
+        raise AttributeValueError("arrays", got="none", need="at least one")
+    home = given[0]
+    for other in given[1:]:
+        home = promoted(home, other)[0]
+    return [cast(one, home.dtype) for one in given]
+
+
+def place_of(subject: str, axis: int, rank: int) -> int:
+    """The axis counted from the first."""
+    return normalize_axes(subject, axis, rank)[0]
+
+
+def chosen_dtype(dtype: AnyDType | None, otherwise: DType) -> DType:
+    """The element type that is asked for."""
+    return otherwise if dtype is None else dtype_of(dtype)
+
+
+def check_cpu(device: AnyDevice) -> None:
+    """DeviceError for any device but the one that there is; "cpu" is its name too."""
+    check_device(CPU if device == "cpu" else device)  # type: ignore[arg-type]  # a text that is no device is told so
+
+
+def sizes_of(shape: Sizes) -> tuple[int, ...]:
+    """A shape, also of one size."""
+    return check_shape((shape,) if isinstance(shape, int | np.integer) else tuple(shape))

@@ -1,0 +1,328 @@
+"""Arrays made of numbers, of other arrays, and of nothing.
+
+    array([[1, 2], [3, 4]]), zeros((2, 3)), zeros(2, 3), ones(3, "i32"), arange(0, 1, 0.1), linspace(0, 1, 5), eye(3)
+
+Python's floats are f32 and its integers i64 where no `dtype` says otherwise. Gradients flow through arrays of arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnc import ops
+from nnc.array_api import creation as standard
+from nnc.array_api.data_types import lifted, numpy_work
+from nnc.array_api.manipulation import place_of
+from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
+from nnc.core.values.exchange import SupportsDLPack
+from nnc.dynamic.eager import tensor
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.numerics.conversion import (
+    AnyArray,
+    AnyDevice,
+    Array,
+    Sizes,
+    as_array,
+    check_cpu,
+    chosen_dtype,
+    met,
+    sizes_of,
+)
+
+__all__ = [
+    "arange", "array", "as_tensor", "asarray", "astype", "bartlett", "blackman", "copy", "diag", "diagflat",
+    "diagonal", "e", "empty", "empty_like", "euler_gamma", "eye", "from_dlpack", "from_numpy", "full", "full_like",
+    "geomspace", "hamming", "hanning", "identity", "indices", "inf", "linspace", "logspace", "meshgrid", "nan",
+    "newaxis", "ones", "ones_like", "pi", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros",
+    "zeros_like",
+]  # fmt: skip
+
+
+def array(value: AnyArray, dtype: AnyDType | None = None, *, copy: bool = True, device: AnyDevice = None) -> Array:
+    """A new array of numbers, nested sequences of them, of arrays, or of an array."""
+    check_cpu(device)
+    made = as_array(value)
+    found = ops.contiguous(made) if copy and made is value else made
+    return found if dtype is None else found.astype(dtype)
+
+
+def asarray(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
+    """As `array`; an array of ours as it is."""
+    check_cpu(device)
+    return as_array(value) if dtype is None else as_array(value).astype(dtype)
+
+
+def as_tensor(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
+    """As `asarray`."""
+    return asarray(value, dtype, device=device)
+
+
+def from_numpy(value: np.ndarray) -> Array:
+    """An array over the same memory, which is not to be written while a gradient needs it."""
+    return tensor(value, share=True)
+
+
+def from_dlpack(value: SupportsDLPack) -> Array:
+    """An array over the memory of another library's array."""
+    return standard.from_dlpack(value)
+
+
+def astype(x: AnyArray, dtype: AnyDType) -> Array:
+    """The elements in another type."""
+    return as_array(x).astype(dtype)
+
+
+def _filled(shape: Sequence[Sizes | AnyDType], dtype: AnyDType | None, value: float, device: AnyDevice) -> Array:
+    """Of sizes as one tuple or one by one; a last one that is no size is an element type, as in NumPy."""
+    check_cpu(device)
+    given = list(shape)
+    if given and dtype is None and not _is_size(given[-1]):
+        dtype = given.pop()  # type: ignore[assignment]  # `dtype_of` says what is none
+    sizes = given[0] if len(given) == 1 else given
+    with numpy_work("shape"):
+        return tensor(np.full(sizes_of(sizes), value, chosen_dtype(dtype, F32).numpy))  # type: ignore[arg-type]  # as above
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | np.integer | tuple | list | np.ndarray) and not isinstance(value, bool)
+
+
+def copy(x: AnyArray) -> Array:
+    """The same elements in memory of their own; gradients flow."""
+    return ops.contiguous(as_array(x))
+
+
+def zeros(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:
+    """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`."""
+    return _filled(shape, dtype, 0, device)
+
+
+def ones(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:
+    """An array of ones, given as to `zeros`."""
+    return _filled(shape, dtype, 1, device)
+
+
+def empty(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:
+    """An array of whatever numbers: of zeros."""
+    return _filled(shape, dtype, 0, device)
+
+
+def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
+    """An array of one value, which may itself be an array that is repeated."""
+    check_cpu(device)
+    value = as_array(fill_value)
+    return ops.broadcast_to(value if dtype is None else value.astype(dtype), sizes_of(shape))
+
+
+def _like(x: AnyArray, value: float, dtype: AnyDType | None) -> Array:
+    one = as_array(x)
+    return ops.fill_like(one if dtype is None else one.astype(dtype), value)
+
+
+def zeros_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
+    """Zeros, of the shape of x."""
+    return _like(x, 0, dtype)
+
+
+def ones_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
+    """Ones, of the shape of x."""
+    return _like(x, 1, dtype)
+
+
+def empty_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
+    """Whatever numbers: zeros, of the shape of x."""
+    return _like(x, 0, dtype)
+
+
+def full_like(x: AnyArray, fill_value: float, dtype: AnyDType | None = None) -> Array:
+    """One number, of the shape of x."""
+    return _like(x, fill_value, dtype)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: AnyDType | None = None,
+    *,
+    device: AnyDevice = None,
+) -> Array:
+    """start, start + step, … below stop; from 0 where one number is given."""
+    check_cpu(device)
+    first, end = (0, start) if stop is None else (start, stop)
+    whole = all(isinstance(one, int | np.integer) for one in (first, end, step))
+    chosen = chosen_dtype(dtype, I64 if whole else F32)
+    with numpy_work("arange"):
+        return tensor(np.arange(first, end, step).astype(chosen.numpy))
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: AnyDType | None = None,
+    *,
+    device: AnyDevice = None,
+) -> Array:
+    """`num` numbers at equal distances from start to stop."""
+    check_cpu(device)
+    chosen = None if dtype is None else dtype_of(dtype)
+    return standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint)
+
+
+def logspace(
+    start: float, stop: float, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: AnyDType | None = None
+) -> Array:
+    """base^start to base^stop, in equal steps of the exponent."""
+    with numpy_work("logspace"):
+        return _in(np.logspace(start, stop, num, endpoint, base), dtype)
+
+
+def geomspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: AnyDType | None = None) -> Array:
+    """`num` numbers from start to stop, each so many times the one before."""
+    with numpy_work("geomspace"):
+        return _in(np.geomspace(start, stop, num, endpoint), dtype)
+
+
+def _in(value: np.ndarray, dtype: AnyDType | None, otherwise: DType = F32) -> Array:
+    return tensor(value.astype(chosen_dtype(dtype, otherwise).numpy))
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
+    """Ones on the k-th diagonal, else zeros."""
+    check_cpu(device)
+    with numpy_work("eye"):
+        return _in(np.eye(n, m, k), dtype)
+
+
+def identity(n: int, dtype: AnyDType | None = None) -> Array:
+    """The square matrix with ones on its diagonal."""
+    return eye(n, dtype=dtype)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: AnyDType | None = None) -> Array:
+    """Ones on and below the k-th diagonal, else zeros."""
+    with numpy_work("tri"):
+        return _in(np.tri(n, m, k), dtype)
+
+
+def tril(x: AnyArray, k: int = 0) -> Array:
+    """What is on and below the k-th diagonal, else zeros."""
+    return standard.tril(as_array(x), k=k)
+
+
+def triu(x: AnyArray, k: int = 0) -> Array:
+    """What is on and above the k-th diagonal, else zeros."""
+    return standard.triu(as_array(x), k=k)
+
+
+def diag(x: AnyArray, k: int = 0) -> Array:
+    """The k-th diagonal of a matrix; of a vector the matrix that has it there, else zeros."""
+    one = as_array(x)
+    if one.ndim == 2:
+        return diagonal(one, k)
+    if one.ndim != 1:
+        raise ShapeError("diag", got=str(one.spec), need="a vector or a matrix")
+    size = one.shape[0] + abs(k)
+    rows = np.arange(one.shape[0])
+    places = (rows + max(-k, 0)) * size + rows + max(k, 0)
+    flat = ops.scatter_along(one, lifted(one, places), 0, size * size)
+    return flat.reshape((size, size))
+
+
+def diagflat(x: AnyArray, k: int = 0) -> Array:
+    """The matrix with all elements of x on its k-th diagonal."""
+    return diag(as_array(x).ravel(), k)
+
+
+def diagonal(x: AnyArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The elements on a diagonal of two axes, as the last axis of the result."""
+    one = as_array(x)
+    if one.ndim < 2:
+        raise ShapeError("diagonal", got=str(one.spec), need="two axes or more")
+    first, second = place_of("diagonal", axis1, one.ndim), place_of("diagonal", axis2, one.ndim)
+    if first == second:
+        raise AttributeValueError("diagonal", got=f"axis {first} twice", need="two axes")
+    rest = [axis for axis in range(one.ndim) if axis not in (first, second)]
+    turned = ops.transpose(one, (*rest, first, second))
+    rows, columns = turned.shape[-2:]
+    start = (max(-offset, 0), max(offset, 0))
+    count = max(min(rows - start[0], columns - start[1]), 0)
+    places = (np.arange(count) + start[0]) * columns + np.arange(count) + start[1]
+    flat = turned.reshape((*turned.shape[:-2], rows * columns))
+    return ops.index_select(flat, lifted(flat, places), one.ndim - 2)
+
+
+def vander(x: AnyArray, n: int | None = None, increasing: bool = False) -> Array:
+    """y[i, j] = x[i]^j, or with the largest power first."""
+    one = as_array(x)
+    if one.ndim != 1:
+        raise ShapeError("vander", got=str(one.spec), need="a vector")
+    count = one.shape[0] if n is None else n
+    powers = np.arange(count) if increasing else np.arange(count)[::-1]
+    if not count:
+        return one.expand_dims(1)[:, :0]
+    columns = [ops.fill_like(one, 1)]
+    while len(columns) < count:
+        columns.append(ops.multiply(columns[-1], one))
+    return ops.stack([columns[int(power)] for power in powers], 1)
+
+
+def meshgrid(*values: AnyArray, indexing: str = "xy") -> list[Array]:
+    """Coordinates of a grid: each array along an axis of its own, repeated along the others."""
+    if not values:
+        return []
+    return list(standard.meshgrid(*met(values), indexing=indexing))
+
+
+def hanning(m: int) -> Array:
+    """The window 0.5 - 0.5 · cos(2π n / (m - 1))."""
+    return _window(np.hanning, m)
+
+
+def hamming(m: int) -> Array:
+    """The window 0.54 - 0.46 · cos(2π n / (m - 1))."""
+    return _window(np.hamming, m)
+
+
+def blackman(m: int) -> Array:
+    """The window 0.42 - 0.5 · cos(2π n / (m - 1)) + 0.08 · cos(4π n / (m - 1))."""
+    return _window(np.blackman, m)
+
+
+def bartlett(m: int) -> Array:
+    """The window that rises and falls in lines."""
+    return _window(np.bartlett, m)
+
+
+def _window(rule: Callable[[int], np.ndarray], m: int) -> Array:
+    with numpy_work("window"):
+        return _in(rule(m), None)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of what is on and below the k-th diagonal."""
+    return _indices(np.tri(n, n if m is None else m, k, dtype=np.bool_))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Rows and columns of what is on and above the k-th diagonal."""
+    return _indices(~np.tri(n, n if m is None else m, k - 1, dtype=np.bool_))
+
+
+def _indices(mask: np.ndarray) -> tuple[Array, Array]:
+    rows, columns = np.nonzero(mask)
+    return tensor(rows.astype(np.int64)), tensor(columns.astype(np.int64))
+
+
+def indices(dimensions: Sequence[int]) -> Array:
+    """The index of each element of such a shape: y[axis, …] is the place along the axis."""
+    return tensor(np.indices(sizes_of(dimensions), np.int64))
+
+
+e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
+euler_gamma = 0.5772156649015329

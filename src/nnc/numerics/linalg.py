@@ -1,0 +1,172 @@
+"""Linear algebra under the names of `numpy.linalg`, `jax.numpy.linalg`, `mlx.core.linalg` and `torch.linalg`.
+
+nnc.linalg.norm(x), nnc.linalg.solve(a, b), nnc.linalg.svd(a), nnc.linalg.inv(a), nnc.linalg.lstsq(a, b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nnc import ops
+from nnc.array_api import linalg as standard
+from nnc.dynamic.promotion import continuous
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.numerics.comparison import finfo
+from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair
+from nnc.numerics.products import cross, matmul, outer, tensordot, trace, vecdot
+from nnc.numerics.shapes import matrix_transpose
+from nnc.ops.movement.broadcast import normalize_axes
+
+__all__ = [
+    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+
+
+class LeastSquares(NamedTuple):
+    """What `lstsq` finds."""
+
+    solution: Array
+    residuals: Array
+    rank: Array
+    singular_values: Array
+
+
+def _matrix(x: AnyArray) -> Array:
+    return continuous(as_array(x))
+
+
+def cholesky(x: AnyArray, *, upper: bool = False) -> Array:
+    """The lower l with l · lᴴ = x, or the upper u with uᴴ · u = x, of symmetric positive matrices."""
+    return standard.cholesky(_matrix(x), upper=upper)
+
+
+def det(x: AnyArray) -> Array:
+    """The determinant."""
+    return standard.det(_matrix(x))
+
+
+def slogdet(x: AnyArray) -> standard.SignAndLogarithm:
+    """The sign of the determinant, and the logarithm of its magnitude."""
+    return standard.slogdet(_matrix(x))
+
+
+def diagonal(x: AnyArray, offset: int = 0) -> Array:
+    """The elements on a diagonal of the last two axes."""
+    return standard.diagonal(as_array(x), offset=offset)
+
+
+def eigh(x: AnyArray) -> standard.SymmetricEigen:
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
+    return standard.eigh(_matrix(x))
+
+
+def eigvalsh(x: AnyArray) -> Array:
+    """Eigenvalues of symmetric matrices, ascending."""
+    return standard.eigvalsh(_matrix(x))
+
+
+def inv(x: AnyArray) -> Array:
+    """x⁻¹"""
+    return standard.inv(_matrix(x))
+
+
+def pinv(x: AnyArray, rtol: float | None = None) -> Array:
+    """The pseudoinverse, without singular values that are not larger than rtol times the largest."""
+    return standard.pinv(_matrix(x), rtol=rtol)
+
+
+def solve(a: AnyArray, b: AnyArray) -> Array:
+    """x with a @ x = b; b of one axis is one column."""
+    one, other = pair(a, b)
+    return standard.solve(continuous(one), continuous(other))
+
+
+def qr(x: AnyArray, mode: str = "reduced") -> standard.OrthogonalTriangular:
+    """Q with orthonormal columns and upper triangular R; "complete" has a square Q."""
+    return standard.qr(_matrix(x), mode=mode)
+
+
+def svd(x: AnyArray, full_matrices: bool = True, compute_uv: bool = True) -> standard.SingularValues | Array:
+    """Singular values, descending, between matrices with orthonormal columns and rows, square where full."""
+    return standard.svd(_matrix(x), full_matrices=full_matrices) if compute_uv else standard.svdvals(_matrix(x))
+
+
+def svdvals(x: AnyArray) -> Array:
+    """Singular values, descending."""
+    return standard.svdvals(_matrix(x))
+
+
+def matrix_power(x: AnyArray, n: int) -> Array:
+    """x @ x @ … n times; of the inverse for negative n."""
+    return standard.matrix_power(_matrix(x), n)
+
+
+def matrix_rank(x: AnyArray, rtol: float | None = None) -> Array:
+    """How many singular values are larger than rtol times the largest."""
+    return standard.matrix_rank(_matrix(x), rtol=rtol)
+
+
+def matrix_norm(x: AnyArray, ord: float | str = "fro", keepdims: bool = False) -> Array:
+    """The norm of each matrix: "fro", "nuc", or by rows, columns and singular values 1, 2, ∞ and their negatives."""
+    return standard.matrix_norm(_matrix(x), ord=ord, keepdims=keepdims)
+
+
+def vector_norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False) -> Array:
+    """(sum of |x|^ord)^(1 / ord) over the axes; the count of what is not 0, and extrema, for 0 and ±∞."""
+    one = _matrix(x)
+    axes = None if axis is None else normalize_axes("vector_norm", axis, one.ndim)
+    return standard.vector_norm(one, axis=axes, keepdims=keepdims, ord=ord)
+
+
+def norm(x: AnyArray, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The norm of a vector along one axis, of matrices along two; without `ord` the root of the sum of squares."""
+    one = _matrix(x)
+    if ord is None:
+        return vector_norm(one, 2, axis, keepdims)
+    axes = tuple(range(one.ndim)) if axis is None else normalize_axes("norm", axis, one.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise AttributeValueError("norm", got=f"ord={ord!r} of vectors", need="a number")
+        return vector_norm(one, ord, axes, keepdims)
+    if len(axes) != 2:
+        raise ShapeError("norm", got=f"{one.spec}, ord={ord!r}", need="one axis or two", fix="name the axis")
+    named = axes if axis is None or isinstance(axis, int) else tuple(axis)
+    first, second = (normalize_axes("norm", each, one.ndim)[0] for each in named)
+    rest = [place for place in range(one.ndim) if place not in (first, second)]
+    found = standard.matrix_norm(ops.transpose(one, (*rest, first, second)), ord=ord)
+    kept = tuple(1 if place in (first, second) else size for place, size in enumerate(one.shape))
+    return found.reshape(kept) if keepdims else found
+
+
+def cond(x: AnyArray, p: float | str | None = None) -> Array:
+    """How many times larger an error of the right side is in the solution, at most: norm(x) · norm(x⁻¹)."""
+    one = _matrix(x)
+    if p in (None, 2, -2):
+        values = standard.svdvals(one)
+        largest, smallest = values[..., 0], values[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    return standard.matrix_norm(one, ord=p) * standard.matrix_norm(standard.inv(one), ord=p)
+
+
+def lstsq(a: AnyArray, b: AnyArray, rtol: float | None = None) -> LeastSquares:
+    """The x of least norm among those with the least |a @ x - b|, its squared residuals, and rank and values of a."""
+    one, other = (continuous(each) for each in pair(a, b))
+    solution = ops.matmul(standard.pinv(one, rtol=rtol), other)
+    residuals = ops.square(ops.matmul(one, solution) - other).sum(0)
+    values = standard.svdvals(one)
+    least = values[0] * (max(one.shape) * finfo(values.dtype).eps if rtol is None else rtol)
+    return LeastSquares(solution, residuals, (values > least).sum(), values)
+
+
+def multi_dot(values: Sequence[AnyArray]) -> Array:
+    """The product of all matrices; the pair that shares the largest axis is multiplied first."""
+    chain = [as_array(one) for one in values]
+    if not chain:
+        raise ShapeError("multi_dot", got="no matrices", need="at least one")
+    while len(chain) > 1:
+        place = max(range(len(chain) - 1), key=lambda number: chain[number].shape[-1])
+        chain[place : place + 2] = [matmul(chain[place], chain[place + 1])]
+    return chain[0]

@@ -1,0 +1,270 @@
+"""Where elements are, in what order, and how often: sorting, searching, choosing and counting.
+
+    where(x > 0, x, 0.0), sort(x, axis=0), argsort(x), take(x, [0, 2], axis=1), unique(x), histogram(x, 10)
+
+What looks at values to find its shape (`nonzero`, `unique`, `bincount` without a length) works eagerly alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnc import ops
+from nnc.array_api import searching as standard
+from nnc.array_api.data_types import lifted
+from nnc.core.values.dtype import BOOL, I64
+from nnc.dynamic.eager import tensor
+from nnc.dynamic.promotion import continuous
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
+
+__all__ = [
+    "argpartition", "argsort", "argwhere", "bincount", "compress", "diag_indices", "digitize", "extract",
+    "flatnonzero", "histogram", "histogram_bin_edges", "intersect1d", "isin", "nonzero", "partition",
+    "put_along_axis", "searchsorted", "select", "setdiff1d", "sort", "take", "take_along_axis", "union1d", "unique",
+    "unravel_index", "where",
+]  # fmt: skip
+
+
+def where(condition: AnyArray, x1: AnyArray | None = None, x2: AnyArray | None = None) -> Array | tuple[Array, ...]:
+    """x1 where the condition holds, else x2; without the two where it does, as `nonzero`."""
+    asked = as_array(condition)
+    if x1 is None or x2 is None:
+        return nonzero(asked)
+    a, b = pair(x1, x2)
+    return ops.where(ops.cast(asked, BOOL), a, b)
+
+
+def select(conditions: Sequence[AnyArray], choices: Sequence[AnyArray], default: AnyArray = 0) -> Array:
+    """The choice of the first condition that holds, else the default."""
+    if len(conditions) != len(choices) or not conditions:
+        got = f"{len(conditions)} conditions, {len(choices)} choices"
+        raise AttributeValueError("select", got=got, need="one choice for each condition")
+    found = pair(choices[0], default)[1]
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        found = ops.where(ops.cast(as_array(condition), BOOL), *pair(choice, found))
+    return found
+
+
+def sort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
+    """The elements in order along the axis; all in a row when None."""
+    return as_array(x).sort(axis, descending=descending)
+
+
+def argsort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
+    """Where the elements in order are; equal ones keep their order."""
+    return as_array(x).argsort(axis, descending=descending)
+
+
+def partition(x: AnyArray, kth: int, axis: int | None = -1) -> Array:
+    """The elements so that the kth is where it is in order: in order."""
+    return _partitioned("partition", x, kth, axis).sort(axis)
+
+
+def argpartition(x: AnyArray, kth: int, axis: int | None = -1) -> Array:
+    """Where the elements of `partition` are."""
+    return _partitioned("argpartition", x, kth, axis).argsort(axis)
+
+
+def _partitioned(subject: str, x: AnyArray, kth: int, axis: int | None) -> Array:
+    one = as_array(x)
+    size = one.size if axis is None else one.shape[place_of(subject, axis, one.ndim)]
+    if not -size <= kth < size:
+        raise AttributeValueError(subject, got=f"kth={kth} of {size}", need=f"-{size} ≤ kth < {size}")
+    return one
+
+
+def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyArray | None = None) -> Array:
+    """Where the values belong in x, which is in order."""
+    row, given = pair(x, values)
+    return standard.searchsorted(row, given, side=side, sorter=None if sorter is None else as_array(sorter))
+
+
+def digitize(x: AnyArray, bins: AnyArray, right: bool = False) -> Array:
+    """Which bin each element is in, of those that ascending edges bound; 0 is below the first."""
+    return searchsorted(bins, x, "left" if right else "right")
+
+
+# ---- by places
+
+
+def take(x: AnyArray, indices: AnyArray, axis: int | None = None) -> Array:
+    """The elements at these places along the axis; of all in a row where it is None."""
+    one = as_array(x)
+    if axis is None:
+        return one.ravel()[_places(indices)]
+    return one[(*(slice(None),) * place_of("take", axis, one.ndim), _places(indices))]
+
+
+def _places(indices: AnyArray) -> object:
+    return indices if isinstance(indices, int) else as_array(indices)
+
+
+def take_along_axis(x: AnyArray, indices: AnyArray, axis: int | None = -1) -> Array:
+    """The elements at these places along the axis, for each place along the others."""
+    one, places = as_array(x), as_array(indices)
+    return standard.take_along_axis(one.ravel() if axis is None else one, places, axis=0 if axis is None else axis)
+
+
+def put_along_axis(x: AnyArray, indices: AnyArray, values: AnyArray, axis: int) -> Array:
+    """A new array with the values at these places along the axis."""
+    one, places = as_array(x), as_array(indices)
+    place = place_of("put_along_axis", axis, one.ndim)
+    size = one.shape[place]
+    counted = ops.where(places < 0, places + size, places)
+    given = ops.broadcast_to(ops.cast(pair(one, values)[1], one.dtype), places.shape)
+    if one.ndim != places.ndim or any(
+        p != q for axis, (p, q) in enumerate(zip(one.shape, places.shape, strict=True)) if axis != place
+    ):
+        raise ShapeError("put_along_axis", got=f"{one.spec}, {places.spec}", need=f"one shape but along axis {place}")
+    ones = ops.fill_like(given, 1) if given.dtype is not BOOL else given
+    marks = ops.scatter_along(ops.cast(ones, I64) * 0 + 1, counted, place, size)
+    total = ops.scatter_along(given, counted, place, size)
+    return ops.where(marks > 0, total, one)
+
+
+def nonzero(x: AnyArray) -> tuple[Array, ...]:
+    """Where the elements that are not 0 are, an array per axis."""
+    return standard.nonzero(as_array(x))
+
+
+def flatnonzero(x: AnyArray) -> Array:
+    """Where they are among all elements in a row."""
+    return standard.nonzero(as_array(x).ravel())[0]
+
+
+def argwhere(x: AnyArray) -> Array:
+    """The index of each element that is not 0, one in each row."""
+    one = as_array(x)
+    return lifted(one, np.argwhere(one.numpy()))
+
+
+def compress(condition: AnyArray, x: AnyArray, axis: int | None = None) -> Array:
+    """What stands where the condition holds along the axis; of all in a row where it is None."""
+    return take(x, flatnonzero(condition), axis)
+
+
+def extract(condition: AnyArray, x: AnyArray) -> Array:
+    """The elements where the condition holds."""
+    return compress(as_array(condition).ravel(), x)
+
+
+def unravel_index(indices: AnyArray, shape: Sizes) -> tuple[Array, ...]:
+    """The index along each axis of places in row-major order."""
+    rest, found = as_array(indices), list[Array]()
+    for size in reversed(sizes_of(shape)):
+        found.insert(0, rest % size)
+        rest = rest // size
+    return tuple(found)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The index of the diagonal of an array of so many axes of size n."""
+    return (tensor(np.arange(n)),) * ndim
+
+
+# ---- sets and counts
+
+
+def unique(
+    x: AnyArray, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
+) -> Array | tuple[Array, ...]:
+    """The elements of x, each once and in order, and as asked where each is first, which one each is, and how often."""
+    one = as_array(x).ravel()
+    _, first, inverse, counts = np.unique(one.numpy(), True, True, True)
+    asked = ((return_index, first), (return_inverse, inverse.reshape(as_array(x).shape)), (return_counts, counts))
+    values = ops.index_select(one, lifted(one, first.astype(np.int64)))
+    rest = [lifted(one, found.astype(np.int64)) for wanted, found in asked if wanted]
+    return (values, *rest) if rest else values
+
+
+def isin(x: AnyArray, values: AnyArray, *, invert: bool = False) -> Array:
+    """Which elements of x are among the values; with `invert` which are not."""
+    return standard.isin(*pair(x, values), invert=invert)
+
+
+def union1d(x1: AnyArray, x2: AnyArray) -> Array:
+    """What is in one of the two, each once and in order."""
+    one, other = (each.ravel() for each in pair(x1, x2))
+    found = unique(ops.concatenate([one, other]))
+    assert isinstance(found, Array)
+    return found
+
+
+def intersect1d(x1: AnyArray, x2: AnyArray) -> Array:
+    """What is in both, each once and in order."""
+    found = unique(x1)
+    assert isinstance(found, Array)
+    return compress(isin(found, x2), found)
+
+
+def setdiff1d(x1: AnyArray, x2: AnyArray) -> Array:
+    """What is in the first alone, each once and in order."""
+    found = unique(x1)
+    assert isinstance(found, Array)
+    return compress(isin(found, x2, invert=True), found)
+
+
+def bincount(x: AnyArray, weights: AnyArray | None = None, minlength: int = 0, length: int | None = None) -> Array:
+    """How often each integer from 0 on is in x, or the sum of its weights; those below `length` where that is known."""
+    one = as_array(x).ravel()
+    if one.dtype.kind not in ("int", "uint", "bool"):
+        raise AttributeValueError("bincount", got=str(one.spec), need="integers of 0 or more")
+    places = ops.cast(one, I64)
+    if length is None:
+        known = places.numpy()
+        if known.size and known.min() < 0:
+            raise AttributeValueError("bincount", got="a negative integer", need="integers of 0 or more")
+        length = max(int(known.max()) + 1 if known.size else 0, minlength)
+    counted = ops.fill_like(places, 1) if weights is None else continuous(as_array(weights).ravel())
+    inside = (places >= 0) & (places < length)
+    none = ops.scalar_like(counted, 0)
+    return ops.scatter_along(ops.where(inside, counted, none), ops.where(inside, places, places * 0), 0, length)
+
+
+def histogram(
+    x: AnyArray,
+    bins: int | Sequence[float] | AnyArray = 10,
+    range: tuple[float, float] | None = None,
+    weights: AnyArray | None = None,
+    density: bool = False,
+) -> tuple[Array, Array]:
+    """How many elements are in each bin, or their weights, and the edges; the last bin has its upper edge too."""
+    one = continuous(as_array(x).ravel())
+    edges = histogram_bin_edges(one, bins, range)
+    count = edges.shape[0] - 1
+    above = ops.searchsorted(edges, one, right=True)
+    last = ops.equal(one, edges[count])
+    places = ops.where(last, ops.fill_like(above, count), above) - 1
+    inside = (one >= edges[0]) & (one <= edges[count])
+    given = ops.fill_like(places, 1) if weights is None else continuous(as_array(weights).ravel())
+    safe = ops.where(inside, places, ops.scalar_like(places, 0))
+    found = ops.scatter_along(ops.where(inside, given, ops.scalar_like(given, 0)), safe, 0, count)
+    if density:
+        shares = ops.cast(found, edges.dtype)
+        found = shares / shares.sum() / (edges[1:] - edges[:-1])
+    return found, edges
+
+
+def histogram_bin_edges(
+    x: AnyArray, bins: int | Sequence[float] | AnyArray = 10, range: tuple[float, float] | None = None
+) -> Array:
+    """The edges of the bins: those given, or of so many equal ones from the smallest to the largest element."""
+    one = continuous(as_array(x).ravel())
+    if not isinstance(bins, int):
+        return ops.cast(as_array(bins), one.dtype)
+    if bins < 1:
+        raise AttributeValueError("histogram", got=f"{bins} bins", need="at least one")
+    if range is not None:
+        low, high = (ops.scalar_like(one, float(end)) for end in range)
+    elif one.size:
+        low, high = one.min(), one.max()
+    else:
+        low, high = ops.scalar_like(one, 0.0), ops.scalar_like(one, 1.0)
+    flat = ops.equal(low, high)
+    low, high = ops.where(flat, low - 0.5, low), ops.where(flat, high + 0.5, high)
+    steps = lifted(one, np.arange(bins + 1).astype(one.dtype.numpy))
+    inner = low + (high - low) / bins * steps
+    return ops.concatenate([inner[:bins], high.reshape((1,))], 0)

@@ -1,0 +1,334 @@
+"""Sums, means, extrema, order statistics and truth along axes, as the methods of arrays have them.
+
+sum(x, axis=1), mean(x, (0, 1), keepdims=True), median(x), quantile(x, [0.1, 0.9], axis=0), nanmean(x), cov(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from nnc import ops
+from nnc.array_api.data_types import lifted
+from nnc.core.values.dtype import BOOL, F64, I64, AnyDType
+from nnc.dynamic.promotion import continuous
+from nnc.errors import AttributeValueError, ShapeError
+from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of
+from nnc.ops.movement.broadcast import normalize_axes
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "corrcoef", "count_nonzero", "cov", "log_softmax",
+    "logsumexp", "max", "mean", "median", "min", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
+    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile", "softmax",
+    "std", "sum", "var",
+]  # fmt: skip
+
+Method = Literal["linear", "lower", "higher", "nearest", "midpoint"]
+
+
+def sum(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
+    """The sum over the axes; integers and truth values are counted in 64 bits."""
+    return as_array(x).sum(axis, dtype=dtype, keepdims=keepdims)
+
+
+def prod(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
+    """The product over the axes."""
+    return as_array(x).prod(axis, dtype=dtype, keepdims=keepdims)
+
+
+def mean(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
+    """The mean over the axes; nan of no elements."""
+    one = as_array(x)
+    return (one if dtype is None else one.astype(dtype)).mean(axis, keepdims=keepdims)
+
+
+def var(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The sum of (x - mean)² over the axes, divided by n - correction."""
+    return as_array(x).var(axis, correction=correction, keepdims=keepdims)
+
+
+def std(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The square root of the variance."""
+    return as_array(x).std(axis, correction=correction, keepdims=keepdims)
+
+
+def max(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest element over the axes; nan wins."""
+    return as_array(x).max(axis, keepdims=keepdims)
+
+
+def min(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The smallest element over the axes; nan wins."""
+    return as_array(x).min(axis, keepdims=keepdims)
+
+
+def ptp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest element less the smallest."""
+    return max(x, axis, keepdims) - min(x, axis, keepdims)
+
+
+def all(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether all elements are not 0."""
+    return as_array(x).all(axis, keepdims=keepdims)
+
+
+def any(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether any element is not 0."""
+    return as_array(x).any(axis, keepdims=keepdims)
+
+
+def argmax(x: AnyArray, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first place of the largest element along the axis; in row-major order of all when None."""
+    return as_array(x).argmax(axis, keepdims=keepdims)
+
+
+def argmin(x: AnyArray, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first place of the smallest element along the axis; in row-major order of all when None."""
+    return as_array(x).argmin(axis, keepdims=keepdims)
+
+
+def count_nonzero(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """How many elements are not 0."""
+    return ops.cast(as_array(x), BOOL).sum(axis, keepdims=keepdims)
+
+
+def logsumexp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """ln of the sum of e^x over the axes."""
+    return ops.logsumexp(continuous(as_array(x)), axis, keepdims=keepdims)
+
+
+def average(x: AnyArray, axis: Axes = None, weights: AnyArray | None = None, keepdims: bool = False) -> Array:
+    """The mean with weights of the shape of x, or of its one axis."""
+    one = as_array(x)
+    if weights is None:
+        return one.mean(axis, keepdims=keepdims)
+    given = continuous(as_array(weights))
+    if given.shape != one.shape:
+        if not isinstance(axis, int) or given.ndim != 1:
+            got = f"{one.spec}, weights {given.spec}"
+            raise ShapeError("average", got=got, need="weights of the shape of x, or one for each place of one axis")
+        place = place_of("average", axis, one.ndim)
+        given = given.reshape((*(1,) * place, -1, *(1,) * (one.ndim - place - 1)))
+    total = ops.broadcast_to(given, one.shape).sum(axis, keepdims=keepdims)
+    return (one * given).sum(axis, keepdims=keepdims) / total
+
+
+# ---- order statistics
+
+
+def median(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The middle element along the axes, or the mean of the two; nan where there is one."""
+    return quantile(x, 0.5, axis, keepdims=keepdims)
+
+
+def percentile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "linear", keepdims: bool = False) -> Array:
+    """`quantile` at q / 100."""
+    shares = np.asarray(q.numpy() if isinstance(q, Array) else q, np.float64) / 100.0
+    return quantile(x, shares, axis, method, keepdims)
+
+
+def quantile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "linear", keepdims: bool = False) -> Array:
+    """The element below which the share q of the others is, between two of them by `method`. q is no traced value.
+
+    Several q come first in the shape. nan where there is one. Gradients flow to the elements that it lies between.
+    """
+    rows, kept = _rows(x, axis)
+    size = rows.shape[-1]
+    if not size:
+        raise ShapeError("quantile", got=str(as_array(x).spec), need="at least one element along the axes")
+    shares = _shares(q)
+    ordered = ops.sort(rows, -1)[0]
+    places = shares.reshape(-1) * (size - 1)
+    low, share = _between(places, method)
+    high = np.minimum(low + 1, size - 1)
+    first, second = (ops.index_select(ordered, lifted(rows, one), rows.ndim - 1) for one in (low, high))
+    weight = lifted(rows, share.astype(rows.dtype.numpy))
+    found = _mixed(first, second, weight)
+    last = ops.slice_axis(ordered, rows.ndim - 1, size - 1, size)
+    found = ops.where(ops.is_nan(last), last, found)
+    return _fronted(found, shares.shape, kept if keepdims else None)
+
+
+def _mixed(first: Array, second: Array, weight: Array) -> Array:
+    """Between the two; an infinite one that is not asked is not multiplied."""
+    still = ops.equal(weight, ops.scalar_like(weight, 0.0))
+    other = ops.where(still, first, second)
+    equal = ops.equal(first, other)
+    return first + ops.where(equal, ops.fill_like(first, 0.0), other - first) * weight
+
+
+def _between(places: np.ndarray, method: Method) -> tuple[np.ndarray, np.ndarray]:
+    """The element below, and how far on."""
+    low = np.floor(places)
+    share = places - low
+    if method == "lower":
+        share = np.zeros_like(share)
+    elif method == "higher":
+        share = np.ceil(share)
+    elif method == "nearest":
+        share = np.round(places) - low
+    elif method == "midpoint":
+        share = np.where(share > 0, 0.5, 0.0)
+    elif method != "linear":
+        raise AttributeValueError(
+            "quantile", got=f"method={method!r}", need='"linear", "lower", "higher", "nearest" or "midpoint"'
+        )
+    return low.astype(np.int64), share
+
+
+def _shares(q: AnyArray) -> np.ndarray:
+    shares = np.asarray(q.numpy() if isinstance(q, Array) else q, np.float64)
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise AttributeValueError("quantile", got="a share outside its range", need="0 ≤ q ≤ 1")
+    return shares
+
+
+def _rows(x: AnyArray, axis: Axes) -> tuple[Array, tuple[int, ...]]:
+    """The axes as the last one, and the shape with ones in their place."""
+    one = continuous(as_array(x))
+    axes = normalize_axes("quantile", axis, one.ndim)
+    rest = [place for place in range(one.ndim) if place not in axes]
+    turned = ops.transpose(one, (*rest, *axes)) if one.ndim else one
+    count = int(np.prod([one.shape[place] for place in axes], dtype=np.int64))
+    kept = tuple(1 if place in axes else size for place, size in enumerate(one.shape))
+    return turned.reshape((*(one.shape[place] for place in rest), count)), kept
+
+
+def _fronted(found: Array, shares: tuple[int, ...], kept: tuple[int, ...] | None) -> Array:
+    """The last axis first, in the shape of the shares."""
+    rest = found.shape[:-1]
+    turned = ops.transpose(found, (found.ndim - 1, *range(found.ndim - 1)))
+    return turned.reshape((*shares, *(rest if kept is None else kept)))
+
+
+# ---- without nan
+
+
+def _present(x: AnyArray) -> tuple[Array, Array]:
+    one = continuous(as_array(x))
+    return one, ops.logical_not(ops.is_nan(one))
+
+
+def _without_nan(x: AnyArray, instead: float) -> Array:
+    one, present = _present(x)
+    return ops.where(present, one, ops.scalar_like(one, instead))
+
+
+def nansum(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The sum of what is not nan."""
+    return _without_nan(x, 0.0).sum(axis, keepdims=keepdims)
+
+
+def nanprod(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The product of what is not nan."""
+    return _without_nan(x, 1.0).prod(axis, keepdims=keepdims)
+
+
+def nanmean(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The mean of what is not nan."""
+    return nansum(x, axis, keepdims) / _present(x)[1].sum(axis, keepdims=keepdims)
+
+
+def nanvar(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The variance of what is not nan."""
+    one, present = _present(x)
+    deviations = ops.where(present, one - nanmean(x, axis, True), ops.scalar_like(one, 0.0))
+    return ops.square(deviations).sum(axis, keepdims=keepdims) / (present.sum(axis, keepdims=keepdims) - correction)
+
+
+def nanstd(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The square root of `nanvar`."""
+    return ops.sqrt(nanvar(x, axis, correction=correction, keepdims=keepdims))
+
+
+def nanmax(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest of what is not nan."""
+    return _known(_without_nan(x, -np.inf).max(axis, keepdims=keepdims), x, axis, keepdims)
+
+
+def nanmin(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The smallest of what is not nan."""
+    return _known(_without_nan(x, np.inf).min(axis, keepdims=keepdims), x, axis, keepdims)
+
+
+def _known(found: Array, x: AnyArray, axis: Axes, keepdims: bool) -> Array:
+    """nan where all were."""
+    return ops.where(_present(x)[1].any(axis, keepdims=keepdims), found, ops.fill_like(found, np.nan))
+
+
+def nanmedian(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The median of what is not nan."""
+    return nanquantile(x, 0.5, axis, keepdims)
+
+
+def nanquantile(x: AnyArray, q: float, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The quantile of what is not nan, of one share; linear between two elements."""
+    rows, kept = _rows(x, axis)
+    (share,) = _shares(q).reshape(-1)
+    ordered = ops.sort(rows, -1)[0]
+    count = _present(rows)[1].sum(-1, keepdims=True)
+    last = ops.maximum(count - 1, ops.scalar_like(count, 0))
+    place = ops.cast(last, F64) * float(share)
+    low = ops.cast(ops.floor(place), I64)
+    high = ops.minimum(low + 1, last)
+    first, second = (ops.gather(ordered, one, rows.ndim - 1) for one in (low, high))
+    weight = ops.cast(place - ops.floor(place), rows.dtype)
+    return _fronted(_mixed(first, second, weight), (), kept if keepdims else None)
+
+
+def nanpercentile(x: AnyArray, q: float, axis: Axes = None, keepdims: bool = False) -> Array:
+    """`nanquantile` at q / 100."""
+    return nanquantile(x, q / 100.0, axis, keepdims)
+
+
+# ---- covariance
+
+
+def cov(x: AnyArray, y: AnyArray | None = None, rows: bool = True, *, correction: float = 1.0) -> Array:
+    """The covariances of variables, which are rows (columns without `rows`) of observations."""
+    one = _variables(x, rows)
+    if y is not None:
+        one = ops.concatenate([one, _variables(y, rows)], 0)
+    deviations = one - one.mean(1, keepdims=True)
+    found = ops.matmul(deviations, ops.conjugate(deviations.T)) / (one.shape[1] - correction)
+    return found.reshape(()) if found.shape == (1, 1) else found
+
+
+def _variables(x: AnyArray, rows: bool) -> Array:
+    one = continuous(as_array(x))
+    if one.ndim > 2:
+        raise ShapeError("cov", got=str(one.spec), need="a vector or a matrix")
+    table = one.reshape((1, -1)) if one.ndim < 2 else one
+    return table if rows or one.ndim < 2 else table.T
+
+
+def corrcoef(x: AnyArray, y: AnyArray | None = None, rows: bool = True) -> Array:
+    """Covariances divided by both deviations."""
+    found = cov(x, y, rows)
+    if not found.ndim:
+        return found / found
+    deviations = ops.sqrt(ops.real(ops.einsum("ii->i", found)))
+    return found / (deviations.expand_dims(1) * deviations)
+
+
+def softmax(x: AnyArray, axis: int = -1) -> Array:
+    """e^x / sum of e^x along the axis."""
+    one = continuous(as_array(x))
+    return _last_axis(ops.softmax, one, axis)
+
+
+def log_softmax(x: AnyArray, axis: int = -1) -> Array:
+    """x - logsumexp(x) along the axis."""
+    one = continuous(as_array(x))
+    return _last_axis(ops.log_softmax, one, axis)
+
+
+def _last_axis(rule: Callable[[Array], Array], one: Array, axis: int) -> Array:
+    place = place_of("softmax", axis, one.ndim)
+    turned = one.swapaxes(place, -1)
+    return rule(turned).swapaxes(place, -1)
+
+
+amax, amin = max, min
