@@ -140,13 +140,22 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAYERS, *_HOMES})
 
 
+def _unknown(name: str) -> AttributeError:
+    """The error that names our form of another project's name."""
+    forms = import_module("nnc.vocabulary.names").MODULE
+    error: AttributeError = import_module("nnc.vocabulary.answers").unknown_name(
+        "module 'nnc'", name, forms, __dir__, "nnc."
+    )
+    return error
+
+
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
     def __getattr__(name: str) -> object:
         if name in _LAYERS:
             return import_module(f"nnc.{name}")
         if name not in _HOMES:
-            raise AttributeError(f"module 'nnc' has no attribute {name!r}")
+            raise _unknown(name)
         home = import_module(_HOMES[name])
         value = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
         globals()[name] = value

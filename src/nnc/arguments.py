@@ -28,6 +28,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from nnc.classes import dataclass
 from nnc.errors import ArgumentError
+from nnc.vocabulary.words import unknown_argument
 
 D = TypeVar("D", bound=Callable[..., Any])
 Test = Callable[[Any], bool]
@@ -205,6 +206,8 @@ def _before(function: Callable[..., Any], rules: Callable[[], Rules], subject: s
         broken = known[0].broken(args, kwargs)
         if broken is not None:
             raise _fault(subject, *broken)
+        if kwargs:
+            _check_known(subject, known[0], kwargs)
         return function(*args, **kwargs)
 
     _BEFORE.add(door)
@@ -219,10 +222,19 @@ def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: st
         except BUILTIN:
             broken = rules().broken(args, kwargs)
             if broken is None:
+                _check_known(subject, rules(), kwargs)
                 raise
         raise _fault(subject, *broken)
 
     return door
+
+
+def _check_known(subject: str, rules: Rules, kwargs: Mapping[str, object]) -> None:
+    """ArgumentError for an argument that there is not, with our form for it."""
+    fault = unknown_argument(subject, kwargs, rules.named) if rules.others is None else None
+    if fault is not None:
+        fault.origin = _origin()
+        raise fault
 
 
 def explanation(error: Exception, function: Callable[..., Any], subject: str, args: tuple[object, ...]) -> Exception:

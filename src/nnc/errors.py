@@ -9,6 +9,7 @@
     │   ├── AttributeValueError   a value that an operator's attribute does not allow
     │   │   └── ArgumentError     an argument of another type than its annotation names, or outside of its range
     │   ├── IndexRangeError       an index outside the axis it names (also Python's IndexError)
+    │   ├── UnknownNameError      a name that is not there, maybe another project's (also Python's AttributeError)
     │   ├── ArityError            wrong number of inputs or outputs
     │   ├── RegistryError         unknown, duplicate or contradictory registration
     │   ├── GraphError            an edit that would break a graph
@@ -96,6 +97,10 @@ class ArgumentError(AttributeValueError):
 
 class IndexRangeError(UsageError, IndexError):
     """An index outside the axis that it names, more of them than there are axes, or a mask of another shape."""
+
+
+class UnknownNameError(UsageError, AttributeError):
+    """A name that is not there, with our form of it where another project has it, or with what is spelt like it."""
 
 
 class ArityError(UsageError):

@@ -39,7 +39,7 @@ def test_no_name_shadows_a_module(name: str) -> None:
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'nnc' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="module 'nnc' has no 'nothing'"):
         nnc.nothing  # type: ignore[attr-defined]
     assert not hasattr(nnc, "_nothing")
 

@@ -13,9 +13,9 @@ f32 is f32, and integers divided by integers are f32.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import transpose
 from nnc.ops.operand import T
 from nnc.ops.products.products import matmul
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.names import ARRAY
 
 A = TypeVar("A", bound="ArrayOperand")
 Axes = int | Iterable[int] | None
@@ -69,10 +71,11 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
 
 
 @explained
-class ArrayOperand(ElementwiseMethods):
+class ArrayOperand(ElementwiseMethods, Answering):
     """An operand that behaves as an array."""
 
     __slots__ = ()
+    forms: ClassVar[Mapping[str, str]] = ARRAY
     # NumPy's arrays leave `array ∘ operand` to the operand.
     __array_priority__ = 1000.0
 
@@ -342,3 +345,15 @@ class ArrayOperand(ElementwiseMethods):
     @abstractmethod
     def numpy(self) -> NDArray[np.generic]:
         """The elements; UsageError where there are none yet."""
+
+    @abstractmethod
+    def item(self) -> Any:  # noqa: ANN401  # float, int, bool or complex
+        """The only element, as a Python number; UsageError where there is none yet."""
+
+    @abstractmethod
+    def tolist(self) -> Any:  # noqa: ANN401  # numbers in nested lists
+        """The elements as Python's numbers, in nested lists; UsageError where there are none yet."""
+
+    @abstractmethod
+    def detach(self) -> Self:
+        """The same elements, through which no gradient flows."""

@@ -3,6 +3,8 @@
 A name is public where its module lists it (`__all__`), or below.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from nnc.nn.callbacks.callbacks import *
 from nnc.nn.callbacks.event_files import *
 from nnc.nn.callbacks.progress_bar import *
@@ -60,3 +62,10 @@ from nnc.nn.training.training import Progress as Progress
 from nnc.nn.training.training import Run as Run
 from nnc.nn.training.training_page import TrainingPage as TrainingPage
 from nnc.symbolic.quantization_report import QuantizationReport as QuantizationReport
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.network_names import LAYERS
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown_name("module 'nnc.nn'", name, LAYERS, lambda: globals(), "nn.")

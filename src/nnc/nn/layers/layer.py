@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from functools import wraps
@@ -24,6 +24,8 @@ from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.layers.initializers import Initializer
 from nnc.ops.operand import Operand
 from nnc.symbolic.scopes import opened_scopes, reopened
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.network_names import LAYER
 
 __all__ = ["Input", "Layer", "LayerValue", "MultiLayer", "ParameterSpec", "Scope", "UpTo"]
 
@@ -186,7 +188,7 @@ class LayerValue:
         return replace(self, index=index, of=self.of or self)
 
 
-class Layer(ABC):
+class Layer(Answering, ABC):
     """A function of operands with parameters. Subclasses are frozen dataclasses: their fields are their options.
 
     What a layer builds is named after its path and class, as in `0.Convolution`, and stands for the line that made the
@@ -196,6 +198,8 @@ class Layer(ABC):
     __slots__ = ("_origin",)
     # Layers made of others leave it to those to say what class they are.
     stands_by_class: ClassVar[bool] = True
+    forms: ClassVar[Mapping[str, str]] = LAYER
+    spoken: ClassVar[str] = "layer"
     _origin: str
 
     @abstractmethod

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +50,8 @@ from nnc.symbolic.quantization_report import (
     relative_error,
 )
 from nnc.symbolic.text.tables import table_of
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.network_names import MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Evaluation:
 
 @explained
 @checked
-class Model(ModelUpdates):
+class Model(ModelUpdates, Answering):
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
     A model of several inputs has an `Input` for each of them in the place of a shape, and takes tuples of arrays; one
@@ -94,6 +97,8 @@ class Model(ModelUpdates):
     they are fixed (`nnc.symbolic.compile`).
     """
 
+    forms: ClassVar[Mapping[str, str]] = MODEL
+    spoken: ClassVar[str] = "model"
     dtype = ModelOption[DType]()
     input_dtype = ModelOption[DType]()
     backend = ModelOption[str]()

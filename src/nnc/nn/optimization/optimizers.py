@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -27,6 +28,8 @@ from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.update import UpdateOperator, row_of
 from nnc.symbolic.minimization import steering_dtype
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.network_names import OPTIMIZER
 
 __all__ = [
     "Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "Lamb", "Lion", "Muon", "Optimizer",
@@ -37,10 +40,12 @@ __all__ = [
 State: TypeAlias = dict[str, ArrayOperand]
 
 
-class Optimizer(ABC):
+class Optimizer(Answering, ABC):
     """How parameters follow their gradients."""
 
     __slots__ = ()
+    forms: ClassVar[Mapping[str, str]] = OPTIMIZER
+    spoken: ClassVar[str] = "optimizer"
 
     rate: float | RateSchedule
 
