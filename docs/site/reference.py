@@ -16,9 +16,9 @@ from importlib import import_module
 from types import ModuleType
 
 PACKAGES = (
-    "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.zoo", "nnc.ops", "nnc.dynamic", "nnc.array_api",
-    "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx", "nnc.sklearn",
-    "nnc.planning", "nnc.graph", "nnc.errors",
+    "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.zoo", "nnc.ops", "nnc.dynamic", "nnc.numerics",
+    "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
+    "nnc.sklearn", "nnc.planning", "nnc.graph", "nnc.errors",
 )  # fmt: skip
 # `re` takes them for its own where they stand.
 _SPECIAL = re.compile(r"([\\*_<>\[\]#$|~{}])")

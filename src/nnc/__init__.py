@@ -61,10 +61,11 @@ if TYPE_CHECKING:
     from nnc.core.values.dtype import U8 as u8
     from nnc.core.values.spec import spec
     from nnc.dynamic.batched import vmap
-    from nnc.dynamic.compilation import compile
+    from nnc.dynamic.compilation import compile, jit
     from nnc.dynamic.control_flow import cond, scan, while_loop
     from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
     from nnc.dynamic.eager import lazy, memoized, no_grad, tensor, variable
+    from nnc.dynamic.jacobians import jacfwd, jacobian, jacrev
     from nnc.dynamic.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
@@ -75,29 +76,29 @@ __version__ = "0.1.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (
-    "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any", "append",
-    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
-    "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor", "asarray",
-    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
-    "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp", "clip", "column_stack",
-    "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy",
-    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin",
-    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag", "diag_indices",
-    "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "dsplit", "dstack", "e",
-    "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "euler_gamma", "exp", "exp2",
-    "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flatten", "flip",
-    "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
-    "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge", "gelu", "geomspace", "gradient", "greater",
-    "greater_equal", "gt", "hamming", "hanning", "heaviside", "histogram", "histogram_bin_edges", "hsplit",
-    "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner", "int16", "int32", "int64", "int8",
-    "interp", "intersect1d", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
-    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "kron", "ldexp", "le", "left_shift", "lerp", "less",
-    "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2",
-    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
-    "lt", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
-    "minimum", "mm", "mod", "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod",
+    "Array", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any",
+    "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
+    "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "average", "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp",
+    "clip", "column_stack", "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate",
+    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",
+    "diag_indices", "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "dsplit",
+    "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "euler_gamma", "eval",
+    "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero",
+    "flatten", "flip", "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge", "gelu", "geomspace", "gradient",
+    "greater", "greater_equal", "gt", "hamming", "hanning", "heaviside", "histogram", "histogram_bin_edges",
+    "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner", "int16", "int32", "int64",
+    "int8", "interp", "intersect1d", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "kron", "ldexp", "le", "left_shift", "lerp",
+    "less", "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace",
+    "logsumexp", "lt", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid",
+    "min", "minimum", "mm", "mod", "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod",
     "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd",
     "nansum", "nanvar", "ndarray", "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
     "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval",
@@ -128,7 +129,8 @@ _HOMES = {
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.recomputation"),
-    "compile": "nnc.dynamic.compilation",
+    **dict.fromkeys(("compile", "jit"), "nnc.dynamic.compilation"),
+    **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.jacobians"),
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.batched",
     "spec": "nnc.core.values.spec",
@@ -222,6 +224,10 @@ __all__ = [
     "i64",
     "i8",
     "iterate",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
     "jvp",
     "lazy",
     "load",

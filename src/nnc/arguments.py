@@ -28,7 +28,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from nnc.classes import dataclass
 from nnc.errors import ArgumentError
-from nnc.vocabulary.words import unknown_argument
+from nnc.vocabulary.words import translated, unknown_argument
 
 D = TypeVar("D", bound=Callable[..., Any])
 Test = Callable[[Any], bool]
@@ -168,11 +168,14 @@ def explain_functions(module: types.ModuleType, door: Callable[[Any], Any] = exp
 
     Functions call each other without that.
     """
+    # Another name of a function stands for the same door, which is pickled by its first name.
+    doors: dict[Callable[..., Any], Any] = {}
     for name, value in tuple(vars(module).items()):
         if isinstance(value, types.FunctionType) and value.__module__.startswith(str(module.__package__)):
-            opened = door(value)
-            opened.__module__ = module.__name__
-            setattr(module, name, opened)
+            if value not in doors:
+                doors[value] = door(value)
+                doors[value].__module__ = module.__name__
+            setattr(module, name, doors[value])
 
 
 def frequent(method: D) -> D:
@@ -231,7 +234,10 @@ def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: st
 
 def _check_known(subject: str, rules: Rules, kwargs: Mapping[str, object]) -> None:
     """ArgumentError for an argument that there is not, with our form for it."""
-    fault = unknown_argument(subject, kwargs, rules.named) if rules.others is None else None
+    if rules.others is not None or translated(kwargs, rules.named) is not None:
+        # Doors further out may take another project's word for ours.
+        return
+    fault = unknown_argument(subject, kwargs, rules.named)
     if fault is not None:
         fault.origin = _origin()
         raise fault

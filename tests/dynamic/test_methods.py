@@ -137,6 +137,19 @@ def test_dot() -> None:
         a.dot("b")  # type: ignore[arg-type]
 
 
+def test_operators_as_methods() -> None:
+    x, y = nnc.tensor(np.abs(CUBE[0])), np.abs(CUBE[1])
+    for got, want in (
+        (x.add(y), x + y),
+        (x.sub(1), x - 1),
+        (x.mul(y), x * y),
+        (x.div(2), x / 2),
+        (x.pow(2), x**2),
+        (x.matmul(y.T), x @ y.T),
+    ):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_words_of_pytorch_are_taken_and_others_answered() -> None:
     x = nnc.tensor(CUBE)
     assert x.sum(dim=1, keepdim=True).shape == (2, 1, 4)  # type: ignore[call-arg]

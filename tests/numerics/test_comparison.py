@@ -32,6 +32,14 @@ def test_near_and_equal() -> None:
     assert not nnc.array_equal([1, 2], [1, 3])
 
 
+def test_what_waits_is_computed() -> None:
+    with nnc.lazy() as report:
+        x = nnc.ones(3) + 1
+        nnc.eval({"x": [x, 2]})
+        assert report.runs == 1
+    assert x.block_until_ready().tolist() == [2.0, 2.0, 2.0]
+
+
 def test_what_arrays_are() -> None:
     assert (nnc.shape([[1, 2]]), nnc.ndim([[1, 2]]), nnc.size([[1, 2]]), nnc.size([[1, 2]], 1)) == ((1, 2), 2, 2, 2)
     assert (nnc.isscalar(1.0), nnc.isscalar([1.0]), nnc.iscomplexobj([1j]), nnc.isrealobj([1.0])) == (

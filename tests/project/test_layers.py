@@ -18,7 +18,8 @@ DIAGRAM_TITLE = "Imports only point down this list:"
 STANDALONE = {
     "errors": set[str](),
     "classes": {"_typeshed"},
-    "arguments": {"nnc.classes", "nnc.errors"},
+    "vocabulary": {"nnc.errors"},
+    "arguments": {"nnc.classes", "nnc.errors", "nnc.vocabulary.words"},
     "graph": {"nnc.arguments", "nnc.classes", "nnc.errors"},
     "planning": {"nnc.arguments", "nnc.classes", "nnc.errors", "numpy"},
 }

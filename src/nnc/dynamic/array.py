@@ -320,6 +320,12 @@ class ArrayOperand(ElementwiseMethods, Answering):
         """Element type."""
         return self.spec.dtype
 
+    @located
+    def block_until_ready(self) -> Self:
+        """x, computed where it waits under `nnc.lazy()`; elsewhere it is there when the call is over."""
+        self.numpy()
+        return self
+
     # ---- NumPy's protocols
 
     @located

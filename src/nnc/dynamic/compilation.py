@@ -337,6 +337,10 @@ def compile(
     return CompiledFunction(function, options)
 
 
+# JAX's word for it.
+jit = compile
+
+
 def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable, ...] | None:
     """What says all of the signature where the leaves are eager values one and all, which go to `arrays`; else None.
 

@@ -170,6 +170,38 @@ class ElementwiseMethods(ArrayMethods):
         """x²"""
         return pointwise.square(self)
 
+    # ---- operators as methods
+
+    @located
+    def add(self, other: object) -> Self:
+        """x + other"""
+        return self + other  # type: ignore[operator]  # what operators take
+
+    @located
+    def sub(self, other: object) -> Self:
+        """x - other"""
+        return self - other  # type: ignore[operator]  # as above
+
+    @located
+    def mul(self, other: object) -> Self:
+        """x · other"""
+        return self * other  # type: ignore[operator]  # as above
+
+    @located
+    def div(self, other: object) -> Self:
+        """x / other"""
+        return self / other  # type: ignore[operator]  # as above
+
+    @located
+    def pow(self, other: object) -> Self:
+        """x^other"""
+        return self**other  # type: ignore[operator]  # as above
+
+    @located
+    def matmul(self, other: object) -> Self:
+        """x @ other"""
+        return self @ other  # type: ignore[operator]  # as above
+
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""

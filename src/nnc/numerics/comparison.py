@@ -9,12 +9,13 @@ from nnc.array_api import data_types as standard
 from nnc.array_api import elementwise
 from nnc.core.values.dtype import AnyDType, DType, dtype_of
 from nnc.dynamic.promotion import continuous, joined
+from nnc.dynamic.tree import Tree, flatten
 from nnc.errors import DTypeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair
 
 __all__ = [
-    "allclose", "array_equal", "can_cast", "finfo", "iinfo", "isclose", "iscomplexobj", "isdtype", "isrealobj",
-    "isscalar", "ndim", "promote_types", "result_type", "shape", "size",
+    "allclose", "array_equal", "can_cast", "eval", "finfo", "iinfo", "isclose", "iscomplexobj", "isdtype",
+    "isrealobj", "isscalar", "ndim", "promote_types", "result_type", "shape", "size",
 ]  # fmt: skip
 
 
@@ -43,6 +44,13 @@ def array_equal(x1: AnyArray, x2: AnyArray, equal_nan: bool = False) -> Array:
     if equal_nan and one.dtype.is_continuous:
         found = ops.logical_or(found, ops.logical_and(elementwise.isnan(one), elementwise.isnan(other)))
     return found.all()
+
+
+def eval(*values: Tree) -> None:
+    """Compute what waits under `nnc.lazy()`: the arrays in these values, which may be nested."""
+    for one in flatten(values)[0]:
+        if isinstance(one, Array):
+            one.numpy()
 
 
 def iscomplexobj(x: AnyArray) -> bool:

@@ -1,0 +1,321 @@
+"""Random numbers, other ones at each call or those of a key, under the names of MLX, JAX, NumPy and PyTorch.
+
+    nnc.random.seed(0); nnc.random.normal((2, 3)); nnc.random.uniform((2,), -1.0, 1.0); nnc.random.randint(0, 10, (4,))
+    key = nnc.random.key(0); one, other = nnc.random.split(key); nnc.random.normal(one, (2, 3))
+    nnc.random.permutation(10), choice(10, (3,), replace=False), bernoulli(0.3, (4,)), categorical(logits)
+
+A key is an array, an i64 of no axes that is a counter of `nnc.ops.random`: it goes into compiled functions and through
+`vmap` as arrays do, and what is drawn by it depends on it alone. A first argument that is an array is a key, as in JAX;
+one that is a float is a bound or a mean, as in NumPy: `uniform(0.0, 1.0, (2, 3))`, `normal(0.0, 1.0, (2, 3))`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from nnc import ops
+from nnc.core.values.dtype import F32, F64, I64, AnyDType, dtype_of
+from nnc.core.values.spec import TensorSpec
+from nnc.dynamic import randomness
+from nnc.dynamic.eager import tensor
+from nnc.dynamic.promotion import continuous
+from nnc.dynamic.randomness import SEEDS, dropout, seed
+from nnc.errors import ArityError, AttributeValueError, ShapeError
+from nnc.numerics.comparison import finfo
+from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
+
+__all__ = [
+    "PRNGKey", "bernoulli", "categorical", "choice", "dropout", "exponential", "fold_in", "gumbel", "key", "laplace",
+    "multivariate_normal", "normal", "permutation", "rand", "rand_like", "randint", "randn", "randn_like", "random",
+    "seed", "split", "standard_normal", "uniform",
+]  # fmt: skip
+
+# Seeds of what a key is used for, so that children and draws of one key have nothing in common.
+CHILDREN, FOLDED, DRAWN = 1, 2, 0
+HALF = 1 << 31
+
+Start = Sizes | float | Array
+
+
+def key(seed: int) -> Array:
+    """The key of a seed, 0 to 2^31 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
+        raise AttributeValueError("key", got=f"{seed!r}", need="an integer 0 ≤ seed < 2^31")
+    return split(tensor(np.int64(seed)), 1)[0]
+
+
+def split(key: Array, num: int = 2) -> Array:
+    """So many new keys, which draw what neither the others nor the old one draw."""
+    return _children(_checked(key), num, CHILDREN)
+
+
+def fold_in(key: Array, data: AnyArray) -> Array:
+    """The key of this one and a number, such as a step."""
+    number = ops.cast(as_array(data), I64)
+    return _children(_checked(key) + number * 0x9E3779B9, 1, FOLDED)[0]
+
+
+def _children(key: Array, num: int, use: int) -> Array:
+    """62 bits of two draws each."""
+    words = ops.random_uniform(key, TensorSpec((num, 2), F64), 0.0, float(HALF), seed=use)
+    halves = ops.cast(ops.floor(words), I64)
+    return halves[:, 0] * HALF + halves[:, 1]
+
+
+def _checked(key: object) -> Array:
+    if not isinstance(key, Array) or key.dtype is not I64 or key.ndim:
+        got = str(key.spec) if isinstance(key, Array) else f"a {type(key).__name__}"
+        raise AttributeValueError("random", got=got, need="a key", fix="nnc.random.key(0), or one row of split(key, n)")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What a draw of two parameters is asked for: bounds, or mean and deviation."""
+
+    shape: Sizes
+    first: float
+    second: float
+    dtype: AnyDType
+    key: Array | None
+
+    def placed(self, args: tuple[Any, ...]) -> _Draw:
+        """With what stands by position: shape first, a key first as in JAX, or a float first as in NumPy."""
+        if not args:
+            return self
+        if isinstance(args[0], Array):
+            shape, dtype, first, second = _filled(args[1:], (self.shape, self.dtype, self.first, self.second))
+            return _Draw(shape, first, second, dtype, args[0])
+        if isinstance(args[0], float) or (len(args) > 2 and isinstance(args[2], tuple | list)):
+            first, second, shape, dtype = _filled(args, (self.first, self.second, self.shape, self.dtype))
+            return _Draw(shape, first, second, dtype, self.key)
+        shape, first, second, dtype = _filled(args, (self.shape, self.first, self.second, self.dtype))
+        return _Draw(shape, first, second, dtype, self.key)
+
+
+def _filled(args: tuple[Any, ...], otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(args) > len(otherwise):
+        raise ArityError("random", got=f"{len(args)} arguments by position", need=f"at most {len(otherwise)}")
+    return (*args, *otherwise[len(args) :])
+
+
+@overload
+def uniform(
+    shape: Sizes = (), low: float = 0.0, high: float = 1.0, dtype: AnyDType = F32, *, key: Array | None = None
+) -> Array: ...
+@overload
+def uniform(key: Array, shape: Sizes = (), dtype: AnyDType = F32, low: float = 0.0, high: float = 1.0) -> Array: ...
+@overload
+def uniform(
+    low: float, high: float, shape: Sizes = (), dtype: AnyDType = F32, *, key: Array | None = None
+) -> Array: ...
+def uniform(
+    *args: Start | AnyDType,
+    shape: Sizes = (),
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: AnyDType = F32,
+    key: Array | None = None,
+) -> Array:
+    """Numbers in [low, high): `uniform((2, 3))`, `uniform(key, (2, 3))`, `uniform(-1.0, 1.0, (2, 3))`."""
+    draw = _Draw(shape, low, high, dtype, key).placed(args)
+    sizes = sizes_of(draw.shape)
+    if draw.key is None:
+        found: Array = randomness.uniform(sizes, draw.first, draw.second, dtype_of(draw.dtype))
+        return found
+    spec = TensorSpec(sizes, dtype_of(draw.dtype))
+    return ops.random_uniform(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
+
+
+@overload
+def normal(
+    shape: Sizes = (), mean: float = 0.0, deviation: float = 1.0, dtype: AnyDType = F32, *, key: Array | None = None
+) -> Array: ...
+@overload
+def normal(
+    key: Array, shape: Sizes = (), dtype: AnyDType = F32, mean: float = 0.0, deviation: float = 1.0
+) -> Array: ...
+@overload
+def normal(
+    mean: float, deviation: float, shape: Sizes = (), dtype: AnyDType = F32, *, key: Array | None = None
+) -> Array: ...
+def normal(
+    *args: Start | AnyDType,
+    shape: Sizes = (),
+    mean: float = 0.0,
+    deviation: float = 1.0,
+    dtype: AnyDType = F32,
+    key: Array | None = None,
+) -> Array:
+    """Normally distributed numbers: `normal((2, 3))`, `normal(key, (2, 3))`, `normal(0.0, 1.0, (2, 3))`."""
+    draw = _Draw(shape, mean, deviation, dtype, key).placed(args)
+    sizes = sizes_of(draw.shape)
+    if draw.key is None:
+        found: Array = randomness.normal(sizes, draw.first, draw.second, dtype_of(draw.dtype))
+        return found
+    spec = TensorSpec(sizes, dtype_of(draw.dtype))
+    return ops.random_normal(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
+
+
+def random(shape: Sizes = ()) -> Array:
+    """Numbers in [0, 1)."""
+    return uniform(shape)
+
+
+def standard_normal(shape: Sizes = ()) -> Array:
+    """Normally distributed numbers of mean 0 and deviation 1."""
+    return normal(shape)
+
+
+def rand(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None) -> Array:
+    """Numbers in [0, 1): `rand(2, 3)`."""
+    return uniform(_together(shape), dtype=dtype, key=key)
+
+
+def randn(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None) -> Array:
+    """Normally distributed numbers: `randn(2, 3)`."""
+    return normal(_together(shape), dtype=dtype, key=key)
+
+
+def _together(shape: tuple[Sizes, ...]) -> Sizes:
+    """Sizes one by one, or as one tuple."""
+    return shape[0] if len(shape) == 1 else shape  # type: ignore[return-value]  # `sizes_of` says what is none
+
+
+def rand_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
+    """Numbers in [0, 1), of the shape of x."""
+    return uniform(as_array(x).shape, dtype=dtype)
+
+
+def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
+    """Normally distributed numbers, of the shape of x."""
+    return normal(as_array(x).shape, dtype=dtype)
+
+
+def randint(
+    *args: Sizes | Array,
+    low: int = 0,
+    high: int | None = None,
+    shape: Sizes = (),
+    dtype: AnyDType = I64,
+    key: Array | None = None,
+) -> Array:
+    """Integers of [low, high): `randint(0, 10, (2, 3))`, `randint(10, (3,))`, `randint(key, (2, 3), 0, 10)`."""
+    if args and isinstance(args[0], Array):
+        shape, low, high = _filled(args[1:], (shape, low, high))
+        key = args[0]
+    elif len(args) == 2 and isinstance(args[1], tuple | list):
+        high, shape = args  # type: ignore[assignment]  # a bound and a shape
+    elif len(args) == 1:
+        (high,) = args  # type: ignore[assignment]  # a bound
+    else:
+        low, high, shape = _filled(args, (low, high, shape))
+    bound, start = (low, 0) if high is None else (high, low)
+    if not (isinstance(bound, int | np.integer) and isinstance(start, int | np.integer) and start < bound):
+        raise AttributeValueError("randint", got="bounds without room", need="integers low < high")
+    words = uniform(shape, 0.0, float(bound - start), F64, key=key)
+    return ops.cast(ops.cast(ops.floor(words), I64) + int(start), dtype_of(dtype))
+
+
+def bernoulli(*args: float | Sizes | Array, p: float = 0.5, shape: Sizes = (), key: Array | None = None) -> Array:
+    """True with the probability p: `bernoulli(0.3, (4,))`, `bernoulli(key, 0.3, (4,))`."""
+    if args and isinstance(args[0], Array) and args[0].dtype is I64:
+        key, args = args[0], args[1:]
+    chance, sizes = _filled(args, (p, shape))
+    if isinstance(chance, Array) and not sizes:
+        sizes = chance.shape
+    return ops.less(*pair(uniform(sizes, key=key), chance))
+
+
+def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) -> Array:
+    """The numbers below n, or the rows of x, in another order: `permutation(10)`, `permutation(key, x)`."""
+    if len(args) == 2:
+        key, x = _checked(args[0]), args[1]
+    else:
+        (x,) = args
+    if isinstance(x, int):
+        return _order(x, key)
+    rows = as_array(x)
+    place = place_of("permutation", axis, rows.ndim)
+    return ops.index_select(rows, _order(rows.shape[place], key), place)
+
+
+def _order(count: int, key: Array | None) -> Array:
+    return uniform((count,), dtype=F64, key=key).argsort()
+
+
+def choice(
+    *args: int | AnyArray | Sizes,
+    shape: Sizes = (),
+    replace: bool = True,
+    p: AnyArray | None = None,
+    key: Array | None = None,
+) -> Array:
+    """Numbers below n, or rows of x, by chance: `choice(10, (3,), replace=False)`, `choice(key, x, (3,))`."""
+    if args and isinstance(args[0], Array) and args[0].dtype is I64 and not args[0].ndim:
+        key, args = args[0], args[1:]
+    source, sizes = _filled(args, (None, shape))[:2]
+    count = source if isinstance(source, int) else as_array(source).shape[0]
+    wanted = sizes_of(sizes)
+    many = int(np.prod(wanted, dtype=np.int64))
+    places = _chosen(count, many, replace, p, key).reshape(wanted)
+    return places if isinstance(source, int) else as_array(source)[places]
+
+
+def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array | None) -> Array:
+    if (not replace and many > count) or not count:
+        raise AttributeValueError("choice", got=f"{many} of {count} without replacement", need="at least as many")
+    if p is None:
+        return randint(0, count, (many,), key=key) if replace else permutation(count, key=key)[:many]
+    chances = continuous(as_array(p))
+    if chances.shape != (count,):
+        raise ShapeError("choice", got=f"p {chances.spec} for {count}", need="a probability for each")
+    if replace:
+        sums = chances.cumsum(0)
+        found = ops.searchsorted(sums, uniform((many,), dtype=chances.dtype, key=key) * sums[count - 1], right=True)
+        return ops.minimum(found, ops.scalar_like(found, count - 1))
+    # The largest of ln p + Gumbel noise are a sample without replacement (Vieira 2014).
+    return (ops.log(chances) + gumbel((count,), dtype=chances.dtype, key=key)).argsort(descending=True)[:many]
+
+
+def gumbel(shape: Sizes = (), dtype: AnyDType = F32, key: Array | None = None) -> Array:
+    """-ln(-ln u)"""
+    return -ops.log(-ops.log(_inside(uniform(shape, dtype=dtype, key=key))))
+
+
+def exponential(shape: Sizes = (), scale: float = 1.0, dtype: AnyDType = F32, key: Array | None = None) -> Array:
+    """-scale · ln(1 - u)"""
+    return ops.log1p(-uniform(shape, dtype=dtype, key=key)) * -scale
+
+
+def laplace(shape: Sizes = (), loc: float = 0.0, scale: float = 1.0, key: Array | None = None) -> Array:
+    """Numbers of the density e^(-|x - loc| / scale) / (2 scale)."""
+    around = uniform(shape, -1.0, 1.0, key=key)
+    return ops.sign(around) * ops.log1p(-ops.abs(around)) * -scale + loc
+
+
+def _inside(u: Array) -> Array:
+    """Without 0, whose logarithm is infinite."""
+    return ops.maximum(u, ops.scalar_like(u, finfo(u.dtype).smallest_normal))
+
+
+def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, key: Array | None = None) -> Array:
+    """Places along the axis with the probabilities softmax(logits)."""
+    one = continuous(as_array(logits))
+    place = place_of("categorical", axis, one.ndim)
+    sizes = () if shape is None else sizes_of(shape)
+    noise = gumbel((*sizes, *one.shape), one.dtype, key)
+    return (noise + one).argmax(len(sizes) + place)
+
+
+def multivariate_normal(mean: AnyArray, cov: AnyArray, shape: Sizes = (), key: Array | None = None) -> Array:
+    """Normally distributed vectors of this mean and these covariances."""
+    center, spread = continuous(as_array(mean)), continuous(as_array(cov))
+    free = normal((*sizes_of(shape), center.shape[-1]), dtype=center.dtype, key=key)
+    return ops.matmul(free, ops.cholesky(spread).mT) + center
+
+
+PRNGKey = key

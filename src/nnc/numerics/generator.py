@@ -1,0 +1,69 @@
+"""NumPy's generators on keys: `rng = nnc.random.default_rng(0); rng.normal(size=3); rng.integers(10, size=(2, 4))`.
+
+    draw n of a generator is that of the key fold_in(key(seed), n)
+
+A generator is for eager code: it counts its draws. In a compiled function the count of its first call would stay.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+
+from nnc.core.values.dtype import F32, I64, AnyDType
+from nnc.dynamic.randomness import SEEDS, next_counter
+from nnc.numerics import draws
+from nnc.numerics.conversion import AnyArray, Array, Sizes
+
+
+class RandomGenerator:
+    """Draws of a seed, one after another; of no seed other ones each time."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._key = draws.key(int(next_counter()) % SEEDS if seed is None else seed)
+        # A step of a counter is one that no other thread divides.
+        self._numbers = count()
+
+    def _next(self) -> Array:
+        return draws.fold_in(self._key, next(self._numbers))
+
+    def random(self, size: Sizes = (), dtype: AnyDType = F32) -> Array:
+        """Numbers in [0, 1)."""
+        return draws.uniform(size, dtype=dtype, key=self._next())
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Sizes = ()) -> Array:
+        """Numbers in [low, high)."""
+        return draws.uniform(size, low, high, key=self._next())
+
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Sizes = ()) -> Array:
+        """Normally distributed numbers of this mean and deviation."""
+        return draws.normal(size, loc, scale, key=self._next())
+
+    def standard_normal(self, size: Sizes = (), dtype: AnyDType = F32) -> Array:
+        """Normally distributed numbers of mean 0 and deviation 1."""
+        return draws.normal(size, dtype=dtype, key=self._next())
+
+    def exponential(self, scale: float = 1.0, size: Sizes = ()) -> Array:
+        """-scale · ln(1 - u)"""
+        return draws.exponential(size, scale, key=self._next())
+
+    def integers(
+        self, low: int, high: int | None = None, size: Sizes = (), dtype: AnyDType = I64, endpoint: bool = False
+    ) -> Array:
+        """Integers of [low, high), or of [0, low); with `endpoint` also the end."""
+        first, end = (0, low) if high is None else (low, high)
+        return draws.randint(low=first, high=end + endpoint, shape=size, dtype=dtype, key=self._next())
+
+    def choice(self, a: int | AnyArray, size: Sizes = (), replace: bool = True, p: AnyArray | None = None) -> Array:
+        """Numbers below a, or rows of it, by chance."""
+        return draws.choice(a, shape=size, replace=replace, p=p, key=self._next())
+
+    def permutation(self, x: int | AnyArray, axis: int = 0) -> Array:
+        """The numbers below x, or its rows, in another order."""
+        return draws.permutation(x, key=self._next(), axis=axis)
+
+
+def default_rng(seed: int | None = None) -> RandomGenerator:
+    """A generator of its own, which draws the same numbers for the same seed."""
+    return RandomGenerator(None if seed is None else int(np.int64(seed)))
