@@ -29,12 +29,12 @@ TARGET = host_target()
 
 def test_tiles_of_other_widths_that_cost_little_more() -> None:
     tiles = candidates(TARGET, F32)
-    found = alternatives(tiles, lambda tile: tile.covering(200, 300))
     best = choose_tile(TARGET, F32, 200, 300)
+    found = alternatives(tiles, lambda tile: tile.covering(200, 300), best)
     assert 1 <= len(found) <= 3
     assert len({tile.vectors for tile in (best, *found)}) == 1 + len(found)
     assert all(tile.covering(200, 300) <= 1.5 * best.covering(200, 300) for tile in found)
-    assert alternatives(tiles[:1], lambda tile: 1.0) == ()
+    assert alternatives(tiles[:1], lambda tile: 1.0, tiles[0]) == ()
     assert str(Tile(14, 2, 16)) == "14x2"
 
 

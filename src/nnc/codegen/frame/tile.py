@@ -93,6 +93,9 @@ def choose_tile(
     """The tile of least cost, or one nearly as cheap that is for more sizes; with a `width`, of so many columns."""
     steady = cost_of_tiles(target, MANY_ROWS, columns, depth)
     cost = cost_of_tiles(target, rows, columns, depth)
+    if target.vector_registers <= FEW_REGISTERS:
+        # There costs lie close together, and which of them is least was measured (`CROWDED_CYCLES`).
+        return min(tiles_for(target, scalar, width), key=cost)
     return steadiest(tiles_for(target, scalar, width), cost, lambda tile: (steady(tile), tile.rows))
 
 
@@ -110,13 +113,14 @@ def cost_of_tiles(target: TargetDescription, rows: int, columns: int, depth: int
     return lambda tile: tile.crowded(rows, columns) if crowded else tile.covering(rows, columns)
 
 
-def alternatives(tiles: Iterable[Tile], cost: Callable[[Tile], float]) -> tuple[Tile, ...]:
-    """For each number of vectors the tile of least cost, cheapest first, without the best of all and the dearest."""
+def alternatives(tiles: Iterable[Tile], cost: Callable[[Tile], float], chosen: Tile) -> tuple[Tile, ...]:
+    """For each number of vectors but that of the chosen tile the one of least cost, cheapest first, not the dearest."""
     cheapest: dict[int, Tile] = {}
     for tile in sorted(tiles, key=cost):
         cheapest.setdefault(tile.vectors, tile)
-    best, *others = cheapest.values()
-    return tuple(tile for tile in others if cost(tile) <= DEAREST * cost(best))[:MOST_ALTERNATIVES]
+    most = DEAREST * min(map(cost, cheapest.values()))
+    others = [tile for vectors, tile in cheapest.items() if vectors != chosen.vectors]
+    return tuple(tile for tile in others if cost(tile) <= most)[:MOST_ALTERNATIVES]
 
 
 def nanoseconds(target: TargetDescription, scalar: Scalar, products: float) -> float:

@@ -63,8 +63,8 @@ class Correlation(WithSizes):
 
     def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
         """direct-RxV: with another register tile of R pixels and V vectors, but those that seem much slower."""
-        p = self.problem
-        tiles = alternatives(tiles_for(target, p.work, p.panel), lambda tile: fold_pixels(p, tile)[0])
+        p, chosen = self.problem, CorrelationPlan.of(self.problem, target).tile
+        tiles = alternatives(tiles_for(target, p.work, p.panel), lambda tile: fold_pixels(p, tile)[0], chosen)
         return {f"direct-{tile}": replace(self, problem=replace(p, tile=tile)) for tile in tiles}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:

@@ -53,7 +53,8 @@ class WeightGradient:
 
     def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
         """tile-RxV: another register tile of R rows and V vectors, but those that seem much slower."""
-        tiles = alternatives(candidates(target, self.scalar), self.cost)
+        chosen = WeightGradientPlan.of(self, target).tile
+        tiles = alternatives(candidates(target, self.scalar), self.cost, chosen)
         return {f"tile-{tile}": replace(self, tile=tile) for tile in tiles}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:

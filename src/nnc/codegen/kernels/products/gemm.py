@@ -100,8 +100,8 @@ class Gemm(WithSizes):
         p, by_matrices = self.problem, matrix_tile(self.problem, target) is not None
         if by_matrices and p.width:  # blocks of pairs, which vectors do not read
             return {}
-        cost = cost_of_tiles(target, p.rows, p.columns, MAX_DEPTH)
-        tiles = alternatives(tiles_for(target, p.work, p.width), cost)
+        cost, chosen = cost_of_tiles(target, p.rows, p.columns, MAX_DEPTH), GemmPlan.of(p, target).tiling.tile
+        tiles = alternatives(tiles_for(target, p.work, p.width), cost, chosen)
         others = {f"tile-{tile}": replace(p, tile=tile) for tile in tiles}
         if by_matrices:
             others["vectors"] = replace(p, tile=choose_tile(target, p.work, p.rows, p.columns))
