@@ -267,7 +267,11 @@ class OnnxModel:
     def by_elements(self, values: Mapping[str, Result]) -> dict[str, Result]:
         """The outputs, computed from elements without a program."""
         given = {name: values[name] for name in self.inputs}
-        _, _, outputs = self._import(given, frozenset(given))
+        try:
+            _, _, outputs = self._import(given, frozenset(given))
+        except Unknown as unknown:
+            # All inputs are known: what it asks for is a list or text in place of a tensor, which no value answers.
+            raise FormatError("onnx", got=unknown.what, need="operands as ONNX defines them") from None
         return {name: _result(value, {}) for name, value in zip(self.outputs, outputs, strict=True)}
 
     def greatest(self, values: Mapping[str, Result]) -> dict[str, Array]:

@@ -26,6 +26,12 @@ def test_mutated_files_are_read_or_refused_with_our_own_errors() -> None:
     assert sum(count for (_, outcome), count in report.outcomes.items() if outcome != READ) > FILES // 5
 
 
+def test_a_stage_whose_operand_is_no_tensor_is_refused() -> None:
+    """An encoder of labels behind a node that makes a list of maps."""
+    report = read_files([1560])
+    assert (report.failures, report.outcomes["ONNX", "FormatError"]) == ([], 1)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name.replace(" ", "-"))
 def test_a_whole_file_is_read(kind: Kind, tmp_path: Path) -> None:
     for number, content in enumerate(kind.whole()):
