@@ -63,6 +63,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "blocks of an array": lambda: planning.Problem((planning.Block("a", 1, 0, 1),)).interfere(np.ones(2), 0),  # type: ignore[arg-type]
     "values that are a number": lambda: COMPILED.views_in_turn(2j, [X]),  # type: ignore[arg-type]
     "a number without a batch": lambda: nn.Flatten().build(Scope(lambda *_: None), DYNAMIC.constant(2.0)),  # type: ignore[arg-type]
+    "what pickle keeps of a number": lambda: DYNAMIC.reduced(1.5),  # type: ignore[arg-type]
     "a list among axes": lambda: V.permute(0, []),
     "work on infinitely many parameters": lambda: symbolic.passes.bytes_beforehand(GRAPH, math.inf),  # type: ignore[arg-type]
     "a list of what is no operand": lambda: ops.concatenate(True, -1),

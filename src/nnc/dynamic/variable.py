@@ -21,7 +21,7 @@ from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
 from nnc.symbolic.records import TensorKey
 
-Reduced: TypeAlias = "tuple[Callable[[NDArray[np.generic]], Variable], tuple[NDArray[np.generic]]]"
+Reduced: TypeAlias = tuple[Callable[[NDArray[np.generic]], "Variable"], tuple[NDArray[np.generic]]]
 
 
 class Recorder(Protocol):
